@@ -1,0 +1,44 @@
+# Two commands on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: setup demo test lint types unit e2e bench constraints clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt --group dev -e .
+	@touch $@
+
+demo: setup
+	$(BIN)/toolyard demo
+
+test: setup lint types unit
+
+lint: setup
+	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests
+	$(BIN)/lint-imports
+
+types: setup
+	$(BIN)/basedpyright
+
+unit: setup
+	$(BIN)/pytest -n auto -m "not e2e"
+
+e2e: setup
+	$(BIN)/pytest -m e2e tests/e2e
+
+bench: setup
+	$(BIN)/toolyard bench files
+
+# Pins for everything above; the file names packages and versions, never where they come from.
+constraints: pyproject.toml
+	$(BIN)/uv pip compile --quiet --no-emit-index-url --no-annotate --no-header --universal --python-version 3.11 --group dev --all-extras -o constraints.txt pyproject.toml
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist

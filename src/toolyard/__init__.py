@@ -1,0 +1,3 @@
+"""Toolyard: one workspace for every agent."""
+
+__version__ = "0.1.0"

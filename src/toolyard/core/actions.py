@@ -1,0 +1,46 @@
+"""What is attempted (Action) and what the policy says to it (Decision). Pure data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What an action does, whatever tool does it."""
+
+    READ = "read"
+    WRITE = "write"
+    EXECUTE = "execute"
+
+
+class Effect(StrEnum):
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing a tool is about to do.
+
+    `path` is absolute and lexically normal, as the caller spelled it; `real_path` is where the opened handle really
+    lies once links are followed (the same when there are none). A policy judges both, so that a link cannot
+    carry an action past a rule.
+    """
+
+    kind: Kind
+    tool: str
+    path: str | None = None
+    real_path: str | None = None
+    command: str | None = None
+    agent: str = "agent"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer of the policy, with the reason a person or a model can act on, and the rule that gave it."""
+
+    effect: Effect
+    reason: str
+    rule: str = ""

@@ -1,0 +1,76 @@
+"""A tool call and its result, as they travel between a surface and dispatch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from toolyard.core.actions import Action, Decision
+from toolyard.core.ids import new_id
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    data: bytes
+    media_type: str
+
+
+Part = Text | Image
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a tool gives back: parts for a reader, `structured` for a program. Both say the same."""
+
+    parts: tuple[Part, ...]
+    structured: dict[str, Any]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+
+
+class Asker(Protocol):
+    """Puts a decision of `ask` to whoever may answer it. False where nobody can be asked."""
+
+    async def __call__(self, action: Action, decision: Decision) -> bool: ...
+
+
+class Progress(Protocol):
+    """Told now and then how far a long call has come."""
+
+    async def __call__(self, done: float, total: float | None, message: str) -> None: ...
+
+
+async def ask_nobody(action: Action, decision: Decision) -> bool:  # noqa: ARG001 - the Asker contract
+    """The answer where nobody can be asked."""
+    return False
+
+
+async def no_progress(done: float, total: float | None, message: str) -> None:
+    """Tells nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to run one tool, with who asks and how to reach them."""
+
+    tool: str
+    arguments: dict[str, Any]
+    surface: str
+    agent: str = "agent"
+    session: str = ""
+    ask: Asker = ask_nobody
+    progress: Progress = no_progress
+    id: str = field(default_factory=new_id)
+
+
+class Dispatcher(Protocol):
+    """The one way any tool is run."""
+
+    async def __call__(self, call: Call) -> Result: ...

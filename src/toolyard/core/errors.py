@@ -1,0 +1,86 @@
+"""The one error tree. Each error says what happened, why, and what to do next.
+
+    ToolyardError
+    ├── SecurityError      -32001  a wall or the policy said no
+    ├── ValidationError    -32602  the arguments cannot be right; `fields` says which and why
+    ├── ToolError          -32603  the tool ran and could not do it (no such file, no match, ...)
+    ├── SystemFault        -32000  the machine or Toolyard itself failed
+    └── ConfigError        -32000  a configuration file is wrong; `where` names file and line
+
+`code` is what crosses the wire, `hint` is the next step, `retryable` says whether the same call may succeed later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One argument that cannot be right: `field` names it, `error` says why."""
+
+    field: str
+    error: str
+
+
+class ToolyardError(Exception):
+    """Base of every error that Toolyard raises on purpose."""
+
+    code: ClassVar[int] = -32000
+    kind: ClassVar[str] = "system"
+
+    def __init__(self, message: str, *, hint: str = "", retryable: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.retryable = retryable
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}" if self.hint else self.message
+
+    def data(self) -> dict[str, Any]:
+        """The structured half of the error as it crosses the wire."""
+        return {"kind": self.kind, "hint": self.hint, "retryable": self.retryable}
+
+
+class SecurityError(ToolyardError):
+    code = -32001
+    kind = "security"
+
+
+class ValidationError(ToolyardError):
+    code = -32602
+    kind = "validation"
+
+    def __init__(self, message: str, fields: tuple[FieldError, ...] = (), *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.fields = fields
+
+    @classmethod
+    def of(cls, field: str, error: str, *, hint: str = "") -> ValidationError:
+        """One field is wrong: the usual case."""
+        return cls(f"{field}: {error}", (FieldError(field, error),), hint=hint)
+
+    def data(self) -> dict[str, Any]:
+        listed = [{"field": f.field, "error": f.error} for f in self.fields]
+        return {**super().data(), "validation_errors": listed}
+
+
+class ToolError(ToolyardError):
+    code = -32603
+    kind = "tool"
+
+
+class SystemFault(ToolyardError):
+    code = -32000
+    kind = "system"
+
+
+class ConfigError(ToolyardError):
+    code = -32000
+    kind = "config"
+
+    def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(f"{where}: {message}" if where else message, hint=hint)
+        self.where = where

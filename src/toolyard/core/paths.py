@@ -1,0 +1,51 @@
+"""Paths as text: cleaning what a caller sent, and telling which root a path belongs to. Touches no disk.
+
+Matching is by component and case-sensitive, so `/ws-evil` is not inside `/ws`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+
+from toolyard.core.errors import ValidationError
+from toolyard.core.limits import DEFAULT_LIMITS, Limits
+
+
+def clean(path: object, base: str, *, field: str = "path", limits: Limits = DEFAULT_LIMITS) -> str:
+    """An absolute, lexically normal path for what the caller sent; `base` is where relative ones start.
+
+    Raises ValidationError for what cannot name a file: not text, empty, NUL, unpaired surrogates, too long.
+    """
+    if not isinstance(path, str):
+        raise ValidationError.of(field, "must be a string", hint="Send a path inside the workspace.")
+    if not path.strip():
+        raise ValidationError.of(field, "is empty", hint="Send a path inside the workspace.")
+    if "\0" in path:
+        raise ValidationError.of(field, "contains a NUL byte", hint="No file name can; send the path without it.")
+    try:
+        raw = path.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValidationError.of(
+            field, "is not valid Unicode", hint="Send the path as plain UTF-8 text."
+        ) from None
+    if len(raw) > limits.path_bytes:
+        raise ValidationError.of(field, f"is longer than {limits.path_bytes} bytes", hint="Send a shorter path.")
+    if any(len(name) > limits.name_bytes for name in raw.split(b"/")):
+        raise ValidationError.of(
+            field, f"has a name longer than {limits.name_bytes} bytes", hint="No file can have such a name."
+        )
+    joined = path if path.startswith("/") else posixpath.join(base, path)
+    return "/" + posixpath.normpath(joined).lstrip("/")
+
+
+def beneath(path: str, root: str) -> str | None:
+    """`path` relative to `root` ("." for the root itself), or None when it lies elsewhere. Both are clean."""
+    if root == "/":
+        return path.lstrip("/") or "."
+    if path == root:
+        return "."
+    return path[len(root) + 1 :] if path.startswith(root + "/") else None
+
+
+def is_beneath(path: str, root: str) -> bool:
+    return beneath(path, root) is not None
