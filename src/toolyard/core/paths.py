@@ -25,9 +25,7 @@ def clean(path: object, base: str, *, field: str = "path", limits: Limits = DEFA
     try:
         raw = path.encode("utf-8")
     except UnicodeEncodeError:
-        raise ValidationError.of(
-            field, "is not valid Unicode", hint="Send the path as plain UTF-8 text."
-        ) from None
+        raise ValidationError.of(field, "is not valid Unicode", hint="Send the path as plain UTF-8 text.") from None
     if len(raw) > limits.path_bytes:
         raise ValidationError.of(field, f"is longer than {limits.path_bytes} bytes", hint="Send a shorter path.")
     if any(len(name) > limits.name_bytes for name in raw.split(b"/")):

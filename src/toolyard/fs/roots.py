@@ -1,0 +1,84 @@
+"""A Root is an open folder that files are reached beneath; a Handle is one object opened beneath it.
+
+The Root owns its descriptor until `close()`. A Handle owns its own and is used as a context manager. `Handle.real`
+is where the object really lies: read from the open descriptor, so no link and no race can make it lie.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from types import TracebackType
+from typing import Self
+
+from toolyard.fs.faults import explain, not_a_file
+from toolyard.fs.resolve import Folder, open_beneath
+
+_DELETED = " (deleted)"
+
+
+class Handle:
+    """One object beneath a root, opened with O_PATH: it can be looked at, and reopened for use."""
+
+    __slots__ = ("fd", "real", "status")
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.status = os.fstat(fd)
+        self.real = os.readlink(f"/proc/self/fd/{fd}")
+        if self.status.st_nlink == 0:
+            self.real = self.real.removesuffix(_DELETED)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    @property
+    def is_file(self) -> bool:
+        return stat.S_ISREG(self.status.st_mode)
+
+    @property
+    def is_folder(self) -> bool:
+        return stat.S_ISDIR(self.status.st_mode)
+
+    def reopen(self, flags: int) -> int:
+        """A descriptor of the very same object, opened for use. Only regular files and folders are opened."""
+        if not (self.is_file or self.is_folder):
+            raise not_a_file(self.status.st_mode, self.real)
+        return os.open(f"/proc/self/fd/{self.fd}", flags | os.O_CLOEXEC)
+
+
+class Root:
+    """An open folder. Every path handed to it is relative, and every lookup stays beneath it."""
+
+    def __init__(self, path: str, *, kernel: bool | None = None) -> None:
+        try:
+            self.fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise explain(error, path) from error
+        self.path = os.readlink(f"/proc/self/fd/{self.fd}")
+        self._folder = Folder(self.fd, self.path)
+        self._kernel = kernel
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def open(self, relative: str, *, links: bool = True) -> Handle:
+        """The object at `relative`; OSError as `open_beneath` raises it."""
+        return Handle(open_beneath(self._folder, relative, links=links, kernel=self._kernel))
+
+    def open_folder(self, relative: str) -> int:
+        """A readable descriptor of the folder at `relative`, which must not go through any link."""
+        with self.open(relative, links=False) as handle:
+            return handle.reopen(os.O_RDONLY | os.O_DIRECTORY)
