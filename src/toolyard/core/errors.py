@@ -72,7 +72,7 @@ class ToolError(ToolyardError):
     kind = "tool"
 
 
-class SystemFault(ToolyardError):
+class SystemFault(ToolyardError):  # noqa: N818 - a fault of the machine, not an error of the caller
     code = -32000
     kind = "system"
 

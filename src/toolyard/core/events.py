@@ -1,4 +1,4 @@
-"""One line of the audit log. Never holds file content, arguments or secrets: only what was touched and how it ended."""
+"""One line of the audit log: what was touched and how it ended, never content, arguments or secrets."""
 
 from __future__ import annotations
 

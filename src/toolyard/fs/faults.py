@@ -66,7 +66,7 @@ def not_a_file(mode: int, path: str) -> ToolyardError:
 
 
 def shown(name: str) -> str:
-    """A file name that is safe to print and to send as JSON: bytes that are not UTF-8 appear as \\xNN."""
+    """A file name safe to print and to send as JSON: bytes that are not UTF-8 appear as escapes."""
     try:
         name.encode("utf-8")
     except UnicodeEncodeError:

@@ -6,6 +6,7 @@ is where the object really lies: read from the open descriptor, so no link and n
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from types import TracebackType
@@ -15,6 +16,7 @@ from toolyard.fs.faults import explain, not_a_file
 from toolyard.fs.resolve import Folder, open_beneath
 
 _DELETED = " (deleted)"
+_REPLACED_TRIES = 100
 
 
 class Handle:
@@ -24,10 +26,8 @@ class Handle:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self.status = os.fstat(fd)
         self.real = os.readlink(f"/proc/self/fd/{fd}")
-        if self.status.st_nlink == 0:
-            self.real = self.real.removesuffix(_DELETED)
+        self.status = os.fstat(fd)
 
     def __enter__(self) -> Self:
         return self
@@ -41,6 +41,17 @@ class Handle:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its name was taken away before it could be read: the kernel marks such names at their end."""
+        if not self.real.endswith(_DELETED):
+            return False
+        try:
+            there = os.lstat(self.real)
+        except OSError:
+            return True
+        return (there.st_dev, there.st_ino) != (self.status.st_dev, self.status.st_ino)
 
     @property
     def is_file(self) -> bool:
@@ -76,7 +87,12 @@ class Root:
 
     def open(self, relative: str, *, links: bool = True) -> Handle:
         """The object at `relative`; OSError as `open_beneath` raises it."""
-        return Handle(open_beneath(self._folder, relative, links=links, kernel=self._kernel))
+        for _ in range(_REPLACED_TRIES):
+            handle = Handle(open_beneath(self._folder, relative, links=links, kernel=self._kernel))
+            if not handle.is_gone:
+                return handle
+            handle.close()  # somebody put a new file in its place: look again
+        raise FileNotFoundError(errno.ENOENT, "keeps being replaced", relative)
 
     def open_folder(self, relative: str) -> int:
         """A readable descriptor of the folder at `relative`, which must not go through any link."""

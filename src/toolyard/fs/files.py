@@ -1,0 +1,310 @@
+"""Reading and changing files through Targets.
+
+A change happens in a folder's handle that was reached without following any link, under a lock on that folder which
+other Toolyard processes honour too. New content is written to an unnamed file, synced, and put in place in one
+step: whoever reads the name sees the old content or the new one, whole, whatever moment the machine stops at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+
+from toolyard.core.errors import ToolError, ValidationError
+from toolyard.core.limits import Limits
+from toolyard.core.paths import beneath
+from toolyard.fs.faults import explain, not_a_file, swapped
+from toolyard.fs.mounts import Target
+from toolyard.fs.roots import Root
+from toolyard.kernel.renameat2 import rename_without_replacing
+
+TEMPORARY_PREFIX = ".toolyard-tmp-"
+_CHUNK = 1 << 20
+_KEPT_MODE = 0o1777
+_FIRST_WAIT, _LONGEST_WAIT = 0.0005, 0.02
+_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """A file's bytes and its status at the moment they were read."""
+
+    data: bytes
+    status: os.stat_result
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a rewrite did: the bytes before (None when the file is new) and after, and the new status."""
+
+    before: bytes | None
+    after: bytes
+    status: os.stat_result
+
+
+Transform = Callable[[Contents | None], bytes]
+
+
+def read(target: Target, limits: Limits) -> Contents:
+    """The whole of a regular file, at most `limits.file_bytes` of it."""
+    if not target.exists:
+        raise explain(FileNotFoundError(errno.ENOENT, "not there"), target.path)
+    handle = target.handle
+    if not handle.is_file:
+        raise not_a_file(handle.status.st_mode, target.path)
+    try:
+        fd = handle.reopen(os.O_RDONLY)
+    except OSError as error:
+        raise explain(error, target.path) from error
+    try:
+        return _drain(fd, target.path, limits)
+    finally:
+        os.close(fd)
+
+
+def _drain(fd: int, path: str, limits: Limits) -> Contents:
+    status = os.fstat(fd)
+    if status.st_size > limits.file_bytes:
+        raise too_large(path, status.st_size, limits)
+    data = os.read(fd, status.st_size + 1)
+    if len(data) != status.st_size:  # it grew, or lives on a file system that does not tell sizes
+        parts = [data]
+        total = len(data)
+        while chunk := os.read(fd, _CHUNK):
+            parts.append(chunk)
+            total += len(chunk)
+            if total > limits.file_bytes:
+                raise too_large(path, total, limits)
+        data = b"".join(parts)
+    return Contents(data, status)
+
+
+def too_large(path: str, size: int, limits: Limits) -> ValidationError:
+    return ValidationError.of(
+        "file",
+        f"{path} has {size:,} bytes; the limit is {limits.file_bytes:,}",
+        hint="Read a part of it with offset and limit, search it, or raise limits.file_bytes in the configuration.",
+    )
+
+
+def rewrite(target: Target, transform: Transform, limits: Limits) -> Change:
+    """Replace a file's content by what `transform` makes of the old, or create it. All or nothing.
+
+    `transform` runs under the folder's lock and may raise to leave everything as it is.
+    """
+    folder, name = _folder_of(target)
+    try:
+        with _locked(folder, target.path, limits):
+            before = _current(folder, name, target.path, limits)
+            after = transform(before)
+            if len(after) > limits.file_bytes:
+                raise too_large(target.path, len(after), limits)
+            status = _put(folder, name, after, before.status if before else None)
+    except OSError as error:
+        raise explain(error, target.path) from error
+    finally:
+        os.close(folder)
+    return Change(before.data if before else None, after, status)
+
+
+def make_folder(target: Target) -> bool:
+    """Create a folder with its parents. False when it was there already."""
+    if target.exists:
+        if target.handle.is_folder:
+            return False
+        raise explain(FileExistsError(errno.EEXIST, "a file is there"), target.path)
+    try:
+        os.close(_descend(target.root, target.handle.real, target.missing))
+    except OSError as error:
+        raise explain(error, target.path) from error
+    return True
+
+
+def move(source: Target, destination: Target) -> None:
+    """Rename a file or folder; refuses to replace anything."""
+    if not source.exists:
+        raise explain(FileNotFoundError(errno.ENOENT, "not there"), source.path)
+    if destination.exists:
+        raise explain(FileExistsError(errno.EEXIST, "something is there"), destination.path)
+    try:
+        here, name = _folder_of(source)
+        try:
+            there, new_name = _folder_of(destination)
+            try:
+                _same(here, name, source)
+                rename_without_replacing(name, here, new_name, there)
+            finally:
+                os.close(there)
+        finally:
+            os.close(here)
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            raise ToolError(
+                f"{source.path} and {destination.path} are on different disks.", hint="Write a copy instead."
+            ) from error
+        raise explain(error, destination.path) from error
+
+
+def _same(folder: int, name: str, source: Target) -> None:
+    now = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if (now.st_dev, now.st_ino) != (source.handle.status.st_dev, source.handle.status.st_ino):
+        raise swapped(source.path)
+
+
+def _folder_of(target: Target) -> tuple[int, str]:
+    """A readable handle of the folder that holds the target, made if it is missing, and the name in it.
+
+    Reached without links: where the handle really lies is where the policy looked.
+    """
+    if target.exists:
+        parent, name = os.path.split(target.relative)
+        if target.relative == ".":
+            raise not_a_file(stat.S_IFDIR, target.path)
+        try:
+            return target.root.open_folder(parent or "."), name
+        except OSError as error:
+            if error.errno in {errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.EXDEV}:
+                raise swapped(target.path) from error
+            raise explain(error, target.path) from error
+    try:
+        return _descend(target.root, target.handle.real, target.missing[:-1]), target.missing[-1]
+    except OSError as error:
+        raise explain(error, target.path) from error
+
+
+def _descend(root: Root, start: str, names: tuple[str, ...]) -> int:
+    """Step down from `start` through `names`, making each folder that is not there, never through a link."""
+    fd = root.open_folder(beneath(start, root.path) or ".")
+    for name in names:
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, dir_fd=fd)
+            below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+        finally:
+            os.close(fd)
+        fd = below
+    return fd
+
+
+@contextlib.contextmanager
+def _locked(folder: int, path: str, limits: Limits) -> Generator[None]:
+    """Hold the folder's lock. It is tried, not awaited, so that somebody who never lets go cannot hang us."""
+    deadline = time.monotonic() + limits.lock_seconds
+    wait = _FIRST_WAIT
+    while True:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise ToolError(
+                    f"Another program keeps the folder of {path} locked; nothing was written.",
+                    hint="Try again in a moment.",
+                    retryable=True,
+                ) from None
+            time.sleep(wait)
+            wait = min(wait * 2, _LONGEST_WAIT)
+    try:
+        yield
+    finally:
+        fcntl.flock(folder, fcntl.LOCK_UN)
+
+
+def _current(folder: int, name: str, path: str, limits: Limits) -> Contents | None:
+    """What stands at `name` right now, or None. A link or anything but a file is refused."""
+    try:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(status.st_mode):
+        raise swapped(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise not_a_file(status.st_mode, path)
+    if not status.st_mode & 0o222:
+        raise ToolError(f"{path} is marked read-only.", hint="Ask the user to make it writable.")
+    try:
+        fd = os.open(name, _READ_FLAGS, dir_fd=folder)
+    except OSError as error:
+        raise swapped(path) if error.errno == errno.ELOOP else explain(error, path) from error
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise swapped(path)
+        return _drain(fd, path, limits)
+    finally:
+        os.close(fd)
+
+
+def _put(folder: int, name: str, data: bytes, old: os.stat_result | None) -> os.stat_result:
+    fd, temporary = _unnamed(folder)
+    try:
+        _write_all(fd, data)
+        if old is not None:
+            _keep_attributes(fd, folder, name, old)
+        os.fsync(fd)
+        if temporary is None:
+            temporary = _name_it(fd, folder, name, replace=old is not None)
+        if temporary != name:
+            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        return os.fstat(fd)
+    except BaseException:
+        if temporary is not None and temporary != name:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+        raise
+    finally:
+        os.close(fd)
+
+
+def _unnamed(folder: int) -> tuple[int, str | None]:
+    """A new file without a name, so that a killed process leaves nothing; with a temporary one where that fails."""
+    try:
+        return os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o666, dir_fd=folder), None
+    except OSError as error:
+        if error.errno not in {errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL}:
+            raise
+    name = _temporary_name()
+    flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY | os.O_CLOEXEC
+    return os.open(name, flags, 0o666, dir_fd=folder), name
+
+
+def _name_it(fd: int, folder: int, name: str, *, replace: bool) -> str:
+    """Give the unnamed file a name: its own when nothing stands there, else a temporary one to rename from."""
+    chosen = _temporary_name() if replace else name
+    try:
+        os.link(f"/proc/self/fd/{fd}", chosen, dst_dir_fd=folder, follow_symlinks=True)
+    except FileExistsError:
+        raise ToolError(
+            f"{name} appeared while it was being created; nothing was written.",
+            hint="Read it, then decide again.",
+            retryable=True,
+        ) from None
+    return chosen
+
+
+def _temporary_name() -> str:
+    return TEMPORARY_PREFIX + os.urandom(8).hex()
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _keep_attributes(fd: int, folder: int, name: str, old: os.stat_result) -> None:
+    """Owner, mode and extended attributes stay; set-user-id bits go, as they do on any write."""
+    now = os.fstat(fd)
+    if (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid):
+        with contextlib.suppress(PermissionError):  # an ordinary user cannot give files away
+            os.fchown(fd, old.st_uid, old.st_gid)
+    os.fchmod(fd, stat.S_IMODE(old.st_mode) & _KEPT_MODE)
+    source = f"/proc/self/fd/{folder}/{name}"
+    with contextlib.suppress(OSError):  # not every file system has them, and some only root may set
+        for attribute in os.listxattr(source, follow_symlinks=False):
+            os.setxattr(fd, attribute, os.getxattr(source, attribute, follow_symlinks=False))

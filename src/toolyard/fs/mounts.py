@@ -1,0 +1,149 @@
+"""Which root a path belongs to, and the object or the empty place it names there.
+
+Mounts own their roots until `close()`. A Target owns the handle it holds; use it as a context manager.
+Paths outside every root belong to the host root `/`, which is opened only when somebody asks for it: whether
+they may is the policy's business, decided before anything out there is touched.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from toolyard.core.limits import DEFAULT_LIMITS, Limits
+from toolyard.core.paths import beneath, clean
+from toolyard.fs.faults import explain, link_out
+from toolyard.fs.roots import Handle, Root
+
+
+class Target:
+    """What a path names: an existing object, or a place where one could be made.
+
+    `handle` is the object, or the deepest folder that exists; `missing` are the names that do not exist below it.
+    """
+
+    __slots__ = ("handle", "missing", "path", "root")
+
+    def __init__(self, root: Root, path: str, handle: Handle, missing: tuple[str, ...]) -> None:
+        self.root = root
+        self.path = path
+        self.handle = handle
+        self.missing = missing
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.handle.close()
+
+    @property
+    def exists(self) -> bool:
+        return not self.missing
+
+    @property
+    def real(self) -> str:
+        """Where it really lies, once links are followed."""
+        return os.path.join(self.handle.real, *self.missing)
+
+    @property
+    def relative(self) -> str:
+        """`real`, relative to the root; the handle was opened beneath it, so it has one."""
+        inside = beneath(self.real, self.root.path)
+        if inside is None:
+            raise link_out(self.path)
+        return inside
+
+
+class Mounts:
+    """The workspace and whatever else is declared, the innermost root first when one lies within another."""
+
+    def __init__(self, workspace: str, others: Sequence[str] = (), *, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.workspace = Root(workspace)
+        self._limits = limits
+        self._host: Root | None = None
+        self._spellings: list[tuple[str, Root]] = []
+        self._add(workspace, self.workspace)
+        for other in others:
+            if os.path.isdir(other):
+                self._add(other, Root(other))
+        self._spellings.sort(key=lambda pair: len(pair[0]), reverse=True)
+
+    def _add(self, spelling: str, root: Root) -> None:
+        # A folder given through a link is known by both its names.
+        for name in dict.fromkeys((os.path.abspath(spelling), root.path)):
+            self._spellings.append((name, root))
+
+    def close(self) -> None:
+        for root in {id(root): root for _, root in self._spellings}.values():
+            root.close()
+        if self._host is not None:
+            self._host.close()
+
+    def clean(self, path: object, *, field: str = "path") -> str:
+        """The path as policy and handles know it: absolute, normal, with the root's real name in front."""
+        absolute = clean(path, self.workspace.path, field=field, limits=self._limits)
+        for spelling, root in self._spellings:
+            inside = beneath(absolute, spelling)
+            if inside is not None:
+                return root.path if inside == "." else os.path.join(root.path, inside)
+        return absolute
+
+    def root_of(self, path: str) -> Root:
+        """The innermost root that holds a clean `path`; the host's when none of ours does."""
+        for _, root in self._spellings:
+            if beneath(path, root.path) is not None:
+                return root
+        if self._host is None:
+            self._host = Root("/")
+        return self._host
+
+    def shown(self, path: str) -> str:
+        """A clean path as people read it: relative inside the workspace, absolute elsewhere."""
+        inside = beneath(path, self.workspace.path)
+        return path if inside is None else inside
+
+    def find(self, path: str) -> Target:
+        """What a clean `path` names. Raises our errors: a link out, a permission, a file where a folder should be."""
+        root = self.root_of(path)
+        relative = beneath(path, root.path) or "."
+        try:
+            return Target(root, path, root.open(relative), ())
+        except FileNotFoundError:
+            return _nearest(root, path, relative)
+        except OSError as error:
+            raise explain(error, path) from error
+
+
+def _nearest(root: Root, path: str, relative: str) -> Target:
+    """The deepest folder that exists on the way to `relative`, and the names missing below it."""
+    parts = relative.split("/")
+    for count in range(len(parts) - 1, -1, -1):
+        try:
+            handle = root.open("/".join(parts[:count]) or ".")
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise explain(error, path) from error
+        missing = tuple(parts[count:])
+        if not stat.S_ISDIR(handle.status.st_mode):
+            handle.close()
+            raise explain(NotADirectoryError(20, "Not a directory"), path)
+        if _is_dangling(handle, missing[0]):
+            handle.close()
+            raise link_out(path)
+        return Target(root, path, handle, missing)
+    raise explain(FileNotFoundError(2, "the root itself is gone"), root.path)
+
+
+def _is_dangling(folder: Handle, name: str) -> bool:
+    """A link that leads nowhere yet must not become the way to create something where it points."""
+    try:
+        os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
