@@ -1,0 +1,1 @@
+"""From YAML and the environment to typed settings. Only `settings` reads the environment."""

@@ -1,0 +1,228 @@
+"""From a YAML file to `Config`. Every error names the file and the line, and what was probably meant.
+
+Without a file the defaults serve. `${VAR}` and `${VAR:-default}` expand in text values, here in the host process
+and nowhere else; `$${` stands for a literal `${`. Values are never shown in errors: they may be secrets.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from typing import TYPE_CHECKING, Any
+
+import pydantic
+
+from toolyard.config.models import UNKNOWN_KEY, Config
+from toolyard.config.settings import environment
+from toolyard.config.suggest import did_you_mean
+from toolyard.config.yaml_tree import Located, parse_yaml
+from toolyard.core.errors import ConfigError
+from toolyard.core.limits import MIB
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pydantic_core import ErrorDetails
+
+CONFIG_NAME = "toolyard.yaml"
+MAX_CONFIG_BYTES = 1 * MIB
+MAX_PROBLEMS_SHOWN = 5
+
+_REFERENCE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?")
+
+_EXPECTED = {
+    "string_type": "a string (quote it if it is meant as text)",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "greater_than": "a number greater than {gt}",
+    "tuple_type": "a list",
+    "mapping_type": "a mapping",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "string_too_short": "text that is not empty",
+    "string_too_long": "at most {max_length} characters",
+    "string_pattern_mismatch": "letters, digits, '.', '_' and '-'",
+    "expected": "{expected}",
+}
+
+
+def find_config(folder: str) -> str | None:
+    """The configuration file of a folder, when it has one."""
+    path = os.path.join(folder, CONFIG_NAME)
+    return path if os.path.isfile(path) else None
+
+
+def load_config(path: str | None, *, env: Mapping[str, str] | None = None) -> Config:
+    """The configuration in `path`; the defaults when it is None or the file is empty."""
+    if path is None:
+        return Config()
+    text = _read(path)
+    variables = environment() if env is None else env
+
+    def expand(value: str, line: int) -> str:
+        return _expanded(value, variables, f"{path}:{line}")
+
+    tree = parse_yaml(text, name=path, expand=expand)
+    source = {"source": os.path.abspath(path)}
+    if tree is None or tree.value is None:
+        return Config().model_copy(update=source)
+    if not isinstance(tree.value, dict):
+        raise ConfigError("the file must be a mapping of keys", where=f"{path}:{tree.line}", hint=_known_keys_hint())
+    _respell(tree, path)
+    try:
+        return Config.model_validate(tree.plain()).model_copy(update=source)
+    except pydantic.ValidationError as error:
+        raise _config_error(error, tree, path) from None
+
+
+def _known_keys_hint() -> str:
+    return f"Top-level keys: {', '.join(sorted(Config.keys_of_file()))}."
+
+
+def _read(path: str) -> str:
+    try:
+        # Non-blocking, so that a FIFO in the file's place cannot hang the start.
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigError(
+            f"cannot be read ({reason})",
+            where=path,
+            hint="Check the path given to --config, or leave it out to use the defaults.",
+        ) from None
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ConfigError("is not a regular file", where=path, hint="Name a YAML file.")
+        raw = file.read(MAX_CONFIG_BYTES + 1)
+    if len(raw) > MAX_CONFIG_BYTES:
+        raise ConfigError(
+            f"is larger than {MAX_CONFIG_BYTES} bytes", where=path, hint="A configuration is a few kilobytes."
+        )
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise ConfigError("is not UTF-8", where=f"{path}:{line}", hint="Save it as UTF-8 text.") from None
+
+
+def _expanded(value: str, variables: Mapping[str, str], where: str) -> str:
+    def one(match: re.Match[str]) -> str:
+        if match[0] == "$${":
+            return "${"
+        name, default = match[1], match[2]
+        if not name:
+            raise ConfigError(
+                "holds a `${` that is no ${VAR} and no ${VAR:-default}",
+                where=where,
+                hint="Write `$${` for the text `${`.",
+            )
+        found = variables.get(name)
+        if default is not None:
+            return found or default
+        if found is None:
+            raise ConfigError(
+                f"the variable {name} is not set",
+                where=where,
+                hint=f"Set it, or give a default: ${{{name}:-value}}.",
+            )
+        return found
+
+    return _REFERENCE.sub(one, value)
+
+
+def _respell(tree: Located, path: str) -> None:
+    """Brings the other spellings of two keys to the one the model knows, keeping their lines."""
+    keys = tree.value
+    assert isinstance(keys, dict)  # noqa: S101 - checked by the only caller
+    for other, usual in (("massgen", "toolyard"), ("agent", "agents")):
+        if other not in keys:
+            continue
+        line = tree.key_lines[other]
+        if usual in keys:
+            raise ConfigError(
+                f'"{other}" and "{usual}" are two spellings of one key',
+                where=f"{path}:{line}",
+                hint="Keep one of them.",
+            )
+        value = keys.pop(other)
+        tree.key_lines[usual] = tree.key_lines.pop(other)
+        if other == "agent" and value.value is not None:
+            value = Located(value.line, [value], {})
+        keys[usual] = value
+    # A section that is named but left empty (`ui:` with everything commented out) means its defaults.
+    for key in Config.keys_of_file():
+        if key in keys and keys[key].value is None:
+            del keys[key]
+
+
+def _config_error(error: pydantic.ValidationError, tree: Located, path: str) -> ConfigError:
+    problems: list[tuple[int, str, str]] = []
+    for detail in error.errors(include_url=False, include_input=True):
+        problems.extend(_problems(detail, tree))
+    problems.sort(key=lambda problem: problem[0])
+    line, message, hint = problems[0]
+    others = [f"{path}:{at}: {text} {tip}".rstrip() for at, text, tip in problems[1:MAX_PROBLEMS_SHOWN]]
+    if len(problems) > MAX_PROBLEMS_SHOWN:
+        others.append(f"... and {len(problems) - MAX_PROBLEMS_SHOWN} more.")
+    return ConfigError(message, where=f"{path}:{line}", hint="\n".join([hint, *others]).strip())
+
+
+def _problems(detail: ErrorDetails, tree: Located) -> list[tuple[int, str, str]]:
+    """Line, message and hint of everything that one validation error says."""
+    line, spelled, node = _locate(tree, detail["loc"])
+    context: dict[str, Any] = detail.get("ctx", {})
+    if detail["type"] == UNKNOWN_KEY:
+        lines = node.key_lines if node else {}
+        place = f' in "{spelled}"' if spelled else ""
+        return [
+            (lines.get(key, line), f'unknown key "{key}"{place}.', did_you_mean(key, context["valid"]))
+            for key in context["unknown"]
+        ]
+    if detail["type"] == "missing":
+        return [(line, f'"{spelled}" lacks the key "{detail["loc"][-1]}".', "Add it.")]
+    if detail["type"] in {"enum", "literal_error"}:
+        choices = re.findall(r"'([^']*)'", str(context.get("expected", "")))
+        hint = did_you_mean(str(detail["input"]), choices)
+        return [(line, f'"{spelled}" must be one of {", ".join(choices)}.', hint)]
+    template = _EXPECTED.get(detail["type"])
+    expected = template.format(**context) if template else detail["msg"]
+    return [(line, f'"{spelled}": expected {expected}, found {_sort_of(detail["input"])}.', "")]
+
+
+def _sort_of(value: object) -> str:
+    """What kind of value was found. Never the value: it may be a secret."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    kinds: dict[type, str] = {bool: "true or false", str: "text", int: "a number", float: "a number"}
+    return kinds.get(type(value), type(value).__name__)
+
+
+def _locate(tree: Located, location: Sequence[int | str]) -> tuple[int, str, Located | None]:
+    """Follows a validation error into the tree: its line, its spelling, and the node it is about."""
+    node, line, spelled = tree, tree.line, ""
+    for step in location:
+        if isinstance(node.value, dict):
+            # Servers given by name were made a list: the number is the place in the mapping.
+            key = str(step)
+            if isinstance(step, int) and step < len(node.value):
+                key = list(node.value)[step]
+            if key not in node.value:
+                continue
+            line, node = node.key_lines[key], node.value[key]
+            spelled = f"{spelled}.{key}" if spelled else key
+        elif isinstance(node.value, list) and isinstance(step, int) and step < len(node.value):
+            node = node.value[step]
+            line, spelled = node.line, f"{spelled}[{step}]"
+    return line, spelled, node

@@ -1,0 +1,296 @@
+"""The whole configuration file as types. Frozen, and an unknown key anywhere is an error.
+
+The file's shape is public: keys are added, never renamed. Values keep the spelling of the file (paths stay
+relative, servers stay a list of entries and names); what they mean is decided by the layers that use them.
+Values that may carry a secret (`env`, `headers`, `api_key`) are kept out of `repr`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    SecretStr,
+    Tag,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from toolyard.core.limits import DEFAULT_LIMITS, Limits
+from toolyard.core.modes import Access, PermissionMode
+
+UNKNOWN_KEY = "unknown_key"
+ENTRY_TAG = "<server entry>"
+NAME_TAG = "<server name>"
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Size = Annotated[int, Field(gt=0)]
+
+
+class Section(BaseModel):
+    """A mapping of the file. Knows which keys it takes, so that an unknown one can be answered with a guess."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    internal: ClassVar[frozenset[str]] = frozenset()
+    """Fields set by the loader, which are no keys of the file."""
+    other_spellings: ClassVar[frozenset[str]] = frozenset()
+    """Keys that the loader rewrites before it validates."""
+
+    @classmethod
+    def keys_of_file(cls) -> frozenset[str]:
+        return (frozenset(cls.model_fields) - cls.internal) | cls.other_spellings
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_keys(cls, raw: Any) -> Any:
+        if raw is None:
+            return {}
+        if not isinstance(raw, Mapping):
+            return raw
+        valid = cls.keys_of_file()
+        keys = cast("Mapping[object, object]", raw)
+        unknown = [str(key) for key in keys if key not in valid]
+        if unknown:
+            context = {"unknown": unknown, "valid": sorted(valid)}
+            raise PydanticCustomError(UNKNOWN_KEY, "unknown keys {unknown}", context)
+        return keys
+
+
+def _words(value: Any) -> Any:
+    """A command: one string, or a list of them."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (list, tuple)):
+        words = tuple(cast("list[object]", value))
+        if words and all(isinstance(word, str) for word in words):
+            return words
+    raise PydanticCustomError("expected", "expected {expected}", {"expected": "a string or a list of strings"})
+
+
+def _star_or_names(value: Any) -> Any:
+    if value == "*":
+        return value
+    if isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in cast("list[object]", value)):
+        return tuple(cast("list[str]", value))
+    raise PydanticCustomError("expected", "expected {expected}", {"expected": 'a list of tool names, or "*"'})
+
+
+def _as_list(value: Any) -> Any:
+    """Servers by name become a list of entries in the same order, each carrying its name."""
+    if value is None:
+        return ()
+    if not isinstance(value, Mapping):
+        return value
+    entries: list[object] = []
+    for name, entry in cast("Mapping[str, object]", value).items():
+        if entry is None:
+            entries.append(name)
+        elif isinstance(entry, Mapping):
+            entries.append({**cast("Mapping[str, object]", entry), "name": name})
+        else:
+            entries.append(entry)
+    return entries
+
+
+def _entry_or_name(value: Any) -> str:
+    return NAME_TAG if isinstance(value, str) else ENTRY_TAG
+
+
+class ServerEntry(Section):
+    """An upstream MCP server."""
+
+    name: Annotated[str, Field(min_length=1)]
+    type: Literal["stdio", "streamable-http", "sse"] | None = None
+    command: Annotated[str | tuple[str, ...] | None, BeforeValidator(_words)] = None
+    """The program, or the program and its first arguments as a list. A string is never split."""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = Field(default_factory=dict, repr=False)
+    cwd: str | None = None
+    url: str | None = None
+    headers: Mapping[str, str] = Field(default_factory=dict, repr=False)
+    timeout: Seconds | None = None
+    allowed_tools: tuple[str, ...] | None = None
+    exclude_tools: tuple[str, ...] = ()
+
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    @model_validator(mode="after")
+    def _can_be_reached(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            needed = "either `command` (a local server) or `url` (a remote one)"
+            raise PydanticCustomError("expected", "expected {expected}", {"expected": needed})
+        return self
+
+    @property
+    def transport(self) -> str:
+        """`type`, or what follows from `command` and `url` where it is left out."""
+        return self.type or ("stdio" if self.command is not None else "streamable-http")
+
+
+Servers = Annotated[
+    tuple[
+        Annotated[
+            Annotated[ServerEntry, Tag(ENTRY_TAG)] | Annotated[str, Tag(NAME_TAG)], Discriminator(_entry_or_name)
+        ],
+        ...,
+    ],
+    BeforeValidator(_as_list),
+]
+"""Full entries and bare names of the user's servers file, from a list or from a map by name."""
+
+ToolChoice = Annotated[Literal["*"] | tuple[str, ...], BeforeValidator(_star_or_names)]
+
+
+class Docker(Section):
+    image: str | None = None
+    network: str = "none"
+
+
+class CodeExecution(Section):
+    enabled: bool = True
+    mode: Literal["bubblewrap", "docker", "none"] = "bubblewrap"
+    docker: Docker = Docker()
+
+
+class SearchTools(Section):
+    enable_ripgrep: bool = True
+    enable_ast_grep: bool = True
+    enable_semtools: bool = False
+
+
+class ToolyardSection(Section):
+    workspace: str = "toolyard_workspace"
+    """The workspace root, beside the configuration file."""
+    execution_mode: Literal["filesystem_first", "context_based"] = "context_based"
+    code_execution: CodeExecution = CodeExecution()
+    in_context_tools: Mapping[str, ToolChoice] = Field(default_factory=dict)
+    available_mcp_servers: Servers = ()
+    available_custom_tools: tuple[str, ...] = ()
+    search_tools: SearchTools = SearchTools()
+
+
+class Backend(Section):
+    """The model API or the CLI driver behind an agent, and the folder it works in."""
+
+    type: str | None = None
+    model: str | None = None
+    base_url: str | None = None
+    api_key: SecretStr | None = None
+    temperature: float | None = None
+    max_tokens: Size | None = None
+    timeout: Seconds | None = None
+    cwd: str | None = None
+    fresh: bool = False
+    """Start from an empty `cwd`; what is in it is kept as a snapshot first."""
+    permission_mode: PermissionMode | None = None
+    mcp_servers: Servers = ()
+    allowed_tools: tuple[str, ...] = ()
+    exclude_tools: tuple[str, ...] = ()
+
+
+class Memory(Section):
+    allow_read_from: tuple[str, ...] = ()
+    allow_write_to: tuple[str, ...] = ()
+
+
+class Agent(Section):
+    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)] = "agent"
+    backend: Backend = Backend()
+    system_message: str | None = None
+    memory: Memory = Memory()
+
+
+class ContextPath(Section):
+    """A file or folder outside the workspace that agents may read, or also write."""
+
+    path: Annotated[str, Field(min_length=1)]
+    permission: Access = Access.READ
+    protected_paths: tuple[str, ...] = ()
+
+
+class Orchestrator(Section):
+    snapshot_storage: str | None = None
+    agent_temporary_workspace: str | None = None
+    context_paths: tuple[ContextPath, ...] = ()
+
+
+class Ui(Section):
+    display_type: Literal["rich_terminal", "textual_terminal", "simple", "silent"] = "rich_terminal"
+    logging_enabled: bool = True
+
+
+class Permissions(Section):
+    mode: PermissionMode | None = None
+    allow: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    presets: tuple[str, ...] = ()
+    protected_paths: tuple[str, ...] = ()
+    moderate_roots: tuple[str, ...] | None = None
+    """What `moderate` opens beside the workspace; the user's Documents and the temp folder when left out."""
+
+
+class LimitsSection(Section):
+    """`core.limits.Limits` as keys of the file; a test holds the two together."""
+
+    file_bytes: Size = DEFAULT_LIMITS.file_bytes
+    output_chars: Size = DEFAULT_LIMITS.output_chars
+    read_lines: Size = DEFAULT_LIMITS.read_lines
+    line_chars: Size = DEFAULT_LIMITS.line_chars
+    list_entries: Size = DEFAULT_LIMITS.list_entries
+    call_seconds: Seconds = DEFAULT_LIMITS.call_seconds
+    path_bytes: Size = DEFAULT_LIMITS.path_bytes
+    name_bytes: Size = DEFAULT_LIMITS.name_bytes
+    pattern_chars: Size = DEFAULT_LIMITS.pattern_chars
+    lock_seconds: Seconds = DEFAULT_LIMITS.lock_seconds
+
+    def to_limits(self) -> Limits:
+        return Limits(**self.model_dump())
+
+
+def _agents_by_their_ids(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
+    ids = [agent.id for agent in agents]
+    twice = sorted({name for name in ids if ids.count(name) > 1})
+    if twice:
+        needed = f"a different `id` for every agent ({', '.join(twice)} is used twice)"
+        raise PydanticCustomError("expected", "expected {expected}", {"expected": needed})
+    return agents
+
+
+class Config(Section):
+    """A configuration file, or the defaults where there is none."""
+
+    internal = frozenset({"source"})
+    other_spellings = frozenset({"massgen", "agent"})
+
+    toolyard: ToolyardSection = ToolyardSection()
+    agents: tuple[Agent, ...] = ()
+    orchestrator: Orchestrator = Orchestrator()
+    ui: Ui = Ui()
+    available_mcp_servers: Servers = ()
+    permissions: Permissions = Permissions()
+    limits: LimitsSection = LimitsSection()
+    source: str | None = None
+    """The file this was read from (absolute), None for the defaults."""
+
+    @model_validator(mode="after")
+    def _agents_are_told_apart(self) -> Self:
+        _agents_by_their_ids(self.agents)
+        return self
+
+    @property
+    def servers(self) -> tuple[ServerEntry | str, ...]:
+        """Every server the file makes available, wherever it was declared."""
+        return self.toolyard.available_mcp_servers + self.available_mcp_servers
+
+    def folder(self, otherwise: str) -> str:
+        """Where relative paths of the file start: beside it."""
+        return os.path.dirname(self.source) if self.source else otherwise

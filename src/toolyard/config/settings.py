@@ -1,0 +1,53 @@
+"""What the environment says, read once and nowhere else.
+
+Everything that depends on the user's machine (home, state folder, temp folder, token) is taken from here, so
+that tests and embedding programs can hand in their own.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STATE_FOLDER = "toolyard"
+DEFAULT_TEMP = "/tmp"  # noqa: S108 - the name of the folder, nothing is created in it here
+
+
+def environment() -> Mapping[str, str]:
+    """The variables of this process."""
+    return os.environ
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    home: str
+    state_home: str
+    """Where policy, audit log and snapshots live; never inside a workspace."""
+    temp_dir: str
+    documents: str
+    token: str | None = field(default=None, repr=False)
+    """The bearer token of the HTTP surface. Kept out of `repr`, and so out of logs and tracebacks."""
+    no_color: bool = False
+
+    @classmethod
+    def from_environment(cls, env: Mapping[str, str] | None = None) -> Settings:
+        variables = environment() if env is None else env
+        home = _absolute(variables.get("HOME")) or os.path.expanduser("~")
+        state = _absolute(variables.get("XDG_STATE_HOME")) or os.path.join(home, ".local", "state")
+        return cls(
+            home=home,
+            state_home=os.path.join(state, STATE_FOLDER),
+            temp_dir=_absolute(variables.get("TMPDIR")) or DEFAULT_TEMP,
+            documents=_absolute(variables.get("XDG_DOCUMENTS_DIR")) or os.path.join(home, "Documents"),
+            token=variables.get("TOOLYARD_TOKEN") or None,
+            no_color=bool(variables.get("NO_COLOR")),
+        )
+
+
+def _absolute(value: str | None) -> str | None:
+    """The folder named by a variable; a relative one is ignored, as the XDG specification asks."""
+    return os.path.normpath(value) if value and os.path.isabs(value) else None

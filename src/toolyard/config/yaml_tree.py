@@ -1,0 +1,160 @@
+"""YAML read into values that remember their line.
+
+PyYAML's safe composer does the parsing; this module turns its nodes into `Located` values, so that every later
+error can name a line. It refuses what a configuration has no use for and an attacker has: tags, repeated keys,
+aliases that multiply, documents nested without end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import yaml
+
+from toolyard.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_ALIAS_EXPANSIONS = 1_000
+MAX_VALUES = 100_000
+MAX_DEPTH = 64
+
+_TAG = "tag:yaml.org,2002:"
+_MERGE = _TAG + "merge"
+_TYPED_SCALARS = frozenset(_TAG + name for name in ("int", "float", "bool", "null"))
+# A date is only text here; `=` and `<<` used as a value are text as well.
+_TEXT_SCALARS = frozenset(_TAG + name for name in ("str", "timestamp", "value", "merge"))
+
+Scalar = str | int | float | bool | None
+Plain = Scalar | list["Plain"] | dict[str, "Plain"]
+
+
+@dataclass(slots=True)
+class Located:
+    """A value and the line it stands on. Keys have lines of their own (`key_lines`)."""
+
+    line: int
+    value: Scalar | list[Located] | dict[str, Located]
+    key_lines: dict[str, int]
+
+    def plain(self) -> Plain:
+        if isinstance(self.value, dict):
+            return {key: item.plain() for key, item in self.value.items()}
+        if isinstance(self.value, list):
+            return [item.plain() for item in self.value]
+        return self.value
+
+
+def parse_yaml(text: str, *, name: str, expand: Callable[[str, int], str]) -> Located | None:
+    """The one document of `text`, None when it is empty. `expand` is applied to every text value."""
+    # The C parser recurses on the C stack and cannot be stopped by Python; the pure one can.
+    try:
+        loader = yaml.SafeLoader(text)
+        try:
+            node = loader.get_single_node()
+            return None if node is None else _Builder(loader, name, expand).build(node)
+        finally:
+            loader.dispose()
+    except RecursionError:
+        raise ConfigError("is nested too deeply", where=name, hint=f"Use at most {MAX_DEPTH} levels.") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{name}:{mark.line + 1}" if mark else name
+        problem = error.problem or error.context or "cannot be parsed"
+        raise ConfigError(
+            f"is not valid YAML: {problem}", where=where, hint="Check the indentation, quotes and colons there."
+        ) from None
+    except yaml.YAMLError as error:
+        first = str(error).partition("\n")[0]
+        raise ConfigError(f"is not valid YAML: {first}", where=name, hint="Save it as plain UTF-8 text.") from None
+
+
+class _Builder:
+    def __init__(self, loader: yaml.SafeLoader, name: str, expand: Callable[[str, int], str]) -> None:
+        self._loader = loader
+        self._name = name
+        self._expand = expand
+        self._seen: set[int] = set()
+        self._open: set[int] = set()
+        self._values = 0
+        self._expansions = 0
+
+    def build(self, node: yaml.Node) -> Located:
+        line = node.start_mark.line + 1
+        self._count(node, line)
+        if isinstance(node, yaml.ScalarNode):
+            return Located(line, self._scalar(node, line), {})
+        if id(node) in self._open:
+            raise self._error("an alias contains itself", line, "Write the value out instead.")
+        if len(self._open) >= MAX_DEPTH:
+            raise self._error("is nested too deeply", line, f"Use at most {MAX_DEPTH} levels.")
+        self._open.add(id(node))
+        try:
+            if isinstance(node, yaml.SequenceNode):
+                self._refuse_tag(node, _TAG + "seq", line)
+                return Located(line, [self.build(item) for item in node.value], {})
+            if isinstance(node, yaml.MappingNode):
+                self._refuse_tag(node, _TAG + "map", line)
+                return self._mapping(node, line)
+        finally:
+            self._open.discard(id(node))
+        raise self._error("is not a value, a list or a mapping", line, "Write plain YAML.")
+
+    def _mapping(self, node: yaml.MappingNode, line: int) -> Located:
+        own: dict[str, Located] = {}
+        merged: dict[str, Located] = {}
+        lines: dict[str, int] = {}
+        merged_lines: dict[str, int] = {}
+        for key_node, value_node in cast("list[tuple[yaml.Node, yaml.Node]]", node.value):
+            key_line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise self._error("a key must be plain text", key_line, "Use a name as the key.")
+            if key_node.tag == _MERGE:
+                for source in self._merge_sources(value_node, key_line):
+                    for key, item in cast("dict[str, Located]", source.value).items():
+                        merged.setdefault(key, item)
+                        merged_lines.setdefault(key, source.key_lines[key])
+                continue
+            key = str(key_node.value)
+            if key in own:
+                hint = f"It is set before on line {lines[key]}; keep one of the two."
+                raise self._error(f'the key "{key}" appears twice', key_line, hint)
+            own[key] = self.build(value_node)
+            lines[key] = key_line
+        return Located(line, {**merged, **own}, {**merged_lines, **lines})
+
+    def _merge_sources(self, node: yaml.Node, line: int) -> list[Located]:
+        built = self.build(node)
+        sources = built.value if isinstance(built.value, list) else [built]
+        if not all(isinstance(source.value, dict) for source in sources):
+            raise self._error("`<<` needs a mapping, or a list of mappings", line, "Give it an alias of a mapping.")
+        return sources
+
+    def _scalar(self, node: yaml.ScalarNode, line: int) -> Scalar:
+        text = str(node.value)
+        if node.tag in _TEXT_SCALARS:
+            return self._expand(text, line)
+        if node.tag not in _TYPED_SCALARS:
+            raise self._error(f"the tag {node.tag} is not supported", line, "Write a plain value.")
+        try:
+            return cast("Scalar", self._loader.construct_object(node))  # pyright: ignore[reportUnknownMemberType]
+        except ValueError:
+            raise self._error("is not a number that can be read", line, "Quote it if it is text.") from None
+
+    def _count(self, node: yaml.Node, line: int) -> None:
+        self._values += 1
+        if id(node) in self._seen:
+            self._expansions += 1
+        self._seen.add(id(node))
+        if self._expansions > MAX_ALIAS_EXPANSIONS or self._values > MAX_VALUES:
+            limit = f"At most {MAX_ALIAS_EXPANSIONS} repeated and {MAX_VALUES} values in all are read."
+            raise self._error("holds more values than a configuration can need", line, limit)
+
+    def _refuse_tag(self, node: yaml.Node, usual: str, line: int) -> None:
+        if node.tag != usual:
+            raise self._error(f"the tag {node.tag} is not supported", line, "Write a plain list or mapping.")
+
+    def _error(self, message: str, line: int, hint: str) -> ConfigError:
+        return ConfigError(message, where=f"{self._name}:{line}", hint=hint)
