@@ -1,0 +1,334 @@
+"""The audit log of one workspace, for writing.
+
+Contract. `AuditLog.open` makes the files if they are missing; `append` adds one line and says its number; `close`
+(or leaving the `with`) puts everything on the disk. Any number of threads and processes may append at once: each line
+is written under a lock on the head, [read head, append line, write head]. A line outlives the death of this
+process as soon as `append` returns, and a power cut only after `sync`.
+
+A writer may be killed at any moment. It leaves the head one line behind, or a line without its end; whoever opens or
+appends next adopts the one and closes off the other (see `audit_format` for the marks). What cannot come from a
+killed writer is left as it is, for `verify` to find: putting the log right never hides that somebody changed it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Self
+
+from toolyard.core.errors import SystemFault
+from toolyard.core.events import Event, Outcome
+from toolyard.core.ids import new_id
+from toolyard.storage.audit_files import APPEND, READ_WRITE, Line, lines, lock, open_regular
+from toolyard.storage.audit_format import (
+    CUT,
+    FOREIGN,
+    HEAD_BYTES,
+    HEAD_NAME,
+    HEADLESS,
+    LOG_NAME,
+    TORN,
+    AuditRecord,
+    Head,
+    encode,
+    parse,
+)
+from toolyard.storage.state import ensure_state_dir
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+REOPEN_TRIES = 5
+"""How often a writer follows files that are being replaced under it."""
+STAMP_TICK_NANOSECONDS = 50_000_000
+"""Longer than one tick of any file system's clock that we know."""
+UNKNOWN_STAMP = -1
+NO_HEAD_YET = b"none"
+"""What no head file holds; not even an empty one."""
+
+_REASONS = {
+    TORN: "a writer was killed in the middle of the line before this one",
+    CUT: "the log was shorter than its head said: lines before this one were removed",
+    FOREIGN: "something was added to the log that does not follow its chain",
+    HEADLESS: "the head was missing or unreadable: a removed tail could not have been noticed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Handles:
+    """The open files. They belong to one process: a lock is not one's own after a fork."""
+
+    pid: int
+    directory: int
+    log: int
+    head: int
+    log_inode: int
+    head_inode: int
+
+    @classmethod
+    def open(cls, state_dir: str) -> _Handles:
+        directory = os.open(ensure_state_dir(state_dir), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        opened = [directory]
+        try:
+            opened.append(log := open_regular(LOG_NAME, APPEND, directory))
+            opened.append(head := open_regular(HEAD_NAME, READ_WRITE, directory))
+            inodes = os.fstat(log).st_ino, os.fstat(head).st_ino
+        except BaseException:
+            for handle in opened:
+                os.close(handle)
+            raise
+        return cls(os.getpid(), directory, log, head, *inodes)
+
+    def close(self) -> None:
+        for handle in (self.head, self.log, self.directory):
+            os.close(handle)
+
+
+class AuditLog:
+    def __init__(self, state_dir: str, handles: _Handles) -> None:
+        """Use `AuditLog.open`."""
+        self._state_dir = state_dir
+        self._handles: _Handles | None = handles
+        self._threads = Lock()
+        self._written = (NO_HEAD_YET, Head())
+        self._folder_stamp = UNKNOWN_STAMP
+
+    @classmethod
+    def open(cls, state_dir: str) -> AuditLog:
+        """Open the log, making what is missing and putting right what a killed writer left."""
+        try:
+            log = cls(state_dir, _Handles.open(state_dir))
+            try:
+                with log._threads:
+                    handles, size = log._lock()
+                    try:
+                        log._current_head(handles, size)
+                    finally:
+                        fcntl.flock(handles.head, fcntl.LOCK_UN)
+            except BaseException:
+                log._drop()
+                raise
+        except OSError as error:
+            raise _fault("opened", state_dir, error) from error
+        return log
+
+    def append(self, event: Event) -> int:
+        """Write one event; its number in the log. Raises SystemFault when it could not be written."""
+        if self._handles is not None and self._handles.pid != os.getpid():
+            # After a fork: another thread may have held the lock in the parent, and would never free ours.
+            self._threads = Lock()
+        with self._threads:
+            try:
+                handles, size = self._lock()
+                try:
+                    self._written = _add(handles, self._current_head(handles, size), event)
+                    return self._written[1].seq
+                finally:
+                    fcntl.flock(handles.head, fcntl.LOCK_UN)
+            except OSError as error:
+                raise _fault("written", self._state_dir, error) from error
+
+    def sync(self) -> None:
+        """Wait until every line is on the disk."""
+        with self._threads:
+            if self._handles is not None:
+                self._sync(self._handles)
+
+    def close(self) -> None:
+        """Sync and let go. Closing twice is harmless."""
+        with self._threads:
+            if self._handles is None:
+                return
+            try:
+                self._sync(self._handles)
+            finally:
+                self._drop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _sync(self, handles: _Handles) -> None:
+        try:
+            os.fsync(handles.log)  # first: a head that is ahead of its log would look like a removed tail
+            os.fsync(handles.head)
+        except OSError as error:
+            raise _fault("put on the disk", self._state_dir, error) from error
+
+    def _drop(self) -> None:
+        if self._handles is not None:
+            self._handles.close()
+            self._handles = None
+
+    def _lock(self) -> tuple[_Handles, int]:
+        """Lock the files that bear the log's names now; the handles and the log's size."""
+        handles = self._handles
+        if handles is None:
+            raise SystemFault("The audit log is closed.", hint="Open it again before running a tool.")
+        for _ in range(REOPEN_TRIES):
+            if handles.pid == os.getpid():
+                lock(handles.head, fcntl.LOCK_EX, self._state_dir)
+                if self._still_named(handles):
+                    return handles, os.lseek(handles.log, 0, os.SEEK_END)
+                fcntl.flock(handles.head, fcntl.LOCK_UN)
+            fresh = _Handles.open(self._state_dir)
+            handles.close()
+            self._handles = handles = fresh
+            self._folder_stamp = UNKNOWN_STAMP
+        raise SystemFault(
+            f"The audit log in {self._state_dir} is being replaced again and again.",
+            hint="Find what writes to that folder and stop it.",
+            retryable=True,
+        )
+
+    def _still_named(self, handles: _Handles) -> bool:
+        """Whether our files are the ones in the folder, and not ones that were moved away or removed.
+
+        Looking both up takes a third of the time of an append, so it is done only when the folder has changed.
+        """
+        changed = os.fstat(handles.directory).st_mtime_ns
+        if changed == self._folder_stamp:
+            return True
+        try:
+            log = os.stat(LOG_NAME, dir_fd=handles.directory, follow_symlinks=False)
+            head = os.stat(HEAD_NAME, dir_fd=handles.directory, follow_symlinks=False)
+        except FileNotFoundError:
+            return False  # made anew by opening; the marks will tell
+        # Within one tick of the file system's clock a second change would leave the same stamp.
+        settled = time.time_ns() - changed > STAMP_TICK_NANOSECONDS
+        self._folder_stamp = changed if settled else UNKNOWN_STAMP
+        return log.st_ino == handles.log_inode and head.st_ino == handles.head_inode
+
+    def _current_head(self, handles: _Handles, size: int) -> Head:
+        raw = os.pread(handles.head, HEAD_BYTES + 1, 0)
+        known, head = self._written
+        if raw != known:
+            head = Head.from_bytes(raw)
+        if head is not None and head.length == size:
+            return head
+        return _recovered(handles, head, size)
+
+
+def _add(
+    handles: _Handles, head: Head, event: Event, *, mark: str = "", size: int | None = None, before: bytes = b""
+) -> tuple[bytes, Head]:
+    """Append a line behind `size` (the head's length unless told) and move the head; all of it or nothing."""
+    start = head.length if size is None else size
+    line, line_hash = encode(event, head, time.time(), mark)
+    data = before + line
+    try:
+        written = os.write(handles.log, data)
+        if written != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        moved = Head(head.seq + 1, start + written, line_hash)
+        return _write_head(handles, moved), moved
+    except OSError:
+        os.ftruncate(handles.log, start)  # still ours alone: the lock is held
+        raise
+
+
+def _write_head(handles: _Handles, head: Head) -> bytes:
+    data = head.to_bytes()
+    if os.pwrite(handles.head, data, 0) != len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    return data
+
+
+def _recovered(handles: _Handles, head: Head | None, size: int) -> Head:
+    """The head to go on from, where head and log do not agree. Called under the lock."""
+    if head is None:
+        os.ftruncate(handles.head, 0)  # whatever it holds may be longer than a head
+        if size == 0:
+            fresh = Head()
+            _write_head(handles, fresh)
+            return fresh
+        return _noted(handles, _last_record(handles.log, size), size, HEADLESS)
+    if head.length > size:
+        return _noted(handles, head, size, CUT)
+    return _ahead(handles, head, size)
+
+
+def _ahead(handles: _Handles, head: Head, size: int) -> Head:
+    """The log is longer than its head says: adopt the line that a killed writer finished, close off one it did not.
+
+    No more than one line is adopted, because every writer moves the head before the next may write.
+    """
+    adopted: Head | None = None
+    torn: Line | None = None
+    foreign = False
+    for line in lines(handles.log, head.length, size):
+        record = None if line.too_long or adopted else parse(line.data)
+        if record is not None and _follows(record, head, torn):
+            adopted = Head(record.seq, line.end, record.hash)
+            torn = None
+        else:
+            # A line that is neither the next one nor closed off by the next one.
+            foreign = foreign or torn is not None
+            torn = line
+    if adopted is not None and torn is None and not foreign:
+        if not _ends_with_newline(handles.log, size):
+            os.write(handles.log, b"\n")
+            adopted = Head(adopted.seq, size + 1, adopted.hash)
+        _write_head(handles, adopted)
+        return adopted
+    state = adopted or head
+    if torn is not None and not torn.complete and not foreign:
+        return _noted(handles, state, size, TORN + torn.digest)
+    return _noted(handles, state, size, FOREIGN)
+
+
+def _follows(record: AuditRecord, head: Head, torn: Line | None) -> bool:
+    chained = record.intact and record.seq == head.seq + 1 and record.prev == head.hash
+    claimed = record.mark == TORN + torn.digest if torn is not None else not record.mark.startswith(TORN)
+    return chained and claimed
+
+
+def _last_record(log: int, size: int) -> Head:
+    """Where the chain stands by the log alone: its last whole line."""
+    last = Head()
+    for line in lines(log, 0, size):
+        record = None if line.too_long or not line.complete else parse(line.data)
+        if record is not None and record.intact:
+            last = Head(record.seq, line.end, record.hash)
+    return last
+
+
+def _noted(handles: _Handles, head: Head, size: int, mark: str) -> Head:
+    """Record what was found, as a line of the log's own, behind everything that is there."""
+    kind = TORN if mark.startswith(TORN) else mark
+    event = Event(
+        call=new_id(),
+        surface="audit",
+        agent="toolyard",
+        session="",
+        tool="audit",
+        kind="recovered",
+        target=LOG_NAME,
+        decision="",
+        reason=_REASONS[kind],
+        outcome=Outcome.OK if kind == TORN else Outcome.FAILED,
+        code=0,
+        milliseconds=0.0,
+    )
+    before = b"" if _ends_with_newline(handles.log, size) else b"\n"
+    return _add(handles, head, event, mark=mark, size=size, before=before)[1]
+
+
+def _ends_with_newline(log: int, size: int) -> bool:
+    return size == 0 or os.pread(log, 1, size - 1) == b"\n"
+
+
+def _fault(done: str, state_dir: str, error: OSError) -> SystemFault:
+    return SystemFault(
+        f"The audit log in {state_dir} could not be {done}: {error.strerror or error}.",
+        hint="Nothing runs unrecorded: free disk space or mend the folder's permissions, then try again.",
+        retryable=True,
+    )

@@ -1,0 +1,136 @@
+"""Reading the audit log back, as typed records, in the order they were written.
+
+Lines that are not records are passed over: telling what they are is for `audit_verify`. Following waits for new
+lines, leaves an unfinished one until its end has come, and goes on with a log that took the old one's place.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from toolyard.storage.audit_files import READ_ONLY, lines, open_regular, opened, unreadable
+from toolyard.storage.audit_format import LINE_BYTES, LOG_NAME, AuditRecord, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from toolyard.core.events import Outcome
+
+FOLLOW_SECONDS = 0.2
+"""Between two looks at the log's size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which records to give: those that match everything that is set."""
+
+    tool: str | None = None
+    outcome: Outcome | None = None
+
+    def takes(self, record: AuditRecord) -> bool:
+        event = record.event
+        return self.tool in (None, event.tool) and self.outcome in (None, event.outcome)
+
+
+EVERYTHING = Filter()
+
+
+def read(
+    state_dir: str,
+    *,
+    follow: bool = False,
+    last: int | None = None,
+    only: Filter = EVERYTHING,
+    pause: Callable[[float], None] = time.sleep,
+) -> Iterator[AuditRecord]:
+    """The records of the log; the `last` so many of those that match, and with `follow` those still to come.
+
+    Raises ToolError where there is no log, SystemFault where it cannot be read.
+    """
+    with opened(state_dir) as (log, _):
+        if log is None:
+            return
+        try:
+            size = os.fstat(log).st_size
+            start = _start_of_last(log, size, last) if last is not None and only == EVERYTHING else 0
+            cursor = _Cursor(start)
+            records = (record for record in cursor.advance(log, size) if only.takes(record))
+            yield from records if last is None else deque(records, maxlen=last)
+            if follow:
+                for record in _followed(state_dir, log, cursor, pause):
+                    if only.takes(record):
+                        yield record
+        except OSError as error:
+            raise unreadable(state_dir, error) from error
+
+
+@dataclass(slots=True)
+class _Cursor:
+    """How far the log has been read: always the end of a whole line."""
+
+    position: int
+
+    def advance(self, log: int, size: int) -> Iterator[AuditRecord]:
+        for line in lines(log, self.position, size):
+            if not line.complete:
+                return
+            self.position = line.end
+            record = None if line.too_long else parse(line.data)
+            if record is not None:
+                yield record
+
+
+def _followed(state_dir: str, log: int, cursor: _Cursor, pause: Callable[[float], None]) -> Iterator[AuditRecord]:
+    own: int | None = None
+    try:
+        while True:
+            pause(FOLLOW_SECONDS)
+            replaced = _replaced(state_dir, log)
+            # A failed append may be taken back behind what was read.
+            cursor.position = min(cursor.position, size := os.fstat(log).st_size)
+            yield from cursor.advance(log, size)
+            if replaced is not None:
+                if own is not None:
+                    os.close(own)
+                own = log = replaced
+                cursor.position = 0
+    finally:
+        if own is not None:
+            os.close(own)
+
+
+def _replaced(state_dir: str, log: int) -> int | None:
+    """A handle on the log that took the place of ours, if one did."""
+    try:
+        current = os.stat(os.path.join(state_dir, LOG_NAME), follow_symlinks=False)
+        if current.st_ino == os.fstat(log).st_ino:
+            return None
+        directory = os.open(state_dir, READ_ONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            return open_regular(LOG_NAME, READ_ONLY, directory)
+        finally:
+            os.close(directory)
+    except FileNotFoundError:
+        return None  # gone for now; a writer will make a new one
+
+
+def _start_of_last(log: int, size: int, count: int) -> int:
+    """Where the last `count` lines begin, found from the end so that a long log costs no more than a short one."""
+    # The newline that ends the last line is the first to be met, hence one more.
+    wanted, position = count + 1, size
+    while position > 0:
+        begin = max(0, position - LINE_BYTES)
+        block = os.pread(log, position - begin, begin)
+        found = block.count(b"\n")
+        if found >= wanted:
+            at = len(block)
+            for _ in range(wanted):
+                at = block.rindex(b"\n", 0, at)
+            return begin + at + 1
+        wanted -= found
+        position = begin
+    return 0

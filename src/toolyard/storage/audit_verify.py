@@ -1,0 +1,195 @@
+"""Finding out whether somebody changed the audit log. Reads only, in one pass, with bounded memory.
+
+What a killed writer can leave is reported as `recovered` and is no problem: one whole line behind the head, an
+unfinished last line, an unfinished line that the next one closed off. Everything else that breaks the chain is a
+problem. Whoever can write to the state folder can also write a whole new chain with a new head: to find that out,
+keep the newest hash somewhere they cannot reach and look for it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from typing import NamedTuple
+
+from toolyard.storage.audit_files import Line, lines, lock, opened, read_head, unreadable
+from toolyard.storage.audit_format import (
+    CUT,
+    FOREIGN,
+    GENESIS,
+    HEAD_NAME,
+    HEADLESS,
+    LINE_BYTES,
+    LOG_NAME,
+    TORN,
+    AuditRecord,
+    Head,
+    parse,
+)
+
+PROBLEMS_KEPT = 200
+"""More of them say no more; the rest are counted."""
+
+_MARKED = {
+    CUT: "written when the log was found shorter than its head said: lines before it were removed",
+    FOREIGN: "written when lines were found behind the head that do not follow the chain",
+    HEADLESS: "written when the head was missing or unreadable: lines before it may have been removed",
+}
+
+
+class Finding(NamedTuple):
+    """A line of the file, counted from 1 (0: the log as a whole), and what is the matter with it."""
+
+    line: int
+    what: str
+
+
+class Verification(NamedTuple):
+    """`ok` when there are no problems; `events` is how many records were read."""
+
+    ok: bool
+    events: int
+    problems: tuple[Finding, ...]
+    recovered: tuple[Finding, ...]
+
+
+def verify(state_dir: str) -> Verification:
+    """Check every line and the head. Raises ToolError where there is no log, SystemFault where it cannot be read."""
+    with opened(state_dir) as (log, head_handle):
+        try:
+            head, size = _snapshot(log, head_handle, state_dir)
+            check = _Check(head, head_missing=head_handle is None)
+            if log is None:
+                check.problem(0, f"{LOG_NAME} is missing")
+            else:
+                for line in lines(log, 0, size):
+                    check.feed(line)
+                check.finish(size)
+        except OSError as error:
+            raise unreadable(state_dir, error) from error
+        return check.result()
+
+
+def _snapshot(log: int | None, head: int | None, state_dir: str) -> tuple[Head | None, int]:
+    """Head and size that belong together: writers are held off for this moment only."""
+    if head is None:
+        return None, 0 if log is None else os.fstat(log).st_size
+    lock(head, fcntl.LOCK_SH, state_dir)
+    try:
+        return read_head(head), 0 if log is None else os.fstat(log).st_size
+    finally:
+        fcntl.flock(head, fcntl.LOCK_UN)
+
+
+class _Check:
+    """The state of one pass: where the chain stands, and what was found."""
+
+    def __init__(self, head: Head | None, *, head_missing: bool) -> None:
+        self._head = head
+        self._head_missing = head_missing
+        self._seq = 0
+        self._hash = GENESIS
+        self._events = 0
+        self._number = 0
+        self._suspect: Line | None = None
+        self._head_met = head is None or head == Head()
+        self._ahead = 0
+        self._problems: list[Finding] = []
+        self._recovered: list[Finding] = []
+        self._left_out = 0
+
+    def problem(self, line: int, what: str) -> None:
+        if len(self._problems) < PROBLEMS_KEPT:
+            self._problems.append(Finding(line, what))
+        else:
+            self._left_out += 1
+
+    def feed(self, line: Line) -> None:
+        self._number = line.number
+        behind_head = self._head is not None and line.end > self._head.length
+        record = None if line.too_long else parse(line.data)
+        if record is None or not line.complete:
+            self._unreadable(line, record, behind_head=behind_head)
+            return
+        self._settle_suspect(record)
+        self._chain(line.number, record)
+        self._ahead += behind_head
+        if self._head is not None and line.end == self._head.length:
+            self._head_met = True
+            if (record.seq, record.hash) != (self._head.seq, self._head.hash):
+                self.problem(line.number, f"{HEAD_NAME} names another line in this place: one of them was replaced")
+
+    def finish(self, size: int) -> None:
+        number, head = self._number, self._head
+        self._accuse_suspect()
+        if self._head_missing:
+            self.problem(number, f"{HEAD_NAME} is missing: lines may have been removed from the end")
+        elif head is None:
+            self.problem(number, f"{HEAD_NAME} is unreadable: lines may have been removed from the end")
+        elif head.length > size:
+            self.problem(number, f"lines were removed from the end: the head says number {head.seq} was the newest")
+        elif not self._head_met:
+            self.problem(number, f"{HEAD_NAME} points into the middle of a line")
+        elif self._ahead > 1:
+            self.problem(number, f"{self._ahead} lines follow the newest that the head knows: they were put in")
+        elif self._ahead == 1:
+            self._note(number, "a writer was killed before it moved the head")
+
+    def result(self) -> Verification:
+        problems = tuple(self._problems)
+        if self._left_out:
+            problems = (*problems, Finding(0, f"and {self._left_out} more"))
+        return Verification(not problems, self._events, problems, tuple(self._recovered))
+
+    def _unreadable(self, line: Line, record: AuditRecord | None, *, behind_head: bool) -> None:
+        """Not a record: harmless only as what a killed writer left, at the end or closed off by the next line."""
+        self._accuse_suspect()
+        if line.complete:
+            self._suspect = line
+        elif behind_head and (record is None or self._follows(record)):
+            self._note(line.number, "a writer was killed in the middle of the line; the next one will close it off")
+        else:
+            self.problem(line.number, "the last line was changed: it has no end")
+
+    def _follows(self, record: AuditRecord) -> bool:
+        return record.intact and (record.seq, record.prev) == (self._seq + 1, self._hash)
+
+    def _settle_suspect(self, record: AuditRecord) -> None:
+        suspect, self._suspect = self._suspect, None
+        claim = record.mark.removeprefix(TORN) if record.mark.startswith(TORN) else None
+        if suspect is not None and claim == suspect.digest and record.intact:
+            self._note(suspect.number, "a writer was killed in the middle of the line; the next one closed it off")
+        elif suspect is not None:
+            self._accuse(suspect)
+        if claim is not None and (suspect is None or claim != suspect.digest):
+            self.problem(self._number, "closes off an unfinished line that is not there: it was removed or changed")
+
+    def _accuse_suspect(self) -> None:
+        if self._suspect is not None:
+            self._accuse(self._suspect)
+            self._suspect = None
+
+    def _accuse(self, line: Line) -> None:
+        too_long = f"is longer than {LINE_BYTES} bytes"
+        self.problem(line.number, too_long if line.too_long else "is not a record: it was put in or changed")
+
+    def _chain(self, number: int, record: AuditRecord) -> None:
+        """Compare with the line before, then go on from what this line says, so that one change is told once."""
+        self._events += 1
+        expected = self._seq + 1
+        if not record.intact:
+            self.problem(number, "was changed: its content and its hash do not agree")
+        if record.seq > expected:
+            gone = str(expected) if record.seq == expected + 1 else f"{expected} to {record.seq - 1}"
+            self.problem(number, f"lines are missing before it: number {gone}")
+        elif record.seq < expected:
+            self.problem(number, f"is out of place: it is number {record.seq} where {expected} belongs")
+        elif record.prev != self._hash and record.intact:
+            self.problem(number, "does not follow the line before it: one of them was replaced")
+        if record.mark in _MARKED:
+            self.problem(number, _MARKED[record.mark])
+        self._seq, self._hash = record.seq, record.hash
+
+    def _note(self, line: int, what: str) -> None:
+        if len(self._recovered) < PROBLEMS_KEPT:
+            self._recovered.append(Finding(line, what))
