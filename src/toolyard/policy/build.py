@@ -1,0 +1,121 @@
+"""From the configuration to the policy of one workspace and one agent.
+
+The one place of this package that may look at the disk, and only to follow links in the *declared* roots (through
+`resolve`), so that a context path or a temp folder that is a link is known by both of its names.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from typing import TYPE_CHECKING
+
+from toolyard.config.suggest import did_you_mean
+from toolyard.core.actions import Effect
+from toolyard.core.errors import ConfigError
+from toolyard.core.modes import PermissionMode
+from toolyard.core.paths import beneath
+from toolyard.policy.policy import Policy
+from toolyard.policy.presets import preset_rules
+from toolyard.policy.roots import ContextPath
+from toolyard.policy.rules import Rule, parse_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from toolyard.config.models import Agent, Config
+    from toolyard.config.settings import Settings
+
+
+def policy_for(
+    config: Config,
+    settings: Settings,
+    workspace: str,
+    mode: PermissionMode | None = None,
+    agent: str | None = None,
+    *,
+    resolve: Callable[[str], str] = os.path.realpath,
+) -> Policy:
+    """`workspace` is clean, absolute and real; `mode` goes before the agent's, and that before the file's."""
+    chosen = agent_of(config, agent)
+    permissions = config.permissions
+    of_agent = chosen.backend.permission_mode if chosen else None
+    base = config.folder(workspace)
+
+    def absolute(path: str) -> str:
+        if path == "~" or path.startswith("~/"):
+            path = settings.home + path[1:]
+        return "/" + posixpath.normpath(posixpath.join(base, path)).lstrip("/")
+
+    extra = permissions.moderate_roots
+    if extra is None:
+        extra = (settings.documents, settings.temp_dir)
+    own_file = beneath(config.source, workspace) if config.source else None
+    return Policy(
+        mode=mode or of_agent or permissions.mode or PermissionMode.STRICT,
+        workspace=workspace,
+        context=_contexts(config, absolute, resolve),
+        extra_roots=_both_names((absolute(path) for path in extra), resolve),
+        # Whoever may write the configuration may write the policy.
+        protected=(*permissions.protected_paths, *([_literal(own_file)] if own_file else [])),
+        rules=_rules(config, settings),
+        home=settings.home,
+    )
+
+
+def agent_of(config: Config, agent: str | None) -> Agent | None:
+    """The agent of that name; without a name the only one there is, if there is only one."""
+    if agent is None:
+        return config.agents[0] if len(config.agents) == 1 else None
+    for candidate in config.agents:
+        if candidate.id == agent:
+            return candidate
+    if not config.agents:
+        return None
+    known = [candidate.id for candidate in config.agents]
+    raise ConfigError(f'there is no agent "{agent}" in the configuration.', hint=did_you_mean(agent, known))
+
+
+def _contexts(
+    config: Config, absolute: Callable[[str], str], resolve: Callable[[str], str]
+) -> tuple[ContextPath, ...]:
+    found: list[ContextPath] = []
+    for entry in config.orchestrator.context_paths:
+        declared = absolute(entry.path)
+        protected = tuple(_below(text, declared) for text in entry.protected_paths)
+        found.extend(ContextPath(path, entry.permission, protected) for path in _both_names([declared], resolve))
+    return tuple(found)
+
+
+def _below(pattern: str, root: str) -> str:
+    """A protected path that was written absolute, as a pattern of its context path."""
+    if not pattern.startswith("/"):
+        return pattern
+    inner = beneath("/" + pattern.strip("/"), root)
+    return pattern if inner is None else "/" + inner
+
+
+def _both_names(paths: Iterable[str], resolve: Callable[[str], str]) -> tuple[str, ...]:
+    names: dict[str, None] = {}
+    for path in paths:
+        names[path] = None
+        names[resolve(path)] = None
+    return tuple(names)
+
+
+def _literal(relative: str) -> str:
+    """A pattern for exactly this path; a character that means something in patterns matches any one character."""
+    return "/" + "".join("?" if char in "*?[]{}\\ " else char for char in relative)
+
+
+def _rules(config: Config, settings: Settings) -> tuple[Rule, ...]:
+    permissions = config.permissions
+    written = (
+        (Effect.DENY, permissions.deny),
+        (Effect.ASK, permissions.ask),
+        (Effect.ALLOW, permissions.allow),
+    )
+    rules = [parse_rule(text, effect, home=settings.home) for effect, texts in written for text in texts]
+    for name in permissions.presets:
+        rules.extend(preset_rules(name))
+    return tuple(rules)

@@ -1,0 +1,61 @@
+"""The six permission modes as a table, to be read beside the one in the documentation.
+
+A zone is where a path lies: inside (the workspace, a writable context path, in `moderate` also its extra roots),
+a read-only context path, or outside all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from toolyard.core.actions import Effect
+from toolyard.core.modes import PermissionMode
+
+ALLOW: Final = Effect.ALLOW
+ASK: Final = Effect.ASK
+DENY: Final = Effect.DENY
+YES: Final = True
+NO: Final = False
+
+SEVERITY: Final = {ALLOW: 0, ASK: 1, DENY: 2}
+
+
+class Zone(StrEnum):
+    INSIDE = "inside"
+    READ_ONLY = "read-only"
+    OUTSIDE = "outside"
+
+
+@dataclass(frozen=True, slots=True)
+class ModeRow:
+    inside_read: Effect
+    inside_write: Effect
+    outside_read: Effect
+    outside_write: Effect
+    read_only_command: Effect
+    other_command: Effect
+    opens_extra_roots: bool
+    guards: bool
+    """Whether protected paths and read-only context paths hold."""
+
+
+# fmt: off
+MODES: Final[dict[PermissionMode, ModeRow]] = {
+    #                               inside          outside         commands         extra
+    #                               read   write    read   write    r/o    others    roots  guards
+    PermissionMode.STRICT:  ModeRow(ALLOW, ALLOW,   DENY,  DENY,    ALLOW, ALLOW,    NO,    YES),
+    PermissionMode.PLAN:    ModeRow(ALLOW, DENY,    DENY,  DENY,    ALLOW, DENY,     NO,    YES),
+    PermissionMode.ACCEPT_EDITS:
+                            ModeRow(ALLOW, ALLOW,   ASK,   ASK,     ALLOW, ASK,      NO,    YES),
+    PermissionMode.MODERATE:
+                            ModeRow(ALLOW, ALLOW,   DENY,  DENY,    ALLOW, ALLOW,    YES,   YES),
+    PermissionMode.DEFAULT: ModeRow(ALLOW, ASK,     ASK,   ASK,     ASK,   ASK,      NO,    YES),
+    PermissionMode.BYPASS:  ModeRow(ALLOW, ALLOW,   ALLOW, ALLOW,   ALLOW, ALLOW,    NO,    NO),
+}
+# fmt: on
+
+
+def strictest(first: Effect, second: Effect) -> Effect:
+    return first if SEVERITY[first] >= SEVERITY[second] else second

@@ -1,0 +1,196 @@
+"""Path patterns: gitignore's spelling, matched component by component, in time linear in path and pattern.
+
+    *.md            that name at any depth            src/*.py        from the root on, as it has a slash
+    /build          the root's own `build`            **/test/**      at any depth; `**` also stands for nothing
+    //etc/ssl/**    an absolute path                  ~/.ssh          an absolute path in the user's home
+
+A pattern that matches a folder matches everything in it. `*`, `?` and `[...]` stay inside one name; matching is
+case-sensitive. A relative pattern starts at the root that holds the path: see `Place`.
+
+Deny, ask and protected patterns match *widely* (in every root, and an unanchored one anywhere), allow patterns
+*narrowly* (in the workspace only), so that a doubt about what a pattern means never opens anything. For the same
+reason a single leading slash, which other tools read as "absolute", counts both ways when it refuses.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from toolyard.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MAX_PATTERN_CHARS: Final = 1_000
+MAX_COMPONENTS: Final = 64
+
+_WILD: Final = re.compile(r"[*?\[]")
+ANY_DEPTH: Final = None
+"""The `**` component."""
+
+Component = str | re.Pattern[str] | None
+States = frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path as patterns see it: its names from `/` on, and from each root that holds it."""
+
+    path: str
+    absolute: tuple[str, ...]
+    workspace: tuple[str, ...] | None
+    """The names below the workspace; None when it lies elsewhere."""
+    roots: tuple[tuple[str, ...], ...]
+    """The names below every root that holds it, the workspace's among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathPattern:
+    text: str
+    is_absolute: bool
+    is_anchored: bool
+    components: tuple[Component, ...] = field(repr=False)
+    also_absolute: bool = False
+    """A single leading slash: refusals take it as an absolute path too."""
+
+    @property
+    def start(self) -> States:
+        return self._closed([0])
+
+    def advance(self, states: States, name: str) -> States:
+        """The states after one more name. Matching once is matching from there on."""
+        end = len(self.components)
+        if end in states:
+            return states
+        reached: list[int] = []
+        for state in states:
+            component = self.components[state]
+            if component is None:  # any depth
+                reached.append(state)
+            elif isinstance(component, str):
+                if component == name:
+                    reached.append(state + 1)
+            elif component.match(name):
+                reached.append(state + 1)
+        return self._closed(reached)
+
+    def accepts(self, states: States) -> bool:
+        return len(self.components) in states
+
+    def matches(self, names: Iterable[str]) -> bool:
+        """Whether the pattern holds for these names, or for a folder on the way to them."""
+        states = self.start
+        for name in names:
+            states = self.advance(states, name)
+            if not states:
+                return False
+            if self.accepts(states):
+                return True
+        return self.accepts(states)
+
+    def matches_exactly(self, names: Iterable[str]) -> bool:
+        """Whether the pattern holds for these names themselves, not for a folder on the way."""
+        end = len(self.components)
+        states = self.start
+        for name in names:
+            states = self.advance(states - {end}, name)
+        return end in states
+
+    def below(self, root: str) -> PathPattern:
+        """The same pattern, meant for one root alone."""
+        if self.is_absolute:
+            return self
+        names = tuple(name for name in root.split("/") if name)
+        return PathPattern(self.text, is_absolute=True, is_anchored=True, components=names + self.components)
+
+    def widely(self, place: Place) -> bool:
+        return any(self.matches(names) for names in self.sequences(place))
+
+    def narrowly(self, place: Place) -> bool:
+        if self.is_absolute:
+            return self.matches(place.absolute)
+        return place.workspace is not None and self.matches(place.workspace)
+
+    def sequences(self, place: Place) -> tuple[tuple[str, ...], ...]:
+        """The sequences of names that a refusing pattern is held against."""
+        if self.is_absolute:
+            return (place.absolute,)
+        if self.also_absolute or (not place.roots and not self.is_anchored):
+            return (*place.roots, place.absolute)
+        return place.roots
+
+    def folders_on_the_way(self) -> tuple[PathPattern, ...]:
+        """Patterns of the named folders that a match lies in: moving one away would carry the match with it."""
+        return tuple(
+            PathPattern(self.text, self.is_absolute, self.is_anchored, self.components[:length], self.also_absolute)
+            for length in range(1, len(self.components))
+            if isinstance(self.components[length - 1], str)
+        )
+
+    def _closed(self, states: Iterable[int]) -> States:
+        """`**` may stand for nothing, so the state after it is reached with it."""
+        closed: set[int] = set()
+        for state in states:
+            closed.add(state)
+            while state < len(self.components) and self.components[state] is ANY_DEPTH:
+                state += 1
+                closed.add(state)
+        return frozenset(closed)
+
+
+def parse_pattern(text: str, *, home: str | None = None) -> PathPattern:
+    """Raises ConfigError for what cannot be a pattern, or would not mean what it seems to."""
+    _refuse_traps(text)
+    body, is_absolute, also_absolute = text, False, False
+    if text.startswith("~/") or text == "~":
+        if home is None:
+            raise ConfigError(
+                f'the pattern "{text}" needs a home folder.', hint="Write the absolute path: //home/..."
+            )
+        body, is_absolute = home + text[1:], True
+    elif text.startswith("//"):
+        is_absolute = True
+    elif text.startswith("/"):
+        also_absolute = True
+    names = [name for name in body.split("/") if name not in {"", "."}]
+    if ".." in names:
+        raise ConfigError(
+            f'the pattern "{text}" contains "..".', hint="Write an absolute path with two slashes: //etc/hosts."
+        )
+    if len(names) > MAX_COMPONENTS:
+        raise ConfigError(f'the pattern "{text}" has more than {MAX_COMPONENTS} parts.', hint="Shorten it with `**`.")
+    is_anchored = is_absolute or "/" in text.rstrip("/") or text in {"/", "."}
+    if not is_anchored:
+        names.insert(0, "**")
+    components: list[Component] = []
+    for name in names:
+        component = _component(name)
+        if component is not ANY_DEPTH or not components or components[-1] is not ANY_DEPTH:
+            components.append(component)
+    is_anchored = is_anchored and bool(components) and components[0] is not ANY_DEPTH
+    return PathPattern(text, is_absolute, is_anchored, tuple(components), also_absolute)
+
+
+def _refuse_traps(text: str) -> None:
+    if not text.strip() or text != text.strip():
+        raise ConfigError(f'the pattern "{text}" is empty or has blanks around it.', hint="Example: src/**/*.py")
+    if len(text) > MAX_PATTERN_CHARS:
+        raise ConfigError(f"a pattern is longer than {MAX_PATTERN_CHARS} characters.", hint="Shorten it with `**`.")
+    if "\0" in text or "\\" in text:
+        raise ConfigError(f'the pattern "{text}" has a backslash or NUL in it.', hint="Write [*] for a literal star.")
+    if text.startswith("!"):
+        raise ConfigError(f'the pattern "{text}" starts with "!".', hint="Use a rule of the other kind instead.")
+    if "{" in text or "}" in text:
+        raise ConfigError(f'the pattern "{text}" has braces.', hint="Write one rule for each alternative.")
+
+
+def _component(name: str) -> Component:
+    if name == "**":
+        return ANY_DEPTH
+    if not _WILD.search(name):
+        return name
+    # fnmatch's translation cannot backtrack: every star takes the shortest match, once and for all.
+    return re.compile(fnmatch.translate(name.replace("[^", "[!")))

@@ -1,0 +1,254 @@
+"""The decision itself. Pure: no disk, no clock, no environment; the same action always gets the same answer.
+
+Order, from what always holds to what holds by default:
+
+1. deny rules, in every mode;
+2. `bypassPermissions` allows the rest;
+3. walls no rule lifts: plan's read-only, protected paths, read-only context paths;
+4. ask rules;
+5. allow rules, which lift an ask, and lift "outside" only when they name an absolute path;
+6. the mode's row in the table.
+
+Both spellings of a path are judged (as called, and where it really lies), and the stricter answer stands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from toolyard.core.actions import Action, Decision, Effect, Kind
+from toolyard.core.modes import PermissionMode
+from toolyard.policy import reasons
+from toolyard.policy.commands import is_read_only
+from toolyard.policy.modes import MODES, SEVERITY, ModeRow, Zone, strictest
+from toolyard.policy.patterns import PathPattern, Place, States
+from toolyard.policy.roots import DEFAULT_PROTECTED, ContextPath, Guard, Root, Roots
+from toolyard.policy.rules import Rule
+
+MAX_CACHED_FOLDERS = 20_000
+READ_TOOL = "Read"
+
+
+@dataclass(frozen=True, slots=True)
+class _RuleSet:
+    """The rules about one kind of action and one tool."""
+
+    deny: tuple[Rule, ...]
+    ask: tuple[Rule, ...]
+    allow: tuple[Rule, ...]
+    needs_place: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """What is known about the files of a folder: one answer for all, or the patterns that depend on the name."""
+
+    answer: bool | None = None
+    pending: tuple[tuple[PathPattern, States], ...] | None = None
+    """None when each file has to be decided by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    row: ModeRow
+    roots: Roots
+    guards: tuple[Guard, ...]
+    allowed: Decision
+    workspace_prefix: str
+    reads_unruled: bool
+    """No deny or ask rule can touch a read, so everything inside is visible."""
+    rule_sets: dict[tuple[Kind, str], _RuleSet] = field(default_factory=dict)
+    folders: dict[tuple[str, str], _Folder] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Policy:
+    mode: PermissionMode
+    workspace: str
+    context: tuple[ContextPath, ...] = ()
+    extra_roots: tuple[str, ...] = ()
+    """What `moderate` opens beside the workspace; the other modes leave them closed."""
+    protected: tuple[str, ...] = ()
+    """Patterns that are not written, beside the ones that never are."""
+    rules: tuple[Rule, ...] = ()
+    home: str | None = None
+    _compiled: _Compiled = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        row = MODES[self.mode]
+        guards = [Guard.of(text, home=self.home) for text in (*DEFAULT_PROTECTED, *self.protected)]
+        for entry in self.context:
+            guards.extend(Guard.of(text, home=self.home, root=entry.path) for text in entry.protected_paths)
+        compiled = _Compiled(
+            row=row,
+            roots=Roots(self.workspace, self.context, self.extra_roots if row.opens_extra_roots else ()),
+            guards=tuple(guards) if row.guards else (),
+            allowed=Decision(Effect.ALLOW, f"{self.mode} mode allows it.", f"mode {self.mode}"),
+            workspace_prefix=self.workspace.rstrip("/") + "/",
+            reads_unruled=all(
+                rule.effect is Effect.ALLOW or rule.name in {"Write", "Edit", "Bash"} for rule in self.rules
+            ),
+        )
+        object.__setattr__(self, "_compiled", compiled)
+
+    def decide(self, action: Action) -> Decision:
+        if action.kind is Kind.EXECUTE:
+            return self._decide_command(action)
+        path = action.path or self.workspace
+        decision = self._decide_at(action, path)
+        if action.real_path is None or action.real_path == path:
+            return decision
+        behind = self._decide_at(action, action.real_path)
+        return behind if SEVERITY[behind.effect] > SEVERITY[decision.effect] else decision
+
+    def visible(self, path: str, real_path: str | None = None, *, tool: str = READ_TOOL) -> bool:
+        """Whether reading the path is allowed unasked. Made for filtering thousands of search results."""
+        if real_path is not None and real_path != path and not self.visible(real_path, tool=tool):
+            return False
+        compiled = self._compiled
+        if compiled.reads_unruled and path.startswith(compiled.workspace_prefix):
+            return True
+        folder, _, name = path.rpartition("/")
+        known = compiled.folders.get((folder, tool)) or self._folder(folder, tool)
+        if known.answer is not None:
+            return known.answer
+        if known.pending is not None and path not in compiled.roots.paths:
+            for pattern, states in known.pending:
+                if pattern.accepts(pattern.advance(states, name)):
+                    break
+            else:
+                return True
+        return self.decide(Action(Kind.READ, tool, path)).effect is Effect.ALLOW
+
+    def _folder(self, folder: str, tool: str) -> _Folder:
+        compiled = self._compiled
+        known = self._judge_folder(folder or "/", tool)
+        if len(compiled.folders) >= MAX_CACHED_FOLDERS:
+            compiled.folders.clear()
+        compiled.folders[(folder, tool)] = known
+        return known
+
+    def _judge_folder(self, folder: str, tool: str) -> _Folder:
+        if self._zone_effect(Kind.READ, self._compiled.roots.of(folder)) is not Effect.ALLOW:
+            return _Folder()
+        rules = self._rules_for(Kind.READ, tool)
+        place = self._compiled.roots.place(folder)
+        pending: list[tuple[PathPattern, States]] = []
+        # bypassPermissions asks nobody, so there its ask rules hide nothing.
+        for rule in rules.deny + (rules.ask if self._compiled.row.guards else ()):
+            if rule.paths is None:
+                return _Folder(answer=False)
+            for names in rule.paths.sequences(place):
+                states = rule.paths.start
+                for name in names:
+                    states = rule.paths.advance(states, name)
+                if rule.paths.accepts(states) and not rule.exceptions:
+                    return _Folder(answer=False)
+                if states:
+                    pending.append((rule.paths, states))
+        return _Folder(pending=tuple(pending))
+
+    def _rules_for(self, kind: Kind, tool: str) -> _RuleSet:
+        found = self._compiled.rule_sets.get((kind, tool))
+        if found is None:
+            about = [rule for rule in self.rules if rule.governs(kind, tool)]
+            by_effect = {effect: tuple(rule for rule in about if rule.effect is effect) for effect in Effect}
+            found = _RuleSet(
+                by_effect[Effect.DENY],
+                by_effect[Effect.ASK],
+                by_effect[Effect.ALLOW],
+                any(rule.paths is not None for rule in about),
+            )
+            self._compiled.rule_sets[(kind, tool)] = found
+        return found
+
+    def _zone_effect(self, kind: Kind, root: Root | None) -> Effect:
+        row = self._compiled.row
+        if root is None:
+            return row.outside_read if kind is not Kind.WRITE else row.outside_write
+        if kind is not Kind.WRITE:
+            return row.inside_read
+        return row.inside_write
+
+    def _decide_at(self, action: Action, path: str) -> Decision:
+        compiled = self._compiled
+        rules = self._rules_for(action.kind, action.tool)
+        place = compiled.roots.place(path) if rules.needs_place or action.kind is Kind.WRITE else None
+        for rule in rules.deny:
+            if rule.applies(action, place):
+                return _ruled(rule, reasons.subject(action, path))
+        if not compiled.row.guards:
+            return compiled.allowed
+        root = compiled.roots.of(path)
+        if action.kind is Kind.WRITE and place is not None:
+            wall = self._wall(action, place, root)
+            if wall is not None:
+                return wall
+        base = self._zone_effect(action.kind, root)
+        lift = None if base is Effect.ALLOW else _lifting(rules.allow, action, place, base)
+        if root is None and base is not Effect.ALLOW and lift is None:
+            reason = reasons.outside(reasons.subject(action, path), self.workspace, self.mode, base)
+            return Decision(base, reason, f"mode {self.mode}")
+        for rule in rules.ask:
+            if rule.applies(action, place):
+                return _ruled(rule, reasons.subject(action, path))
+        if lift is not None:
+            return _ruled(lift, reasons.subject(action, path))
+        if base is not Effect.ALLOW:
+            return Decision(base, reasons.asks(reasons.subject(action, path), self.mode), f"mode {self.mode}")
+        return compiled.allowed
+
+    def _wall(self, action: Action, place: Place, root: Root | None) -> Decision | None:
+        """What no rule lifts for a write."""
+        what = reasons.subject(action, place.path)
+        if self.mode is PermissionMode.PLAN:
+            return Decision(Effect.DENY, reasons.read_only_mode(what), f"mode {self.mode}")
+        if root is not None and root.zone is Zone.READ_ONLY:
+            reason = reasons.read_only_root(what, root.path, self.workspace)
+            return Decision(Effect.DENY, reason, f"context {root.path}")
+        for guard in self._compiled.guards:
+            if guard.holds(place):
+                return Decision(Effect.DENY, reasons.protected(what, guard.text), f"protected {guard.text}")
+        return None
+
+    def _decide_command(self, action: Action) -> Decision:
+        compiled, what = self._compiled, reasons.subject(action)
+        rules = self._rules_for(Kind.EXECUTE, action.tool)
+        # The folder a command starts in is judged as a read of it.
+        paths = dict.fromkeys(path for path in (action.path, action.real_path) if path is not None)
+        places = [compiled.roots.place(path) for path in paths] or [None]
+        for rule in rules.deny:
+            if any(rule.applies(action, place) for place in places):
+                return _ruled(rule, what)
+        if not compiled.row.guards:
+            return compiled.allowed
+        read_only = is_read_only(action.command)
+        if self.mode is PermissionMode.PLAN and not read_only:
+            return Decision(Effect.DENY, reasons.plan_command(what), f"mode {self.mode}")
+        base = compiled.row.read_only_command if read_only else compiled.row.other_command
+        for path in paths:
+            base = strictest(base, self._zone_effect(Kind.READ, compiled.roots.of(path)))
+        if base is Effect.DENY:
+            reason = reasons.outside(f"{what} in {action.path}", self.workspace, self.mode, base)
+            return Decision(base, reason, f"mode {self.mode}")
+        for rule in rules.ask:
+            if any(rule.applies(action, place) for place in places):
+                return _ruled(rule, what)
+        if base is Effect.ALLOW:
+            return compiled.allowed
+        lifts = [_lifting(rules.allow, action, place, base) for place in places]
+        if lifts[0] is None or None in lifts:
+            return Decision(base, reasons.asks(what, self.mode), f"mode {self.mode}")
+        return _ruled(lifts[0], what)
+
+
+def _lifting(allow: tuple[Rule, ...], action: Action, place: Place | None, base: Effect) -> Rule | None:
+    """The allow rule that lifts this answer: any for an ask, one with an absolute path for a refusal."""
+    for rule in allow:
+        if rule.applies(action, place) and (base is Effect.ASK or rule.names_absolute_path):
+            return rule
+    return None
+
+
+def _ruled(rule: Rule, what: str) -> Decision:
+    return Decision(rule.effect, reasons.by_rule(what, rule), f"rule {rule.label}")

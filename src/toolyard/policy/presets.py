@@ -1,0 +1,141 @@
+"""Named groups of rules. Each carries its own examples of what it matches and what not, checked when it is loaded.
+
+A preset that fails its own examples is not used: a rule that quietly matches nothing is worse than none.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Final
+
+from toolyard.config.suggest import did_you_mean
+from toolyard.core.actions import Action, Effect, Kind
+from toolyard.core.errors import ConfigError, SystemFault
+from toolyard.core.modes import PermissionMode
+from toolyard.policy.policy import Policy
+from toolyard.policy.rules import Rule, parse_rule
+
+_EXAMPLE_WORKSPACE: Final = "/workspace"
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """`write a/b.lock` or `run git status`."""
+
+    text: str
+
+    def action(self) -> Action:
+        verb, _, target = self.text.partition(" ")
+        if verb == "run":
+            return Action(Kind.EXECUTE, "Bash", command=target)
+        return Action(Kind(verb), "example", f"{_EXAMPLE_WORKSPACE}/{target}")
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    name: str
+    summary: str
+    effect: Effect
+    rules: tuple[str, ...]
+    matches: tuple[str, ...]
+    does_not_match: tuple[str, ...]
+    unless: tuple[str, ...] = ()
+
+    def parsed(self) -> tuple[Rule, ...]:
+        """The rules, once the examples hold."""
+        rules = tuple(parse_rule(text, self.effect, unless=self.unless, source=self.name) for text in self.rules)
+        for text in self.matches + self.does_not_match:
+            # `default` asks for what no rule speaks to and allows plain reads, so each effect shows there.
+            with_rules = Policy(PermissionMode.DEFAULT, _EXAMPLE_WORKSPACE, rules=rules)
+            decision = with_rules.decide(Example(text).action())
+            if decision.rule.startswith("rule ") is not (text in self.matches):
+                raise SystemFault(
+                    f'the preset "{self.name}" fails its own example "{text}".',
+                    hint="Report this as a bug of Toolyard.",
+                )
+        return rules
+
+
+_SECRET_FILES: Final = (
+    *(".env", ".env.*", "*.env", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.keystore", "*.jks", "*.kdbx"),
+    *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".netrc", "_netrc", ".pgpass", ".npmrc", ".pypirc"),
+    *(".git-credentials", ".htpasswd", "**/.aws/credentials", "**/.ssh/**", "**/.gnupg/**", "**/.kube/config"),
+    *("**/.docker/config.json", "**/.config/gh/hosts.yml", "**/.config/gcloud/**"),
+)
+_LOCK_FILES: Final = (
+    *(
+        "package-lock.json",
+        "npm-shrinkwrap.json",
+        "yarn.lock",
+        "pnpm-lock.yaml",
+        "bun.lock",
+        "bun.lockb",
+        "deno.lock",
+    ),
+    *("poetry.lock", "uv.lock", "pdm.lock", "Pipfile.lock", "Cargo.lock", "go.sum", "Gemfile.lock", "composer.lock"),
+    *("flake.lock", "mix.lock", "pubspec.lock", "Podfile.lock", "Package.resolved"),
+)
+
+PRESETS: Final = {
+    preset.name: preset
+    for preset in (
+        Preset(
+            "secrets",
+            "Keys, tokens and passwords are neither read nor written.",
+            Effect.DENY,
+            # Writing too: moving a secret to another name is a write, and would make it readable.
+            tuple(f"{verb}({pattern})" for pattern in _SECRET_FILES for verb in ("Read", "Write")),
+            ("read .env", "read app/.env.production", "write deploy.pem", "read a/b/id_rsa", "read .aws/credentials"),
+            ("read .env.example", "read app/.env.sample", "read src/env.py", "read docs/pem.md", "read id_rsa.pub"),
+            unless=(".env.example", ".env.sample", ".env.template", ".env.dist", "*.pub"),
+        ),
+        Preset(
+            "git-internals",
+            "Nothing inside .git is written.",
+            Effect.DENY,
+            ("Write(**/.git/**)",),
+            ("write .git/HEAD", "write vendor/lib/.git/refs/heads/main"),
+            ("read .git/HEAD", "write .gitignore", "write .github/dependabot.yml"),
+        ),
+        Preset(
+            "lockfiles",
+            "Asks before a lock file is written.",
+            Effect.ASK,
+            tuple(f"Write({name})" for name in _LOCK_FILES),
+            ("write uv.lock", "write web/package-lock.json"),
+            ("read uv.lock", "write package.json", "write src/lock.py"),
+        ),
+        Preset(
+            "ci",
+            "Asks before what a build machine runs is written.",
+            Effect.ASK,
+            tuple(
+                f"Write({pattern})"
+                for pattern in (
+                    *("**/.github/workflows/**", "**/.github/actions/**", ".gitlab-ci.yml", "**/.ci/**"),
+                    *("**/.circleci/**", "Jenkinsfile", "azure-pipelines.yml", "**/.buildkite/**"),
+                )
+            ),
+            ("write .github/workflows/test.yml", "write .gitlab-ci.yml", "write .ci/run"),
+            ("read .ci/run", "write .github/CODEOWNERS", "write ci/run"),
+        ),
+        Preset(
+            "readonly-commands",
+            "Commands known to only read run unasked.",
+            Effect.ALLOW,
+            ("Bash(@read-only)",),
+            ("run git status", "run ls -la src", "run rg --files"),
+            ("run git push", "run cat a; rm b", "run rg --pre=sh x", "run git diff --output=x", "write a.txt"),
+        ),
+    )
+}
+
+
+@functools.cache
+def preset_rules(name: str) -> tuple[Rule, ...]:
+    """The checked rules of a preset."""
+    preset = PRESETS.get(name)
+    if preset is None:
+        raise ConfigError(f'there is no preset "{name}".', hint=did_you_mean(name, PRESETS))
+    return preset.parsed()

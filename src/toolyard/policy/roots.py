@@ -1,0 +1,105 @@
+"""Which root a path belongs to, and what that root is for. Text only, by component."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from toolyard.core.errors import ConfigError
+from toolyard.core.modes import Access
+from toolyard.core.paths import beneath, clean
+from toolyard.policy.modes import Zone
+from toolyard.policy.patterns import PathPattern, Place, parse_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+# Git runs what these name (hooks, commands in a config, another repository's hooks through `commondir`), so an
+# agent that could write them would run code as the user, outside every wall.
+DEFAULT_PROTECTED = (
+    "**/.git/hooks/**",
+    "**/.git/config",
+    "**/.git/config.worktree",
+    "**/.git/commondir",
+    "**/.git/modules/**",
+    "**/.git/worktrees/**",
+    "/toolyard.yaml",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPath:
+    """A declared path beside the workspace (or a part of it) with its own access."""
+
+    path: str
+    access: Access = Access.READ
+    protected_paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    path: str
+    zone: Zone
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A protected pattern: its matches are not written, and the named folders they lie in not moved or replaced."""
+
+    text: str
+    matches: PathPattern
+    folders: tuple[PathPattern, ...]
+
+    @classmethod
+    def of(cls, text: str, *, home: str | None, root: str | None = None) -> Guard:
+        pattern = parse_pattern(text, home=home)
+        if root is not None:
+            pattern = pattern.below(root)
+        return cls(text, pattern, pattern.folders_on_the_way())
+
+    def holds(self, place: Place) -> bool:
+        if self.matches.widely(place):
+            return True
+        return any(folder.matches_exactly(names) for folder in self.folders for names in folder.sequences(place))
+
+
+class Roots:
+    """Every root of a workspace, the innermost first."""
+
+    def __init__(self, workspace: str, context: Sequence[ContextPath], extra: Iterable[str]) -> None:
+        for path in (workspace, *(entry.path for entry in context), *extra):
+            if not path.startswith("/") or clean(path, "/") != path:
+                raise ConfigError(
+                    f'the root "{path}" is not an absolute path.', hint="Resolve it before building a policy."
+                )
+        zones = {Access.READ: Zone.READ_ONLY, Access.WRITE: Zone.INSIDE}
+        roots = [Root(entry.path, zones[entry.access]) for entry in context]
+        # Of two declarations of one path the stricter holds, and a declaration goes before the workspace itself.
+        roots.sort(key=lambda root: root.zone is not Zone.READ_ONLY)
+        roots.append(Root(workspace, Zone.INSIDE))
+        roots.extend(Root(path, Zone.INSIDE) for path in extra)
+        roots.sort(key=lambda root: -len(root.path))
+        self.workspace = workspace
+        self.all = tuple(roots)
+        self.paths = frozenset(root.path for root in roots)
+
+    def of(self, path: str) -> Root | None:
+        """The innermost root that holds the path."""
+        for root in self.all:
+            if beneath(path, root.path) is not None:
+                return root
+        return None
+
+    def place(self, path: str) -> Place:
+        held = [below for root in self.paths if (below := beneath(path, root)) is not None]
+        inside = beneath(path, self.workspace)
+        return Place(
+            path,
+            _names(path.lstrip("/")),
+            None if inside is None else _names(inside),
+            tuple(_names(below) for below in held),
+        )
+
+
+def _names(relative: str) -> tuple[str, ...]:
+    return () if relative in {"", "."} else tuple(relative.split("/"))

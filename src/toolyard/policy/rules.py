@@ -1,0 +1,126 @@
+"""Rules as users write them, parsed once when the configuration is loaded.
+
+Read(src/**)          every reading tool (Read, Grep, Glob, LS, read_file ...), on these paths
+Write(*.md) Edit(..)  every writing tool; the two mean the same
+Bash(git status:*)    commands that start with these words; Bash(npm run test): exactly this one
+Bash(@read-only)      commands known to only read
+Read, Write, Bash     the same without a pattern: all reading, all writing, all commands and code
+Grep, Grep(docs/**)   that tool alone
+mcp__github__*        tools by name; mcp__github stands for every tool of that server
+*                     everything
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from toolyard.core.actions import Action, Effect, Kind
+from toolyard.core.errors import ConfigError
+from toolyard.policy.commands import CommandPattern, parse_command_pattern
+from toolyard.policy.patterns import MAX_PATTERN_CHARS, PathPattern, Place, parse_pattern
+
+_RULE: Final = re.compile(r"([A-Za-z0-9_.*-]+)(?:\((.*)\))?", re.DOTALL)
+_EXAMPLE: Final = "Examples: Read(src/**), Write(//tmp/out/**), Bash(git status:*), mcp__github__*."
+_KINDS: Final = {"Read": Kind.READ, "Write": Kind.WRITE, "Edit": Kind.WRITE, "Bash": Kind.EXECUTE}
+_SERVER_PARTS: Final = 2
+"""`mcp__server` has two parts, `mcp__server__tool` three."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One parsed rule. `str(rule)` is its text again; `source` names the preset it came from."""
+
+    effect: Effect
+    name: str
+    argument: str | None = None
+    unless: tuple[str, ...] = ()
+    """Patterns of paths the rule leaves alone; only presets set them."""
+    source: str = ""
+    paths: PathPattern | None = field(default=None, repr=False, compare=False)
+    exceptions: tuple[PathPattern, ...] = field(default=(), repr=False, compare=False)
+    commands: CommandPattern | None = field(default=None, repr=False, compare=False)
+    names: re.Pattern[str] | None = field(default=None, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return self.name if self.argument is None else f"{self.name}({self.argument})"
+
+    @property
+    def label(self) -> str:
+        """How a decision names the rule."""
+        return f"{self.effect} {self}" + (f" (preset {self.source})" if self.source else "")
+
+    @property
+    def names_absolute_path(self) -> bool:
+        return self.paths is not None and self.paths.is_absolute
+
+    def governs(self, kind: Kind, tool: str) -> bool:
+        """Whether the rule is about this kind of action or this tool, whatever the path or command."""
+        if self.name in _KINDS:
+            return _KINDS[self.name] is kind
+        return self.names is not None and self.names.match(tool) is not None
+
+    def applies(self, action: Action, place: Place | None) -> bool:
+        """Whether the rule speaks to this action at this place (None when it has no path)."""
+        if not self.governs(action.kind, action.tool):
+            return False
+        if self.commands is not None:
+            command = action.command
+            if command is None:
+                # Code without a command line: a refusal of some commands cannot tell, permission must not guess.
+                return False
+            allow = self.effect is Effect.ALLOW
+            return self.commands.allows(command) if allow else self.commands.catches(command)
+        return self.paths is None or (place is not None and self.covers(place))
+
+    def covers(self, place: Place) -> bool:
+        if self.paths is None:
+            return True
+        if self.effect is Effect.ALLOW:
+            return self.paths.narrowly(place)
+        return self.paths.widely(place) and not self.spares(place)
+
+    def spares(self, place: Place) -> bool:
+        """An exception is about a file's own name: a folder called `.env.example` spares nothing in it."""
+        last = place.absolute[-1:]
+        return any(exception.matches(last) for exception in self.exceptions)
+
+
+def parse_rule(
+    text: str,
+    effect: Effect,
+    *,
+    home: str | None = None,
+    unless: tuple[str, ...] = (),
+    source: str = "",
+) -> Rule:
+    """Raises ConfigError with an example when the text is no rule."""
+    if len(text) > MAX_PATTERN_CHARS:
+        raise ConfigError(f"a rule is longer than {MAX_PATTERN_CHARS} characters.", hint=_EXAMPLE)
+    match = _RULE.fullmatch(text.strip())
+    if match is None:
+        raise ConfigError(f'"{text}" is not a rule.', hint=_EXAMPLE)
+    name, argument = match[1], match[2]
+    try:
+        commands = parse_command_pattern(argument) if name == "Bash" and argument is not None else None
+        paths = parse_pattern(argument, home=home) if name != "Bash" and argument is not None else None
+    except ConfigError as error:
+        raise ConfigError(f'the rule "{text}" cannot be read: {error.message}', hint=error.hint) from None
+    exceptions = tuple(parse_pattern(pattern) for pattern in unless)
+    return Rule(
+        effect, name, argument, unless, source, paths, exceptions, commands, None if name in _KINDS else _names(name)
+    )
+
+
+def _names(name: str) -> re.Pattern[str]:
+    if name.startswith("mcp__") and len(name.split("__")) == _SERVER_PARTS:
+        name = f"{name}__*"
+    # The pieces between stars are literal and each star takes what is shortest, so this cannot backtrack far;
+    # collapsing runs of stars keeps it so.
+    pieces = [re.escape(piece) for piece in re.split(r"\*+", name)]
+    head, *rest = pieces
+    if not rest:
+        return re.compile(head + r"\Z")
+    middle = "".join(f"(?>.*?{piece})" for piece in rest[:-1])
+    return re.compile(f"(?s:{head}{middle}.*{rest[-1]})\\Z")
