@@ -1,0 +1,76 @@
+"""Unified diffs that stay small and quick whatever the texts are."""
+
+from __future__ import annotations
+
+from toolyard.fs.content.text import with_feeds
+
+DIFF_CHARS = 8_000
+_CONTEXT = 3
+_CAREFUL_LINES = 600
+"""Between the first and the last change: more lines than this are told as one block, for difflib is quadratic."""
+_LINE_CHARS = 500
+
+
+def unified(before: str, after: str, name: str, max_chars: int = DIFF_CHARS) -> str:
+    """What changed from `before` to `after`, without telling line ends apart; cut with a note when long."""
+    old, new = with_feeds(before).split("\n"), with_feeds(after).split("\n")
+    head = _common(old, new)
+    tail = _common(old[head:][::-1], new[head:][::-1])
+    if head == len(old) == len(new):
+        return ""
+    start = max(0, head - _CONTEXT)
+    keep = max(0, tail - _CONTEXT)
+    old, new = old[start : len(old) - keep], new[start : len(new) - keep]
+    changed = max(len(old), len(new))
+    lines = _careful(old, new, start) if changed <= _CAREFUL_LINES else _block(old, new, start)
+    return _within([f"--- a/{name}", f"+++ b/{name}", *lines], max_chars)
+
+
+def _common(one: list[str], other: list[str]) -> int:
+    """How many lines the two begin with alike."""
+    for index, (a, b) in enumerate(zip(one, other, strict=False)):
+        if a != b:
+            return index
+    return min(len(one), len(other))
+
+
+def _careful(old: list[str], new: list[str], start: int) -> list[str]:
+    from difflib import SequenceMatcher
+
+    lines: list[str] = []
+    for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_CONTEXT):
+        first, last = group[0], group[-1]
+        lines.append(_heading(start + first[1], last[2] - first[1], start + first[3], last[4] - first[3]))
+        for tag, i1, i2, j1, j2 in group:
+            if tag == "equal":
+                lines += [f" {line}" for line in old[i1:i2]]
+                continue
+            lines += [f"-{line}" for line in old[i1:i2]]
+            lines += [f"+{line}" for line in new[j1:j2]]
+    return lines
+
+
+def _block(old: list[str], new: list[str], start: int) -> list[str]:
+    return [
+        _heading(start, len(old), start, len(new)),
+        *[f"-{line}" for line in old],
+        *[f"+{line}" for line in new],
+    ]
+
+
+def _heading(old_start: int, old_count: int, new_start: int, new_count: int) -> str:
+    old_first = old_start + 1 if old_count else old_start
+    new_first = new_start + 1 if new_count else new_start
+    return f"@@ -{old_first},{old_count} +{new_first},{new_count} @@"
+
+
+def _within(lines: list[str], max_chars: int) -> str:
+    kept: list[str] = []
+    room = max_chars
+    for index, line in enumerate(lines):
+        line = line if len(line) <= _LINE_CHARS else f"{line[:_LINE_CHARS]}..."
+        room -= len(line) + 1
+        if room < 0:
+            return "\n".join([*kept, f"... [{len(lines) - index} more lines of diff]"])
+        kept.append(line)
+    return "\n".join(kept)
