@@ -204,7 +204,7 @@ def test_only_so_many_problems_are_kept(state):
 
 
 def test_no_log_is_an_error_that_says_where_to_look(tmp_path):
-    with pytest.raises(ToolError, match="no audit log.*--workspace"):
+    with pytest.raises(ToolError, match=r"no audit log.*--workspace"):
         verify(str(tmp_path / "nothing"))
 
 

@@ -1,0 +1,174 @@
+"""`toolyard audit`: show the audit log of a workspace, follow it, or find out whether somebody changed it.
+
+Exit codes: 0 fine, 1 the log was changed (with --verify) or cannot be read, 2 there is no log, or the command or
+the configuration is wrong. What an agent chose (paths, names) is escaped before it is printed, so that it cannot
+speak to the terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from toolyard.config.load import load_config
+from toolyard.config.settings import Settings
+from toolyard.core.errors import ConfigError, ToolError, ToolyardError
+from toolyard.core.events import Outcome
+from toolyard.storage.audit_read import Filter, read
+from toolyard.storage.audit_verify import Finding, Verification, verify
+from toolyard.storage.state import state_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from toolyard.storage.audit_format import AuditRecord
+
+CHANGED = 1
+NO_LOG = 2
+_EXAMPLES = """\b
+Examples:
+  toolyard audit --last 20                  the newest twenty calls in this folder's workspace
+  toolyard audit --follow --outcome denied  every refusal, as it happens
+  toolyard audit --verify                   has anybody changed the log?
+  toolyard audit --json | jq .target        everything that was touched
+"""
+_OUTCOME_STYLES = {Outcome.OK: "green", Outcome.ASKED: "yellow", Outcome.CANCELLED: "yellow"}
+
+
+@click.command(epilog=_EXAMPLES)
+@click.option("--workspace", metavar="DIR", help="The workspace's folder.  [default: the current folder]")
+@click.option("--state", metavar="DIR", help="The folder that holds all workspaces' state.")
+@click.option("--config", "config_file", metavar="F", help="Take the workspace from this configuration file.")
+@click.option("--follow", is_flag=True, help="Go on with new calls as they happen, until interrupted.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.option("--verify", "check", is_flag=True, help="Look for changes: exit 0 none, 1 changed, 2 no log.")
+@click.option("--last", metavar="N", type=click.IntRange(min=1), help="Only the newest N calls.")
+@click.option("--tool", metavar="T", help="Only calls of this tool.")
+@click.option(
+    "--outcome", type=click.Choice([outcome.value for outcome in Outcome]), help="Only calls that ended so."
+)
+def audit(
+    *,
+    workspace: str | None,
+    state: str | None,
+    config_file: str | None,
+    follow: bool,
+    as_json: bool,
+    check: bool,
+    last: int | None,
+    tool: str | None,
+    outcome: str | None,
+) -> None:
+    """Show what was done in a workspace: every tool call, allowed or not, in the order it happened."""
+    if check and (follow or last is not None or tool is not None or outcome is not None):
+        raise click.UsageError("--verify looks at the whole log: leave out --follow, --last, --tool and --outcome.")
+    try:
+        folder = _state_folder(workspace, state, config_file)
+        if check:
+            sys.exit(_verify(folder, as_json=as_json))
+        only = Filter(tool=tool, outcome=Outcome(outcome) if outcome else None)
+        _show(read(folder, follow=follow, last=last, only=only), as_json=as_json, live=follow)
+    except (ToolError, ConfigError) as error:
+        if check and as_json:
+            click.echo(json.dumps({"ok": False, "events": 0, "problems": [], "recovered": [], "error": str(error)}))
+        click.echo(f"toolyard audit: {printable(str(error))}", err=True)
+        sys.exit(NO_LOG)
+    except ToolyardError as error:
+        click.echo(f"toolyard audit: {printable(str(error))}", err=True)
+        sys.exit(CHANGED)
+    except KeyboardInterrupt:
+        if not follow:
+            raise
+
+
+def printable(text: str) -> str:
+    """`text` with everything escaped that a terminal would act on or not show."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def _state_folder(workspace: str | None, state: str | None, config_file: str | None) -> str:
+    if workspace is None and config_file is not None:
+        config = load_config(config_file)
+        workspace = os.path.join(config.folder(os.getcwd()), config.toolyard.workspace)
+    return state_dir(state or Settings.from_environment().state_home, workspace or os.getcwd())
+
+
+def _verify(folder: str, *, as_json: bool) -> int:
+    found = verify(folder)
+    if as_json:
+        click.echo(json.dumps(_as_object(found)))
+    else:
+        for finding in found.recovered:
+            click.echo(f"recovered  {_told(finding)}")
+        for finding in found.problems:
+            click.echo(f"problem    {_told(finding)}")
+        events = f"{found.events} event{'' if found.events == 1 else 's'}"
+        verdict = "the chain is whole" if found.ok else "the log was changed"
+        click.echo(f"{events}: {verdict} ({printable(folder)})")
+    return 0 if found.ok else CHANGED
+
+
+def _as_object(found: Verification) -> dict[str, object]:
+    return {
+        "ok": found.ok,
+        "events": found.events,
+        "problems": [finding._asdict() for finding in found.problems],
+        "recovered": [finding._asdict() for finding in found.recovered],
+    }
+
+
+def _told(finding: Finding) -> str:
+    return f"line {finding.line}: {finding.what}" if finding.line else finding.what
+
+
+def _show(records: Iterable[AuditRecord], *, as_json: bool, live: bool) -> None:
+    if as_json:
+        for record in records:
+            click.echo(_json_line(record))
+    elif sys.stdout.isatty() and not live:
+        _show_table(records)
+    else:
+        for record in records:
+            click.echo(_plain_line(record))
+
+
+def _json_line(record: AuditRecord) -> str:
+    mark = {"mark": record.mark} if record.mark else {}
+    fields = {"seq": record.seq, "time": record.time, **asdict(record.event), **mark}
+    # JSON leaves DEL as it is; the terminal would act on it.
+    return json.dumps({**fields, "prev": record.prev, "hash": record.hash}).replace("\x7f", "\\u007f")
+
+
+def _plain_line(record: AuditRecord) -> str:
+    event = record.event
+    words = [record.time, str(record.seq), event.outcome.value, event.agent, event.tool, event.target]
+    why = f"({event.reason})" if event.reason and event.outcome is not Outcome.OK else ""
+    return printable(" ".join(word for word in (*words, f"{event.milliseconds:.1f}ms", why) if word))
+
+
+def _show_table(records: Iterable[AuditRecord]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("#", "time", "agent", "tool", "outcome"):
+        table.add_column(title, no_wrap=True)
+    table.add_column("target", overflow="fold")
+    table.add_column("why", overflow="fold")
+    table.add_column("ms", justify="right", no_wrap=True)
+    for record in records:
+        event = record.event
+        outcome = Text(event.outcome.value, style=_OUTCOME_STYLES.get(event.outcome, "red"))
+        # Text, not str: what an agent chose is never read as markup.
+        before = (str(record.seq), record.time, printable(event.agent), printable(event.tool))
+        after = (printable(event.target), printable(event.reason), f"{event.milliseconds:.1f}")
+        table.add_row(*map(Text, before), outcome, *map(Text, after))
+    Console(no_color=Settings.from_environment().no_color or None).print(table)
