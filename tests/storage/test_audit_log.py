@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
 import resource
+import shutil
 import signal
 import stat
 import subprocess
@@ -17,10 +19,12 @@ import pytest
 
 from toolyard.core.errors import SecurityError, SystemFault
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
-from toolyard.storage.audit_format import GENESIS, LINE_BYTES, Head, digest, encode
+from toolyard.core.limits import Limits
+from toolyard.storage import audit_files
+from toolyard.storage.audit_format import GENESIS, LINE_BYTES, Head, digest
 from toolyard.storage.audit_log import AuditLog
 from toolyard.storage.audit_read import read
-from toolyard.storage.audit_verify import Finding, Verification, verify
+from toolyard.storage.audit_verify import Verification, verify
 
 EVENT = Event(
     call="0123456789abcdef",
@@ -228,80 +232,6 @@ def test_writers_killed_at_random_moments_leave_a_log_that_verifies(state):
     assert verify(state).problems == ()
 
 
-def append_raw(state: str, data: bytes) -> None:
-    with open(log_path(state), "ab") as file:
-        file.write(data)
-
-
-def next_line(state: str, event: Event = EVENT) -> bytes:
-    with open(os.path.join(state, "audit.head"), "rb") as file:
-        head = Head.from_bytes(file.read())
-    assert head is not None
-    return encode(event, head, 1.5)[0]
-
-
-def test_a_line_ahead_of_its_head_is_accepted_and_adopted(state):
-    filled(state, 2)
-    append_raw(state, next_line(state))
-    killed = Finding(3, "a writer was killed before it moved the head")
-    assert verify(state) == Verification(True, 3, (), (killed,))
-    filled(state, 1)
-    assert [record.seq for record in read(state)] == [1, 2, 3, 4]
-    assert verify(state) == Verification(True, 4, (), ())
-
-
-def test_the_very_first_line_may_be_ahead_of_its_head(state):
-    AuditLog.open(state).close()
-    append_raw(state, next_line(state))
-    filled(state, 1)
-    assert verify(state) == Verification(True, 2, (), ())
-
-
-@pytest.mark.parametrize("kept", [1, 40, -2], ids=["one byte", "some", "all but the closing brace"])
-def test_a_torn_line_is_closed_off_and_reported_as_recovered(state, kept):
-    filled(state, 2)
-    torn = next_line(state)[:kept]
-    append_raw(state, torn)
-    open_end = Finding(3, "a writer was killed in the middle of the line; the next one will close it off")
-    assert verify(state) == Verification(True, 2, (), (open_end,))
-    filled(state, 1)
-    closed = Finding(3, "a writer was killed in the middle of the line; the next one closed it off")
-    assert verify(state) == Verification(True, 4, (), (closed,))
-    assert content(log_path(state)).splitlines()[2] == torn
-    recovered = list(read(state))[2]
-    assert (recovered.seq, recovered.mark, recovered.event.kind) == (3, f"torn:{digest(torn)}", "recovered")
-
-
-def test_a_line_that_lacks_only_its_newline_is_kept(state):
-    filled(state, 1)
-    append_raw(state, next_line(state)[:-1])
-    assert verify(state).ok
-    filled(state, 1)
-    assert [record.seq for record in read(state)] == [1, 2, 3]
-    assert verify(state) == Verification(True, 3, (), ())
-
-
-def test_a_writer_killed_while_it_closed_off_a_torn_line_is_recovered_from(state):
-    filled(state, 1)
-    head = content(os.path.join(state, "audit.head"))
-    append_raw(state, b'{"v":1,"se')
-    AuditLog.open(state).close()
-    with open(os.path.join(state, "audit.head"), "wb") as file:
-        file.write(head)
-    assert verify(state).ok
-    filled(state, 1)
-    closed = Finding(2, "a writer was killed in the middle of the line; the next one closed it off")
-    assert verify(state) == Verification(True, 3, (), (closed,))
-
-
-def test_an_open_writer_recovers_from_what_another_one_left(state):
-    with AuditLog.open(state) as log:
-        log.append(EVENT)
-        append_raw(state, b"{torn")
-        assert log.append(EVENT) == 3
-    assert verify(state).ok
-
-
 def test_a_full_disk_is_an_error_and_leaves_no_partial_line(state):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     with AuditLog.open(state) as log:
@@ -359,3 +289,34 @@ def test_a_state_folder_that_cannot_be_made_is_a_clear_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(SystemFault, match="--state DIR"):
         AuditLog.open(str(tmp_path / "file" / "ws"))
+
+
+def test_files_replaced_within_one_tick_of_the_clock_are_noticed(state):
+    with AuditLog.open(state) as log:
+        ahead = 2**62  # a folder that "changed just now", however slow this test is
+        os.utime(state, ns=(ahead, ahead))
+        log.append(EVENT)
+        os.rename(log_path(state), log_path(state) + ".old")
+        os.utime(state, ns=(ahead, ahead))
+        log.append(EVENT)
+    assert [(record.seq, record.mark) for record in read(state)] == [(2, "cut"), (3, "")]
+
+
+def test_a_removed_state_folder_is_made_anew(state):
+    with AuditLog.open(state) as log:
+        log.append(EVENT)
+        shutil.rmtree(state)
+        assert log.append(EVENT) == 1
+    assert verify(state) == Verification(True, 1, (), ())
+
+
+def test_a_lock_that_is_never_freed_is_an_error_and_not_a_hang(state, monkeypatch):
+    with AuditLog.open(state) as log, open(os.path.join(state, "audit.head"), "rb") as stuck:
+        fcntl.flock(stuck, fcntl.LOCK_EX)
+        monkeypatch.setattr(audit_files, "DEFAULT_LIMITS", Limits(lock_seconds=0.01))
+        with pytest.raises(SystemFault, match="Another process has held the audit log"):
+            log.append(EVENT)
+        with pytest.raises(SystemFault, match="Another process has held the audit log"):
+            verify(state)
+        fcntl.flock(stuck, fcntl.LOCK_UN)
+        assert log.append(EVENT) == 1

@@ -231,3 +231,17 @@ def test_any_change_of_a_single_byte_is_found(data):
             file.seek(place)
             file.write(bytes([data.draw(st.integers(0, 255).filter(lambda byte: byte != raw[place]))]))
         assert not verify(folder).ok
+
+
+def test_a_head_that_points_into_a_line_is_found(state):
+    newest = list(read(state))[-1]
+    size = os.path.getsize(log_path(state))
+    with open(os.path.join(state, "audit.head"), "wb") as file:
+        file.write(Head(5, size - 10, newest.hash).to_bytes())
+    assert problems(state) == (Finding(5, "audit.head points into the middle of a line"),)
+
+
+def test_a_newest_line_without_its_end_is_found_when_the_head_knows_it_whole(state):
+    lines = get_lines(state)
+    put_lines(state, [*lines[:4], lines[4][:-1] + b" "])
+    assert problems(state)[0] == Finding(5, "the last line was changed: it has no end")
