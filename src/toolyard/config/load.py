@@ -98,10 +98,13 @@ def _read(path: str) -> str:
             where=path,
             hint="Check the path given to --config, or leave it out to use the defaults.",
         ) from None
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise ConfigError("is not a regular file", where=path, hint="Name a YAML file.")
-        raw = file.read(MAX_CONFIG_BYTES + 1)
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            raw = file.read(MAX_CONFIG_BYTES + 1)
+    finally:
+        os.close(handle)
     if len(raw) > MAX_CONFIG_BYTES:
         raise ConfigError(
             f"is larger than {MAX_CONFIG_BYTES} bytes", where=path, hint="A configuration is a few kilobytes."

@@ -45,11 +45,11 @@ class Preset:
     def parsed(self) -> tuple[Rule, ...]:
         """The rules, once the examples hold."""
         rules = tuple(parse_rule(text, self.effect, unless=self.unless, source=self.name) for text in self.rules)
-        for text in self.matches + self.does_not_match:
-            # `default` asks for what no rule speaks to and allows plain reads, so each effect shows there.
-            with_rules = Policy(PermissionMode.DEFAULT, _EXAMPLE_WORKSPACE, rules=rules)
-            decision = with_rules.decide(Example(text).action())
-            if decision.rule.startswith("rule ") is not (text in self.matches):
+        # `default` asks for what no rule speaks to and allows plain reads, so each effect shows there.
+        policy = Policy(PermissionMode.DEFAULT, _EXAMPLE_WORKSPACE, rules=rules)
+        examples = [(text, True) for text in self.matches] + [(text, False) for text in self.does_not_match]
+        for text, wanted in examples:
+            if policy.decide(Example(text).action()).rule.startswith("rule ") is not wanted:
                 raise SystemFault(
                     f'the preset "{self.name}" fails its own example "{text}".',
                     hint="Report this as a bug of Toolyard.",

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import copy
+import sys
+
+import pytest
+
+from toolyard.config.convert import MCPFilesystemConverter
+from toolyard.core.errors import ConfigError
+from toolyard.core.modes import PermissionMode
+
+WEATHER = {"name": "weather", "type": "stdio", "command": "npx", "args": ["-y", "weather"]}
+
+
+def entry(folder, mode="strict"):
+    return {
+        "name": "filesystem",
+        "type": "stdio",
+        "command": sys.executable,
+        "args": ["-m", "toolyard", "mcp", "--workspace", str(folder), "--permission-mode", mode],
+    }
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"type": "gemini", "mcp_servers": [WEATHER]},
+        {"type": "gemini", "permission_mode": "plan", "mcp_servers": {"weather": {"command": "npx"}}},
+        {"cwd": "", "permission_mode": "strict"},
+        {"cwd": None},
+    ],
+)
+def test_a_config_without_a_folder_is_returned_untouched(config):
+    before = copy.deepcopy(config)
+    assert MCPFilesystemConverter.convert_config(config) is config
+    assert config == before
+
+
+def test_a_folder_becomes_our_server_with_strict_as_the_mode(tmp_path):
+    config = {"type": "gemini", "model": "m", "cwd": str(tmp_path / "work")}
+    assert MCPFilesystemConverter.convert_config(config) == {**config, "mcp_servers": [entry(tmp_path / "work")]}
+    assert (tmp_path / "work").is_dir()
+
+
+@pytest.mark.parametrize("mode", [mode.value for mode in PermissionMode])
+def test_every_mode_is_handed_on(tmp_path, mode):
+    converted = MCPFilesystemConverter.convert_config({"cwd": str(tmp_path), "permission_mode": mode})
+    assert converted["mcp_servers"] == [entry(tmp_path, mode)]
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ([WEATHER], [WEATHER]),
+        ({"weather": {k: v for k, v in WEATHER.items() if k != "name"}}, [WEATHER]),
+        (["github", WEATHER, "slack"], ["github", WEATHER, "slack"]),
+        ({"github": None}, ["github"]),
+        (None, []),
+        ([], []),
+        ({}, []),
+    ],
+)
+def test_lists_and_maps_of_servers_are_both_accepted(tmp_path, given, kept):
+    converted = MCPFilesystemConverter.convert_config({"cwd": str(tmp_path), "mcp_servers": given})
+    assert converted["mcp_servers"] == [entry(tmp_path), *kept]
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ([WEATHER, {"name": "filesystem", "command": "mine"}], [WEATHER, {"name": "filesystem", "command": "mine"}]),
+        ({"filesystem": {"command": "mine"}}, [{"name": "filesystem", "command": "mine"}]),
+        (["filesystem"], ["filesystem"]),
+    ],
+)
+def test_an_entry_that_is_already_there_is_respected(tmp_path, given, kept):
+    converted = MCPFilesystemConverter.convert_config({"cwd": str(tmp_path), "mcp_servers": given})
+    assert converted["mcp_servers"] == kept
+
+
+def test_converting_twice_changes_nothing_more(tmp_path):
+    once = MCPFilesystemConverter.convert_config({"cwd": str(tmp_path), "mcp_servers": [WEATHER]})
+    assert MCPFilesystemConverter.convert_config(once) == once
+
+
+@pytest.mark.parametrize("servers", [[WEATHER], {"weather": {"command": "npx", "env": {"A": "b"}}}])
+def test_the_input_is_neither_changed_nor_shared(tmp_path, servers):
+    config = {"cwd": str(tmp_path), "mcp_servers": servers, "extra": {"deep": [1]}}
+    before = copy.deepcopy(config)
+    converted = MCPFilesystemConverter.convert_config(config)
+    converted["extra"]["deep"].append(2)
+    converted["mcp_servers"][1]["command"] = "changed"
+    assert config == before
+
+
+def test_existing_files_are_never_thrown_away(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "novel.txt").write_text("years of work")
+    MCPFilesystemConverter.convert_config({"cwd": str(tmp_path)})
+    assert (tmp_path / "sub" / "novel.txt").read_text() == "years of work"
+
+
+def test_a_fresh_start_on_a_folder_with_files_is_refused_and_touches_nothing(tmp_path):
+    (tmp_path / "novel.txt").write_text("years of work")
+    with pytest.raises(ConfigError, match="nothing was touched"):
+        MCPFilesystemConverter.convert_config({"cwd": str(tmp_path), "fresh": True})
+    assert (tmp_path / "novel.txt").read_text() == "years of work"
+
+
+def test_a_fresh_start_on_an_empty_or_missing_folder_is_fine(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for name in ("empty", "missing"):
+        folder = tmp_path / name
+        converted = MCPFilesystemConverter.convert_config({"cwd": str(folder), "fresh": True})
+        assert converted["mcp_servers"] == [entry(folder)]
+
+
+def test_a_relative_folder_starts_at_the_base_or_where_the_process_stands(tmp_path, monkeypatch):
+    converter = MCPFilesystemConverter()
+    assert converter.setup_workspace_directory("a/b", base=str(tmp_path)) == str(tmp_path / "a" / "b")
+    monkeypatch.chdir(tmp_path)
+    assert converter.setup_workspace_directory("c") == str(tmp_path / "c")
+    assert MCPFilesystemConverter.convert_config({"cwd": "d"}, base=str(tmp_path / "a"))["mcp_servers"] == [
+        entry(tmp_path / "a" / "d")
+    ]
+
+
+def test_a_folder_in_the_home_is_understood(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert MCPFilesystemConverter().setup_workspace_directory("~/work") == str(tmp_path / "work")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"permission_mode": "strct"}, 'Did you mean "strict"?'),
+        ({"permission_mode": "bypass"}, "bypassPermissions"),
+        ({"permission_mode": 7}, "invalid permission_mode"),
+        ({"permission_mode": ""}, "invalid permission_mode"),
+        ({"mcp_servers": "weather"}, "`mcp_servers` must be"),
+        ({"mcp_servers": [5]}, "`mcp_servers` must be"),
+        ({"mcp_servers": {"weather": 5}}, "`mcp_servers.weather` must be a mapping"),
+        ({"cwd": 5}, "`cwd` must be the path of a folder"),
+        ({"cwd": "a\0b"}, "`cwd` must be the path of a folder"),
+        ({"fresh": "yes"}, "`fresh` must be true or false"),
+    ],
+)
+def test_a_wrong_value_is_refused_before_a_folder_is_made(tmp_path, change, said):
+    with pytest.raises(ConfigError) as caught:
+        MCPFilesystemConverter.convert_config({"cwd": str(tmp_path / "new"), **change})
+    assert said in str(caught.value)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_file_in_the_folders_place_is_refused(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ConfigError, match="cannot be made"):
+        MCPFilesystemConverter.convert_config({"cwd": str(tmp_path / "file")})
+
+
+def test_the_methods_of_the_class_serve_one_by_one(tmp_path):
+    converter = MCPFilesystemConverter()
+    assert converter.filesystem_server_name == "filesystem"
+    assert converter.should_add_filesystem_server({"cwd": "x"}) is True
+    assert converter.should_add_filesystem_server({"permission_mode": "strict"}) is False
+    assert converter.generate_filesystem_mcp_server(str(tmp_path), "plan") == entry(tmp_path, "plan")

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from toolyard.config.settings import Settings
+
+
+def test_settings_come_from_the_given_variables():
+    env = {
+        "HOME": "/home/ada",
+        "XDG_STATE_HOME": "/var/state",
+        "TMPDIR": "/scratch/",
+        "XDG_DOCUMENTS_DIR": "/home/ada/Papers",
+        "TOOLYARD_TOKEN": "hush",
+        "NO_COLOR": "1",
+    }
+    assert Settings.from_environment(env) == Settings(
+        home="/home/ada",
+        state_home="/var/state/toolyard",
+        temp_dir="/scratch",
+        documents="/home/ada/Papers",
+        token="hush",
+        no_color=True,
+    )
+
+
+def test_settings_fall_back_to_the_usual_folders():
+    assert Settings.from_environment({"HOME": "/home/ada"}) == Settings(
+        home="/home/ada",
+        state_home="/home/ada/.local/state/toolyard",
+        temp_dir="/tmp",
+        documents="/home/ada/Documents",
+    )
+
+
+def test_a_relative_state_folder_is_ignored():
+    settings = Settings.from_environment({"HOME": "/home/ada", "XDG_STATE_HOME": "here", "TMPDIR": "there"})
+    assert (settings.state_home, settings.temp_dir) == ("/home/ada/.local/state/toolyard", "/tmp")
+
+
+def test_the_token_is_not_in_the_repr():
+    assert "hush" not in repr(Settings.from_environment({"HOME": "/h", "TOOLYARD_TOKEN": "hush"}))
+
+
+def test_without_variables_the_process_is_asked(monkeypatch):
+    monkeypatch.setenv("TOOLYARD_TOKEN", "from-process")
+    assert Settings.from_environment().token == "from-process"
