@@ -100,6 +100,7 @@ def _png(data: bytes) -> tuple[int, int]:
     at = len(_PNG)
     while data[at + 4 : at + 8] != b"IEND":
         at += _big(data, at, 4) + 12
+    _big(data, at + 8, 4)  # the checksum that ends the file
     return _big(data, 16, 4), _big(data, 20, 4)
 
 

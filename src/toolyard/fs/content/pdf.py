@@ -93,10 +93,7 @@ def read(data: bytes, pages: str | None, limits: Limits) -> PdfPages:
 
 def _open(data: bytes) -> PdfReader:
     # What pypdf has to say about a broken file goes nowhere: standard error belongs to the server's own log.
-    logger = logging.getLogger("pypdf")
-    if not logger.handlers:
-        logger.addHandler(logging.NullHandler())
-        logger.propagate = False
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL + 1)
     from pypdf import PdfReader
 
     reader = _guarded(lambda: PdfReader(io.BytesIO(data), strict=False), "it cannot be opened")
