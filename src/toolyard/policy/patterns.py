@@ -91,6 +91,22 @@ class PathPattern:
                 return True
         return self.accepts(states)
 
+    def after(self, names: Iterable[str]) -> States:
+        states = self.start
+        for name in names:
+            states = self.advance(states, name)
+        return states
+
+    def finishing(self, states: States) -> list[str | re.Pattern[str]]:
+        """What the next name has to be for the match to be complete with it."""
+        end = len(self.components)
+        return [
+            component
+            for state in states
+            if state < end and (component := self.components[state]) is not None
+            if end in self._closed([state + 1])
+        ]
+
     def matches_exactly(self, names: Iterable[str]) -> bool:
         """Whether the pattern holds for these names themselves, not for a folder on the way."""
         end = len(self.components)

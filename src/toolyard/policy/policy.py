@@ -14,14 +14,16 @@ Both spellings of a path are judged (as called, and where it really lies), and t
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from toolyard.core.actions import Action, Decision, Effect, Kind
 from toolyard.core.modes import PermissionMode
 from toolyard.policy import reasons
 from toolyard.policy.commands import is_read_only
+from toolyard.policy.index import PatternIndex, any_of
 from toolyard.policy.modes import MODES, SEVERITY, ModeRow, Zone, strictest
-from toolyard.policy.patterns import PathPattern, Place, States
+from toolyard.policy.patterns import Place
 from toolyard.policy.roots import DEFAULT_PROTECTED, ContextPath, Guard, Root, Roots
 from toolyard.policy.rules import Rule
 
@@ -36,23 +38,30 @@ class _RuleSet:
     deny: tuple[Rule, ...]
     ask: tuple[Rule, ...]
     allow: tuple[Rule, ...]
+    refusing: PatternIndex[Rule]
+    """The deny rules, and after them the ask rules, by the paths they may speak to."""
     needs_place: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """What is known about the files of a folder: one answer for all, or the patterns that depend on the name."""
+    """What is known about the files of a folder: one answer for all, or the names that a rule may be about."""
 
     answer: bool | None = None
-    pending: tuple[tuple[PathPattern, States], ...] | None = None
-    """None when each file has to be decided by itself."""
+    each: bool = False
+    """Every file has to be decided by itself."""
+    names: frozenset[str] = frozenset()
+    globs: re.Pattern[str] | None = None
+
+    def may_be_refused(self, name: str) -> bool:
+        return self.each or name in self.names or (self.globs is not None and self.globs.match(name) is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
     row: ModeRow
     roots: Roots
-    guards: tuple[Guard, ...]
+    guards: PatternIndex[Guard]
     allowed: Decision
     workspace_prefix: str
     reads_unruled: bool
@@ -82,7 +91,7 @@ class Policy:
         compiled = _Compiled(
             row=row,
             roots=Roots(self.workspace, self.context, self.extra_roots if row.opens_extra_roots else ()),
-            guards=tuple(guards) if row.guards else (),
+            guards=PatternIndex((guard.matches, guard) for guard in guards),
             allowed=Decision(Effect.ALLOW, f"{self.mode} mode allows it.", f"mode {self.mode}"),
             workspace_prefix=self.workspace.rstrip("/") + "/",
             reads_unruled=all(
@@ -112,12 +121,8 @@ class Policy:
         known = compiled.folders.get((folder, tool)) or self._folder(folder, tool)
         if known.answer is not None:
             return known.answer
-        if known.pending is not None and path not in compiled.roots.paths:
-            for pattern, states in known.pending:
-                if pattern.accepts(pattern.advance(states, name)):
-                    break
-            else:
-                return True
+        if path not in compiled.roots.paths and not known.may_be_refused(name):
+            return True
         return self.decide(Action(Kind.READ, tool, path)).effect is Effect.ALLOW
 
     def _folder(self, folder: str, tool: str) -> _Folder:
@@ -130,23 +135,24 @@ class Policy:
 
     def _judge_folder(self, folder: str, tool: str) -> _Folder:
         if self._zone_effect(Kind.READ, self._compiled.roots.of(folder)) is not Effect.ALLOW:
-            return _Folder()
+            return _Folder(each=True)
         rules = self._rules_for(Kind.READ, tool)
         place = self._compiled.roots.place(folder)
-        pending: list[tuple[PathPattern, States]] = []
+        last: set[str | re.Pattern[str]] = set()
         # bypassPermissions asks nobody, so there its ask rules hide nothing.
         for rule in rules.deny + (rules.ask if self._compiled.row.guards else ()):
             if rule.paths is None:
                 return _Folder(answer=False)
             for names in rule.paths.sequences(place):
-                states = rule.paths.start
-                for name in names:
-                    states = rule.paths.advance(states, name)
-                if rule.paths.accepts(states) and not rule.exceptions:
-                    return _Folder(answer=False)
-                if states:
-                    pending.append((rule.paths, states))
-        return _Folder(pending=tuple(pending))
+                states = rule.paths.after(names)
+                if rule.paths.accepts(states):
+                    return _Folder(each=True) if rule.exceptions else _Folder(answer=False)
+                last.update(rule.paths.finishing(states))
+        globs = frozenset(component.pattern for component in last if isinstance(component, re.Pattern))
+        return _Folder(
+            names=frozenset(component for component in last if isinstance(component, str)),
+            globs=any_of(globs) if globs else None,
+        )
 
     def _rules_for(self, kind: Kind, tool: str) -> _RuleSet:
         found = self._compiled.rule_sets.get((kind, tool))
@@ -157,6 +163,7 @@ class Policy:
                 by_effect[Effect.DENY],
                 by_effect[Effect.ASK],
                 by_effect[Effect.ALLOW],
+                PatternIndex((rule.paths, rule) for rule in by_effect[Effect.DENY] + by_effect[Effect.ASK]),
                 any(rule.paths is not None for rule in about),
             )
             self._compiled.rule_sets[(kind, tool)] = found
@@ -174,9 +181,10 @@ class Policy:
         compiled = self._compiled
         rules = self._rules_for(action.kind, action.tool)
         place = compiled.roots.place(path) if rules.needs_place or action.kind is Kind.WRITE else None
-        for rule in rules.deny:
-            if rule.applies(action, place):
-                return _ruled(rule, reasons.subject(action, path))
+        refusals = rules.refusing.candidates(place.absolute if place else ())
+        refusal = next((rule for rule in refusals if rule.applies(action, place)), None)
+        if refusal is not None and refusal.effect is Effect.DENY:
+            return _ruled(refusal, reasons.subject(action, path))
         if not compiled.row.guards:
             return compiled.allowed
         root = compiled.roots.of(path)
@@ -189,9 +197,8 @@ class Policy:
         if root is None and base is not Effect.ALLOW and lift is None:
             reason = reasons.outside(reasons.subject(action, path), self.workspace, self.mode, base)
             return Decision(base, reason, f"mode {self.mode}")
-        for rule in rules.ask:
-            if rule.applies(action, place):
-                return _ruled(rule, reasons.subject(action, path))
+        if refusal is not None:
+            return _ruled(refusal, reasons.subject(action, path))
         if lift is not None:
             return _ruled(lift, reasons.subject(action, path))
         if base is not Effect.ALLOW:
@@ -200,14 +207,16 @@ class Policy:
 
     def _wall(self, action: Action, place: Place, root: Root | None) -> Decision | None:
         """What no rule lifts for a write."""
-        what = reasons.subject(action, place.path)
         if self.mode is PermissionMode.PLAN:
-            return Decision(Effect.DENY, reasons.read_only_mode(what), f"mode {self.mode}")
+            return Decision(
+                Effect.DENY, reasons.read_only_mode(reasons.subject(action, place.path)), f"mode {self.mode}"
+            )
         if root is not None and root.zone is Zone.READ_ONLY:
-            reason = reasons.read_only_root(what, root.path, self.workspace)
+            reason = reasons.read_only_root(reasons.subject(action, place.path), root.path, self.workspace)
             return Decision(Effect.DENY, reason, f"context {root.path}")
-        for guard in self._compiled.guards:
+        for guard in self._compiled.guards.candidates(place.absolute):
             if guard.holds(place):
+                what = reasons.subject(action, place.path)
                 return Decision(Effect.DENY, reasons.protected(what, guard.text), f"protected {guard.text}")
         return None
 
