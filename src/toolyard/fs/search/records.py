@@ -1,0 +1,78 @@
+"""What ripgrep printed, cut into one record a file. Any file name can be read back: names end in NUL.
+
+With `--heading` a file is `./name`, NUL, and its lines: `12:text` for a match, `13-text` for context, `--` between
+groups. A blank line comes before the next file. Lines start with their number, so content is never a blank line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+WALKED = b"./"
+"""How names begin when ripgrep walked its working folder."""
+DESCRIPTOR = b"/dev/fd/"
+"""How names begin when ripgrep was given open files."""
+
+# Said instead of lines, or after them.
+_BINARY = re.compile(
+    rb"([^\0]+): (?:WARNING: stopped searching )?binary file (?:matches|after match) \(found [^\n]*\)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One file with matches: its name without the prefix, and its lines, its count, or nothing."""
+
+    name: bytes
+    body: bytes
+
+
+def names(data: bytes, prefix: bytes) -> list[bytes]:
+    """The output of `--files` or `--files-with-matches`. A torn last name is dropped."""
+    cut = len(prefix)
+    return [name[cut:] for name in data.split(b"\0")[:-1]]
+
+
+def counts(data: bytes, prefix: bytes) -> Iterator[Found]:
+    """The output of `--count --with-filename`."""
+    cut = len(prefix)
+    at = 0
+    while (end := data.find(b"\0", at)) >= 0:
+        line = data.find(b"\n", end)
+        if line < 0:
+            return
+        yield Found(data[at + cut : end], data[end + 1 : line])
+        at = line + 1
+
+
+def blocks(data: bytes, prefix: bytes, *, torn: bool) -> Iterator[Found]:
+    """The output of `--heading --line-number --with-filename`; with `torn` the last line may be incomplete."""
+    if torn:
+        data = data[: data.rfind(b"\n") + 1]
+    unfinished = b""  # a name with an empty line in it
+    for piece in data.removeprefix(prefix).split(b"\n\n" + prefix):
+        block = unfinished + piece
+        name, nul, body = block.partition(b"\0")
+        if nul:
+            unfinished = b""
+            yield Found(name, body.rstrip(b"\n"))
+        elif message := _BINARY.fullmatch(block.rstrip(b"\n")):
+            unfinished = b""
+            yield Found(message[1], b"")
+        else:
+            unfinished = block + b"\n\n" + prefix
+
+
+def readings(name: bytes) -> Iterator[bytes]:
+    """Every file that a name read by `blocks` could stand for: all must be visible before its lines are shown.
+
+    A folder's name may hold a blank line, and so may what ripgrep says about binary files; nobody can hide another
+    file's name behind either.
+    """
+    yield name
+    mark = b"\n\n" + WALKED
+    while mark in name:
+        name = name.partition(mark)[2]
+        yield name
