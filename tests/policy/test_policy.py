@@ -201,8 +201,8 @@ def test_command_rules_take_the_same_order(judge, text, found):
             Action(Kind.WRITE, "Write", "/etc/x", "/etc/x"),
             Decision(
                 DENY,
-                f"Writing /etc/x is outside the workspace {WS}; strict mode allows only paths inside it, "
-                f"declared context paths. Use a path under {WS}.",
+                f"Writing /etc/x is outside the workspace {WS}; strict mode allows only paths inside it "
+                f"and inside /data/read, /data/write. Use a path under {WS}.",
                 "mode strict",
             ),
         ),
@@ -212,7 +212,7 @@ def test_command_rules_take_the_same_order(judge, text, found):
             Decision(
                 DENY,
                 f"Reading {WS}/l (which leads to /etc/x) is outside the workspace {WS}; strict mode allows only "
-                f"paths inside it, declared context paths. Use a path under {WS}.",
+                f"paths inside it and inside /data/read, /data/write. Use a path under {WS}.",
                 "mode strict",
             ),
         ),
@@ -254,6 +254,16 @@ def test_command_rules_take_the_same_order(judge, text, found):
                 "Writing /data/read/a is refused: /data/read is declared read-only. "
                 f"Write the result under {WS} instead.",
                 "context /data/read",
+            ),
+        ),
+        (
+            policy(context=()),
+            Action(Kind.WRITE, "Write", "/etc/x"),
+            Decision(
+                DENY,
+                f"Writing /etc/x is outside the workspace {WS}; strict mode allows only paths inside it. "
+                f"Use a path under {WS}.",
+                "mode strict",
             ),
         ),
         (policy(), Action(Kind.READ, "LS"), Decision(ALLOW, "strict mode allows it.", "mode strict")),

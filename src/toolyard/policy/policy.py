@@ -195,7 +195,7 @@ class Policy:
         base = self._zone_effect(action.kind, root)
         lift = None if base is Effect.ALLOW else _lifting(rules.allow, action, place, base)
         if root is None and base is not Effect.ALLOW and lift is None:
-            reason = reasons.outside(reasons.subject(action, path), self.workspace, self.mode, base)
+            reason = reasons.outside(reasons.subject(action, path), compiled.roots, self.mode, base)
             return Decision(base, reason, f"mode {self.mode}")
         if refusal is not None:
             return _ruled(refusal, reasons.subject(action, path))
@@ -238,7 +238,7 @@ class Policy:
         for path in paths:
             base = strictest(base, self._zone_effect(Kind.READ, compiled.roots.of(path)))
         if base is Effect.DENY:
-            reason = reasons.outside(f"{what} in {action.path}", self.workspace, self.mode, base)
+            reason = reasons.outside(f"{what} in {action.path}", compiled.roots, self.mode, base)
             return Decision(base, reason, f"mode {self.mode}")
         for rule in rules.ask:
             if any(rule.applies(action, place) for place in places):

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolyard.core.actions import Effect, Kind
-from toolyard.core.modes import PermissionMode
+from toolyard.core.paths import is_beneath
 
 if TYPE_CHECKING:
     from toolyard.core.actions import Action
+    from toolyard.core.modes import PermissionMode
+    from toolyard.policy.roots import Roots
     from toolyard.policy.rules import Rule
 
 _VERBS = {Kind.READ: "Reading", Kind.WRITE: "Writing", Kind.EXECUTE: "Running"}
 COMMAND_CHARS = 200
+ROOTS_NAMED = 5
 
 
 def subject(action: Action, path: str | None = None) -> str:
@@ -28,12 +31,17 @@ def subject(action: Action, path: str | None = None) -> str:
     return f"{verb} {path or action.path or 'the workspace'}"
 
 
-def outside(what: str, workspace: str, mode: PermissionMode, effect: Effect) -> str:
+def outside(what: str, roots: Roots, mode: PermissionMode, effect: Effect) -> str:
+    workspace = roots.workspace
     if effect is Effect.ASK:
         return f"{what} is outside the workspace {workspace}; {mode} mode asks before that."
-    opened = "only paths inside it, declared context paths"
-    allowed = f"{opened}, Documents and the temp folder" if mode is PermissionMode.MODERATE else opened
-    return f"{what} is outside the workspace {workspace}; {mode} mode allows {allowed}. Use a path under {workspace}."
+    others = sorted(path for path in roots.paths if not is_beneath(path, workspace))
+    named = ", ".join(others[:ROOTS_NAMED]) + (" ..." if len(others) > ROOTS_NAMED else "")
+    beside = f" and inside {named}" if others else ""
+    return (
+        f"{what} is outside the workspace {workspace}; {mode} mode allows only paths inside it{beside}. "
+        f"Use a path under {workspace}."
+    )
 
 
 def read_only_mode(what: str) -> str:
