@@ -5,10 +5,11 @@ import re
 import time
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from toolyard.core.errors import ToolError, ToolyardError, ValidationError
+from toolyard.core.limits import Limits
 from toolyard.fs.content.edits import EditOutcome, EditStep, LineRange, apply_edits
 from toolyard.fs.content.text import newline_of
 
@@ -46,6 +47,15 @@ def test_each_step_sees_the_result_of_the_one_before_and_lines_are_those_of_the_
 
     assert (outcome.data, outcome.replacements) == (b"A\nA3\nb\nc\nd\ne\nf\ng\nH\n", (1, 1, 1))
     assert outcome.changed == (LineRange(1, 2), LineRange(9, 9))
+
+
+def test_lines_are_those_of_the_end_in_a_file_of_mixed_line_ends_too():
+    outcome = apply_edits(b"a\r\nb\nc\r\nd\ne\r\n", [EditStep("e", "E"), EditStep("a\nb", "A\nA2\nB")])
+
+    assert (outcome.data, outcome.changed) == (
+        b"A\r\nA2\r\nB\nc\r\nd\nE\r\n",
+        (LineRange(1, 3), LineRange(6, 6)),
+    )
 
 
 def test_an_empty_old_text_writes_an_empty_file_and_later_steps_go_on_from_there():
@@ -185,6 +195,21 @@ def test_edits_that_cannot_be_meant_are_validation_errors(data, steps, field):
     assert [error.field for error in refused.value.fields] == [field]
 
 
+@pytest.mark.parametrize("line_ends", [b"", b"\r\n\n"])
+def test_a_replacement_that_would_grow_beyond_the_limit_is_refused_before_it_is_made(line_ends):
+    said = refusal(line_ends + b"a" * 1_000_000, ("a", "b" * 10_000_000, True))
+
+    assert said == (
+        "The file would grow beyond 10485760 bytes, the most a file may have. Nothing was written."
+        " Replace fewer places, or split the content over several files."
+    )
+
+
+def test_the_limit_is_one_of_bytes():
+    with pytest.raises(ToolError, match="beyond 10 bytes"):
+        apply_edits(b"a", [EditStep("a", "é" * 6)], limits=Limits(file_bytes=10))
+
+
 def test_a_text_in_an_empty_file_is_explained():
     assert "The file is empty." in refusal(b"", ("a", "b"))
 
@@ -211,6 +236,7 @@ def oracle(text: str, steps: list[EditStep]) -> str | None:
     return text
 
 
+@settings(deadline=None)
 @given(SMALL, STEPS, st.sampled_from(["\n", "\r\n", "\r"]), st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]))
 def test_edits_do_what_plain_replacement_does_whatever_the_line_ends_and_encoding(text, steps, newline, encoding):
     expected = oracle(text, steps)
@@ -226,6 +252,7 @@ def test_edits_do_what_plain_replacement_does_whatever_the_line_ends_and_encodin
         assert outcome.data == expected.replace("\n", newline).encode(encoding)
 
 
+@settings(deadline=None)
 @given(
     st.binary(max_size=60),
     st.text(alphabet="qxyz\n", min_size=1, max_size=6),
@@ -246,6 +273,7 @@ def test_bytes_outside_the_edit_are_unchanged_whatever_they_are(before, old, new
     assert middle.replace(b"\r\n", b"\n").replace(b"\r", b"\n") == new.encode()
 
 
+@settings(deadline=None)
 @given(
     st.text(alphabet="жшбю \n", max_size=60),
     st.text(alphabet="жшбю \n", max_size=60),
@@ -260,6 +288,7 @@ def test_text_around_an_edit_keeps_its_bytes_in_any_encoding(before, after, enco
 MIXED = st.lists(st.tuples(st.sampled_from(["a", "b", ""]), st.sampled_from(["\n", "\r\n"])), max_size=12)
 
 
+@settings(deadline=None)
 @given(MIXED, st.text(alphabet="ab\n", min_size=1, max_size=4), st.text(alphabet="xy\n", max_size=4))
 def test_in_a_file_of_mixed_line_ends_exact_places_come_first_and_then_those_with_other_line_ends(lines, old, new):
     assume(old != new)
@@ -279,6 +308,7 @@ def test_in_a_file_of_mixed_line_ends_exact_places_come_first_and_then_those_wit
         assert newline_of(done) in {newline_of(text), newline_of("")}
 
 
+@settings(deadline=None)
 @given(SMALL, STEPS)
 def test_the_changed_lines_hold_every_difference(text, steps):
     try:

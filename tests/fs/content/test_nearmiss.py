@@ -3,7 +3,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolyard.fs.content.nearmiss import NearMiss, closest
@@ -106,6 +106,7 @@ def test_a_long_near_miss_is_cut():
     )
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="ab \n\t“\\&1→", max_size=60), st.text(alphabet="ab \n\t“\\&1→", min_size=1, max_size=20))
 def test_no_texts_make_it_fail(text, wanted):
     near = closest(text, wanted)

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image as Pillow
 
@@ -176,6 +176,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(JSON, JSON)
 def test_no_json_makes_it_fail(cells, metadata):
     got = show(json.dumps({"cells": cells, "metadata": metadata}).encode())

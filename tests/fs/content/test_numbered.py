@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolyard.core.errors import ToolError, ValidationError
@@ -100,6 +100,7 @@ def test_numbers_stay_right_beyond_the_usual_ones():
     assert read("x\n" * 5000, 1999, 4).text == "  1999\tx\n  2000\tx\n  2001\tx\n  2002\tx"
 
 
+@settings(deadline=None)
 @given(
     st.text(alphabet="ab\n\x0b\x0c\u2028\x1b\t", max_size=120),
     st.sampled_from(["\n", "\r\n", "\r"]),

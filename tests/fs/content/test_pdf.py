@@ -5,7 +5,7 @@ import logging
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pypdf import PdfWriter
 
@@ -148,6 +148,7 @@ def test_pages_that_contain_each_other_are_refused():
 WHOLE = make_pdf("one", "two")
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 255)), max_size=6), st.integers(0, len(WHOLE))
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from toolyard.core.limits import DEFAULT_LIMITS, Limits
 from toolyard.fs.content import matching, refusals
 from toolyard.fs.content.diffs import DIFF_CHARS, unified
 from toolyard.fs.content.numbered import lines_around, number
@@ -64,7 +65,7 @@ class EditOutcome:
         return unified(self.before, self.after, name, max_chars)
 
 
-def apply_edits(data: bytes, edits: Sequence[EditStep]) -> EditOutcome:
+def apply_edits(data: bytes, edits: Sequence[EditStep], *, limits: Limits = DEFAULT_LIMITS) -> EditOutcome:
     """`data` with all the `edits` done in order. Raises ToolError or ValidationError, and then nothing was done."""
     if not edits:
         raise refusals.no_edits()
@@ -73,14 +74,18 @@ def apply_edits(data: bytes, edits: Sequence[EditStep]) -> EditOutcome:
     counts: list[int] = []
     after = file
     for index, step in enumerate(edits):
-        change = _apply(after, step, file.text, spans, refusals.Step(index + 1, len(edits)))
+        at = refusals.Step(index + 1, len(edits))
+        change = _apply(after, step, file.text, spans, at, limits=limits)
         after = replace(after, text=change.text, newline=_newline_after(change.text, step, after))
         spans = change.spans
         counts.append(change.count)
+    encoded = encode(after)
+    if len(encoded) > limits.file_bytes:
+        raise refusals.too_large(limits.file_bytes, refusals.Step(len(edits), len(edits)))
     changed = _line_ranges(after, spans)
     shown = after.printable
     return EditOutcome(
-        data=encode(after),
+        data=encoded,
         replacements=tuple(counts),
         changed=changed,
         snippet=_snippet(shown, after.newline, min(spans)[0], changed[0]),
@@ -98,7 +103,13 @@ def _newline_after(text: str, step: EditStep, before: TextFile) -> Newline:
 
 
 def _apply(
-    file: TextFile, step: EditStep, original: str, spans: tuple[matching.Span, ...], at: refusals.Step
+    file: TextFile,
+    step: EditStep,
+    original: str,
+    spans: tuple[matching.Span, ...],
+    at: refusals.Step,
+    *,
+    limits: Limits,
 ) -> matching.Change:
     text = file.text
     if step.old == step.new:
@@ -122,6 +133,9 @@ def _apply(
         # The usual edit. `replace` copies the text once, where slices and a sum would copy it three times.
         end = first + len(found.replacement)
         return matching.Change(text.replace(found.needle, found.replacement, 1), 1, ((first, end),))
+    # Asked before it is done: a short text in very many places can grow beyond all memory.
+    if matching.length_after(text, found) > limits.file_bytes:
+        raise refusals.too_large(limits.file_bytes, at)
     return matching.replace(text, found, spans)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from toolyard.fs.content.text import Newline, with_ends, with_feeds
@@ -79,6 +80,13 @@ def positions(text: str, found: Uniform | Places) -> Iterator[int]:
         at = text.find(found.needle, at + len(found.needle))
 
 
+def length_after(text: str, found: Uniform | Places) -> int:
+    """How long the text will be once all the places are replaced."""
+    if isinstance(found, Uniform):
+        return len(text) + (len(found.replacement) - len(found.needle)) * text.count(found.needle)
+    return len(text) + sum(map(len, found.replacements)) - sum(end - start for start, end in found.spans)
+
+
 def replace(text: str, found: Uniform | Places, earlier: tuple[Span, ...]) -> Change:
     """All the places replaced; `earlier` are spans of former changes, carried along into the new text."""
     if isinstance(found, Uniform):
@@ -138,21 +146,23 @@ def _ends_at(text: str, spans: tuple[Span, ...]) -> Iterator[str]:
 
 def _replace_uniform(text: str, found: Uniform, earlier: tuple[Span, ...]) -> Change:
     needle, new = found.needle, found.replacement
-    total = text.count(needle)
     growth = len(new) - len(needle)
-    spans: list[Span] = []
-    for index, at in enumerate(positions(text, found)):
-        start = at + growth * index
-        if index == SPANS:
-            last = text.rfind(needle) + growth * (total - 1)
-            spans.append((start, last + len(new)))
-            break
-        spans.append((start, start + len(new)))
-    moved = [
-        (start + growth * text.count(needle, 0, start), end + growth * text.count(needle, 0, end))
-        for start, end in earlier
-    ]
-    return Change(text.replace(needle, new), total, _joined(spans, moved))
+    places = list(islice(positions(text, found), SPANS + 1))
+    spans = [(at + growth * index, at + growth * index + len(new)) for index, at in enumerate(places)]
+    total = len(places)
+    if total > SPANS:
+        total = text.count(needle)
+        spans[SPANS] = (spans[SPANS][0], text.rfind(needle) + growth * (total - 1) + len(new))
+
+    def moved(position: int) -> int:
+        """Where a position outside the replaced places comes to be; one inside ends up near its place."""
+        before = bisect_right(places, position - len(needle))
+        if before > SPANS:
+            before = text.count(needle, 0, position)
+        return position + growth * before
+
+    carried = [(moved(start), moved(end)) for start, end in earlier]
+    return Change(text.replace(needle, new), total, _joined(spans, carried))
 
 
 def _replace_places(text: str, found: Places, earlier: tuple[Span, ...]) -> Change:

@@ -66,6 +66,13 @@ def not_encodable(character: str, encoding: str, at: Step) -> ToolyardError:
     )
 
 
+def too_large(most: int, at: Step) -> ToolyardError:
+    return ToolError(
+        f"{at.prefix}The file would grow beyond {most} bytes, the most a file may have.{at.suffix}",
+        hint="Replace fewer places, or split the content over several files.",
+    )
+
+
 def ambiguous(file: TextFile, found: matching.Uniform | matching.Places, at: Step) -> ToolyardError:
     text = file.text
     total = matching.count(text, found)
