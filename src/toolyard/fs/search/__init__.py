@@ -5,7 +5,7 @@ Nothing here follows a link, leaves the root, or shows what the policy's `visibl
 
 from toolyard.fs.search.glob import GlobResult, glob
 from toolyard.fs.search.grep import GrepQuery, GrepResult, OutputMode, grep
-from toolyard.fs.search.listing import Entry, Tree, list_folder, list_tree, search_names
+from toolyard.fs.search.listing import Entry, Names, Tree, list_folder, list_tree, search_names
 from toolyard.fs.search.ripgrep import find_ripgrep
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "GlobResult",
     "GrepQuery",
     "GrepResult",
+    "Names",
     "OutputMode",
     "Tree",
     "find_ripgrep",

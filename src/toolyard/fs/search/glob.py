@@ -7,7 +7,6 @@ second listing without the pattern.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -92,7 +91,7 @@ def rebased(root: Root, start: str, pattern: str) -> tuple[str, str]:
     return "/".join(folders[:plain]) or ".", "/" + "/".join((*folders[plain:], last))
 
 
-def _matching(scope: Scope, pattern: str, include_ignored: bool) -> tuple[list[bytes], Stop | None]:
+def _matching(scope: Scope, pattern: str, include_ignored: bool) -> tuple[list[str], Stop | None]:
     if include_ignored:
         output = listed(scope, ("--no-ignore", glob_option(pattern), *LAST_GLOBS), glob_field="pattern")
         return names(output.data, WALKED), output.stop
@@ -106,11 +105,11 @@ def _matching(scope: Scope, pattern: str, include_ignored: bool) -> tuple[list[b
     return [name for name in candidates if name in kept], tracked.stop
 
 
-def _result(scope: Scope, ordered: list[bytes], stop: Stop | None, limits: Limits) -> GlobResult:
+def _result(scope: Scope, ordered: list[str], stop: Stop | None, limits: Limits) -> GlobResult:
     files: list[str] = []
     left = limits.output_chars
     for name in ordered[: limits.list_entries]:
-        path = shown(os.fsdecode(scope.relative(name)))
+        path = shown(scope.relative(name))
         left -= len(path) + 1
         if left < 0:
             break

@@ -6,6 +6,7 @@ groups. A blank line comes before the next file. Lines start with their number, 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,14 +26,14 @@ _BINARY = re.compile(
 class Found:
     """One file with matches: its name without the prefix, and its lines, its count, or nothing."""
 
-    name: bytes
+    name: str
     body: bytes
 
 
-def names(data: bytes, prefix: bytes) -> list[bytes]:
+def names(data: bytes, prefix: bytes) -> list[str]:
     """The output of `--files` or `--files-with-matches`. A torn last name is dropped."""
     cut = len(prefix)
-    return [name[cut:] for name in data.split(b"\0")[:-1]]
+    return [name[cut:] for name in os.fsdecode(data).split("\0")[:-1]]  # decoded at once: there may be many
 
 
 def counts(data: bytes, prefix: bytes) -> Iterator[Found]:
@@ -43,7 +44,7 @@ def counts(data: bytes, prefix: bytes) -> Iterator[Found]:
         line = data.find(b"\n", end)
         if line < 0:
             return
-        yield Found(data[at + cut : end], data[end + 1 : line])
+        yield Found(os.fsdecode(data[at + cut : end]), data[end + 1 : line])
         at = line + 1
 
 
@@ -57,22 +58,22 @@ def blocks(data: bytes, prefix: bytes, *, torn: bool) -> Iterator[Found]:
         name, nul, body = block.partition(b"\0")
         if nul:
             unfinished = b""
-            yield Found(name, body.rstrip(b"\n"))
+            yield Found(os.fsdecode(name), body.rstrip(b"\n"))
         elif message := _BINARY.fullmatch(block.rstrip(b"\n")):
             unfinished = b""
-            yield Found(message[1], b"")
+            yield Found(os.fsdecode(message[1]), b"")
         else:
             unfinished = block + b"\n\n" + prefix
 
 
-def readings(name: bytes) -> Iterator[bytes]:
+def readings(name: str) -> Iterator[str]:
     """Every file that a name read by `blocks` could stand for: all must be visible before its lines are shown.
 
     A folder's name may hold a blank line, and so may what ripgrep says about binary files; nobody can hide another
     file's name behind either.
     """
     yield name
-    mark = b"\n\n" + WALKED
+    mark = "\n\n" + os.fsdecode(WALKED)
     while mark in name:
         name = name.partition(mark)[2]
         yield name

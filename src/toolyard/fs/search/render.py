@@ -4,7 +4,6 @@ them; a page of those lines that fits the answer.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -51,7 +50,7 @@ def rendered(scope: Scope, query: GrepQuery, found: Sequence[Found]) -> Iterator
     """The lines of the answer, in the order of `found`, made as they are asked for."""
     separated = query.output_mode == "content" and query.has_context
     for index, record in enumerate(found):
-        path = shown(os.fsdecode(scope.relative(record.name)))
+        path = shown(scope.relative(record.name))
         if separated and index:
             yield Line(GROUP_SEPARATOR, "")
         match query.output_mode:

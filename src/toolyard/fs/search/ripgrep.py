@@ -137,6 +137,8 @@ def collect(program: Program, confinement: Confinement, bounds: Bounds, *, most:
 
     Raises ValidationError when ripgrep rejects a pattern; files it cannot read are only counted.
     """
+    if early := bounds.reached():
+        return Output(b"", early, 0)
     process = confine.start(program, confinement)
     try:
         _limit_memory(process.pid)
@@ -229,6 +231,8 @@ def _fault(said: str, glob_field: str) -> ToolyardError | None:
         return ValidationError.of(
             "pattern", "contains a line break", hint="Set multiline to true to match across lines."
         )
+    if said.startswith("error parsing pattern"):  # what it says when a glob nests too deep
+        return ValidationError.of(glob_field, "is too complex", hint="Use fewer braces.")
     if said.startswith("error parsing glob"):
         return ValidationError.of(glob_field, trimmed, hint="Write [{] or [[] for those characters themselves.")
     if said.startswith("unrecognized file type"):

@@ -1,6 +1,6 @@
 """Where a search starts and what it may show: the opened start, the policy's filter, and names in three spellings.
 
-A name comes from ripgrep as bytes relative to the start; the policy sees it as an absolute path; a result shows it
+A name comes from ripgrep relative to the start; the policy sees it as an absolute path; a result shows it
 relative to the root. A Scope owns the handle of its start and is used as a context manager.
 """
 
@@ -42,7 +42,7 @@ class Scope:
         except BaseException:
             self.handle.close()
             raise
-        self._base = b"" if base == "." else os.fsencode(base)
+        self._base = "" if base == "." else base
         self._prefix = self.handle.real if self.is_file else self.handle.real.rstrip("/") + "/"
 
     def __enter__(self) -> Self:
@@ -57,13 +57,13 @@ class Scope:
     def is_file(self) -> bool:
         return self.handle.is_file
 
-    def allows(self, name: bytes) -> bool:
-        """Whether the policy lets the file be seen; b"" is the start itself."""
-        return self._visible(self._prefix + os.fsdecode(name))
+    def allows(self, name: str) -> bool:
+        """Whether the policy lets the file be seen; "" is the start itself."""
+        return self._visible(self._prefix + name)
 
-    def relative(self, name: bytes) -> bytes:
+    def relative(self, name: str) -> str:
         """The name as the root knows it."""
-        return self._base + b"/" + name if name and self._base else name or self._base
+        return f"{self._base}/{name}" if name and self._base else name or self._base
 
     def run(
         self, options: Iterable[str], *, most: int, passed: tuple[int, ...] = (), glob_field: str = "glob"
@@ -77,35 +77,35 @@ class Scope:
         )
         return collect(program, self.confinement, self.bounds, most=most, glob_field=glob_field)
 
-    def newest_first(self, names: Iterable[bytes]) -> list[bytes]:
+    def newest_first(self, names: Iterable[str]) -> list[str]:
         """The names that really are there beneath the root, the newest first; those of one moment by name.
 
         Each folder is opened once and no link is followed; what vanished meanwhile is left out.
         """
-        by_folder: dict[bytes, list[bytes]] = {}
+        by_folder: dict[str, list[str]] = {}
         for name in names:
-            folder, _, last = name.rpartition(b"/")
+            folder, _, last = name.rpartition("/")
             by_folder.setdefault(folder, []).append(last)
-        rows: list[tuple[int, bytes]] = []
+        rows: list[tuple[int, str]] = []
         for folder, lasts in by_folder.items():
             try:
                 fd = self.open(folder)
             except OSError:
                 continue
             try:
-                _append_dated(rows, fd, folder + b"/" if folder else b"", lasts)
+                _append_dated(rows, fd, folder + "/" if folder else "", lasts)
             finally:
                 os.close(fd)
         rows.sort()
         return [name for _, name in rows]
 
-    def open(self, name: bytes) -> int:
+    def open(self, name: str) -> int:
         """An O_PATH descriptor of what `name` is now, reached from the root without any link."""
-        inside = os.fsdecode(self.relative(name)) or "."
+        inside = self.relative(name) or "."
         return open_beneath(Folder(self.root.fd, self.root.path), inside, links=False)
 
 
-def _append_dated(rows: list[tuple[int, bytes]], fd: int, prefix: bytes, lasts: list[bytes]) -> None:
+def _append_dated(rows: list[tuple[int, str]], fd: int, prefix: str, lasts: list[str]) -> None:
     # A tight loop on purpose: thousands of files may match.
     look = os.stat
     for last in lasts:

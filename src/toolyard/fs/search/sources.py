@@ -61,17 +61,17 @@ def _walked(scope: Scope, query: GrepQuery, options: GrepOptions) -> Hits:
 
 
 def _may_show(scope: Scope, found: Found) -> bool:
-    if b"\n" in found.name:
+    if "\n" in found.name:
         return all(scope.allows(name) for name in readings(found.name))
     return scope.allows(found.name)
 
 
 def _one_file(scope: Scope, query: GrepQuery, options: GrepOptions) -> Hits:
-    if not scope.allows(b""):
+    if not scope.allows(""):
         return Hits((), None, 0)
     fd = scope.handle.reopen(os.O_RDONLY | os.O_NONBLOCK)
     try:
-        return _opened(scope, query, options, {fd: b""})
+        return _opened(scope, query, options, {fd: ""})
     finally:
         os.close(fd)
 
@@ -96,7 +96,7 @@ def _listed_then_opened(scope: Scope, query: GrepQuery, options: GrepOptions) ->
     return Hits(tuple(found), stop, unreadable)
 
 
-def _opened(scope: Scope, query: GrepQuery, options: GrepOptions, by_fd: dict[int, bytes]) -> Hits:
+def _opened(scope: Scope, query: GrepQuery, options: GrepOptions, by_fd: dict[int, str]) -> Hits:
     """Search files that are open already; each is known by its descriptor and named again afterwards."""
     paths = (f"{DESCRIPTOR.decode()}{fd}" for fd in by_fd)
     output = scope.run((*options.matching, "--", *paths), most=_budget(query), passed=tuple(by_fd))
@@ -120,14 +120,14 @@ def _budget(query: GrepQuery) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    by_fd: dict[int, bytes]
+    by_fd: dict[int, str]
     refused: int
 
 
 @contextlib.contextmanager
-def _open_files(scope: Scope, batch: Sequence[bytes]) -> Generator[_Opened]:
+def _open_files(scope: Scope, batch: Sequence[str]) -> Generator[_Opened]:
     """Those of `batch` that may be seen and are regular files beneath the root, open for reading."""
-    by_fd: dict[int, bytes] = {}
+    by_fd: dict[int, str] = {}
     refused = 0
     try:
         for name in batch:
@@ -148,7 +148,7 @@ def _open_files(scope: Scope, batch: Sequence[bytes]) -> Generator[_Opened]:
             os.close(fd)
 
 
-def _open_file(scope: Scope, name: bytes) -> int | None:
+def _open_file(scope: Scope, name: str) -> int | None:
     handle = scope.open(name)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -172,6 +172,6 @@ def _batch_size() -> int:
     return max(1, min(_MOST_IN_A_BATCH, soft // _SPARE_DESCRIPTORS))
 
 
-def _batches(candidates: Sequence[bytes], size: int) -> Iterator[Sequence[bytes]]:
+def _batches(candidates: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     for at in range(0, len(candidates), size):
         yield candidates[at : at + size]

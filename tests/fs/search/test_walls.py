@@ -1,0 +1,165 @@
+"""What holds ripgrep in: folders swapped under it, cancellation, a confinement that is really there."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from toolyard.core.errors import SecurityError, ToolError
+from toolyard.fs import confine
+from toolyard.fs.confine import Confinement, Program
+from toolyard.fs.search import find_ripgrep
+
+ROUNDS = 100
+CANCEL_SECONDS = 0.1
+SWAP = """
+import ctypes, os, sys
+libc, here, exchange = ctypes.CDLL(None), -100, 2
+one, other = map(os.fsencode, sys.argv[1:])
+while libc.renameat2(here, one, here, other, exchange) == 0:
+    pass
+"""
+
+
+@pytest.fixture
+def swapping(yard, tmp_path):
+    """A folder in the yard that keeps turning into a link to a folder outside, and back."""
+    outside = tmp_path / "outside"
+    for name in ("x", "sub/y"):
+        path = outside / f"{name}.txt"
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text("needle CANARY\n")
+    (outside / "only-outside.txt").write_text("needle CANARY\n")
+    for name in ("x", "sub/y"):
+        yard.write(f"folder/{name}.txt", "needle inside\n")
+    for number in range(30):
+        yard.write(f"more/{number}.txt", "hay\n")
+    os.symlink(outside, f"{yard.path}/.link")
+    # In a process of its own: threads of one interpreter would take turns with the search instead of racing it.
+    swapper = subprocess.Popen([sys.executable, "-c", SWAP, f"{yard.path}/folder", f"{yard.path}/.link"])
+    yield yard
+    assert swapper.poll() is None, "the swapper ran all the time"
+    swapper.kill()
+    swapper.wait()
+
+
+@pytest.mark.parametrize("mode", ["content", "files_with_matches"])
+def test_a_folder_swapped_for_a_link_never_leads_a_search_out(swapping, mode):
+    hits = 0
+    for _ in range(ROUNDS):
+        found = swapping.grep(output_mode=mode, glob="folder/**")
+        assert "CANARY" not in found.text
+        assert "only-outside" not in found.text
+        hits += bool(found.lines)
+    assert hits, "the control: what is inside is found"
+
+
+def test_a_start_swapped_for_a_link_never_leads_a_search_out(swapping):
+    hits = 0
+    for _ in range(ROUNDS):
+        try:
+            found = swapping.grep(output_mode="content", start="folder")
+        except SecurityError:
+            continue
+        assert "CANARY" not in found.text
+        hits += bool(found.lines)
+    assert hits
+
+
+def test_a_folder_swapped_for_a_link_never_leads_a_glob_out(swapping):
+    hits = 0
+    for _ in range(ROUNDS):
+        found = swapping.glob("*.txt")
+        assert "only-outside" not in found.text
+        hits += "folder/x.txt" in found.files
+    assert hits
+
+
+def running_children():
+    """Processes of ours, whichever thread started them."""
+    found = []
+    for thread in os.listdir("/proc/self/task"):
+        with contextlib.suppress(FileNotFoundError), open(f"/proc/self/task/{thread}/children") as file:
+            found += file.read().split()
+    return found
+
+
+def test_a_cancelled_search_ends_at_once_and_leaves_no_process(yard):
+    yard.write("big.txt", b"a" * 50 * 1024 * 1024)
+    cancel = threading.Event()
+    cancelled_at = []
+
+    def cancel_it():
+        cancelled_at.append(time.monotonic())
+        cancel.set()
+
+    timer = threading.Timer(0.05, cancel_it)
+    timer.start()
+    found = yard.grep("(a?){200}(b|c){5}z", start="big.txt", cancel=cancel, output_mode="content")
+    ended_at = time.monotonic()
+    timer.join()
+    assert "cancelled" in found.note
+    assert ended_at - cancelled_at[0] < CANCEL_SECONDS
+    assert running_children() == []
+
+
+def test_a_search_past_its_deadline_ends_and_leaves_no_process(yard):
+    yard.write("big.txt", b"a" * 50 * 1024 * 1024)
+    with pytest.raises(ToolError, match="deadline"):
+        yard.grep("(a?){200}(b|c){5}z", start="big.txt", seconds=0.1)
+    assert running_children() == []
+
+
+def test_a_finished_search_leaves_no_descriptor_open(yard):
+    yard.write("a.py")
+    yard.grep()
+    before = os.listdir("/proc/self/fd")
+    yard.grep(output_mode="content")
+    yard.grep(start="a.py")
+    yard.glob("*.py")
+    assert os.listdir("/proc/self/fd") == before
+
+
+needs_landlock = pytest.mark.skipif(
+    confine.available() is not Confinement.LANDLOCK, reason="this kernel has no Landlock"
+)
+
+
+def run_in(folder, *arguments):
+    fd = os.open(folder, os.O_PATH)
+    try:
+        process = confine.start(Program((find_ripgrep(), *arguments), fd, (fd,)), Confinement.LANDLOCK)
+        out, errors = process.communicate()
+    finally:
+        os.close(fd)
+    return process.returncode, out, errors
+
+
+@needs_landlock
+def test_a_confined_program_reads_its_folder_and_nothing_else(tmp_path):
+    (tmp_path / "a.txt").write_text("root is here\n")
+    os.symlink("/etc/passwd", tmp_path / "link")
+    assert run_in(tmp_path, "--no-config", "root", "a.txt") == (0, b"root is here\n", b"")
+    for path in ("/etc/passwd", "link", "../../../../../../../etc/passwd", "/proc/self/environ"):
+        code, out, errors = run_in(tmp_path, "--no-config", "root", path)
+        assert (code, out) == (2, b""), path
+        assert b"ermission denied" in errors
+    with open("/etc/passwd") as file:
+        assert file.read(), "this process itself stays free"
+
+
+@needs_landlock
+def test_a_confined_program_has_a_clean_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(tmp_path / "rc"))
+    (tmp_path / "rc").write_text("--files\n")
+    (tmp_path / "a.txt").write_text("needle\n")
+    assert run_in(tmp_path, "needle", "a.txt") == (0, b"needle\n", b"")
+
+
+def test_a_program_linked_to_libraries_is_told_from_a_static_one():
+    assert confine.needs_libraries("/proc/self/exe")
+    assert not confine.needs_libraries(find_ripgrep())
