@@ -1,0 +1,1 @@
+"""The composition root and dispatch: the one way any tool is run."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toolyard.config.load import load_config
+from toolyard.cli.opening import find_place
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ConfigError, ToolError, ToolyardError
 from toolyard.core.events import Outcome
@@ -95,8 +95,7 @@ def printable(text: str) -> str:
 
 def _state_folder(workspace: str | None, state: str | None, config_file: str | None) -> str:
     if workspace is None and config_file is not None:
-        config = load_config(config_file)
-        workspace = os.path.join(config.folder(os.getcwd()), config.toolyard.workspace)
+        workspace = find_place(None, config_file).workspace
     return state_dir(state or Settings.from_environment().state_home, workspace or os.getcwd())
 
 

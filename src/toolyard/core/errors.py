@@ -37,7 +37,10 @@ class ToolyardError(Exception):
         self.retryable = retryable
 
     def __str__(self) -> str:
-        return f"{self.message} {self.hint}" if self.hint else self.message
+        if not self.hint:
+            return self.message
+        joint = "" if self.message.endswith((".", "?", "!")) else "."
+        return f"{self.message}{joint} {self.hint}"
 
     def data(self) -> dict[str, Any]:
         """The structured half of the error as it crosses the wire."""

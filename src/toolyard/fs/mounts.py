@@ -70,7 +70,7 @@ class Mounts:
         self._add(workspace, self.workspace)
         for other in others:
             if os.path.isdir(other):
-                self._add(other, Root(other))
+                self._add(other, Root(other, shown_as=os.path.realpath(other).rstrip("/") + "/"))
         self._spellings.sort(key=lambda pair: len(pair[0]), reverse=True)
 
     def _add(self, spelling: str, root: Root) -> None:
@@ -99,7 +99,7 @@ class Mounts:
             if beneath(path, root.path) is not None:
                 return root
         if self._host is None:
-            self._host = Root("/")
+            self._host = Root("/", shown_as="/")
         return self._host
 
     def shown(self, path: str) -> str:

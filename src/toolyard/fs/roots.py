@@ -71,7 +71,9 @@ class Handle:
 class Root:
     """An open folder. Every path handed to it is relative, and every lookup stays beneath it."""
 
-    def __init__(self, path: str, *, kernel: bool | None = None) -> None:
+    def __init__(self, path: str, *, shown_as: str = "", kernel: bool | None = None) -> None:
+        """`shown_as` stands before relative paths in results: nothing for the workspace, `/its/path/` elsewhere."""
+        self.shown_as = shown_as
         try:
             self.fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:

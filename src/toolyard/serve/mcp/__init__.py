@@ -1,0 +1,1 @@
+"""The MCP surface, over stdio and streamable HTTP, in both protocol eras."""

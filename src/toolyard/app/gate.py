@@ -1,0 +1,120 @@
+"""The Gate: what one call may touch. Every path and command a tool uses goes through it.
+
+A tool's function runs in a worker thread and asks the Gate for each thing it is about to touch, before it changes
+anything. The Gate decides twice: on the path as it was spelled, before anything is opened, and on where the opened
+handle really lies. Where the policy says `ask`, the Gate raises NeedsAnswer; dispatch puts the question and, when
+the answer is yes, runs the function again with that action approved.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field, replace
+
+from toolyard.app.seen import Seen
+from toolyard.core.actions import Action, Decision, Effect, Kind
+from toolyard.core.calls import Call
+from toolyard.core.errors import SecurityError, ToolError
+from toolyard.core.limits import Limits
+from toolyard.core.paths import is_beneath
+from toolyard.fs.mounts import Mounts, Target
+from toolyard.policy.policy import Policy
+
+_ORDER = {Effect.ALLOW: 0, Effect.ASK: 1, Effect.DENY: 2}
+
+
+class NeedsAnswer(Exception):  # noqa: N818 - a question, not an error
+    """The policy wants somebody to be asked before this action."""
+
+    def __init__(self, action: Action, decision: Decision) -> None:
+        super().__init__(decision.reason)
+        self.action = action
+        self.decision = decision
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What tools work with, the same for every call of one workspace."""
+
+    mounts: Mounts
+    policy: Policy
+    limits: Limits
+    seen: Seen
+
+
+@dataclass(slots=True)
+class Gate:
+    resources: Resources
+    call: Call
+    approved: frozenset[Action] = frozenset()
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    deadline: float = float("inf")
+    completed: bool = False
+    """Whether the tool's function ran to its end, whatever became of the caller meanwhile."""
+    judged: list[tuple[Action, Decision]] = field(default_factory=list[tuple[Action, Decision]])
+
+    @property
+    def limits(self) -> Limits:
+        return self.resources.limits
+
+    @property
+    def mounts(self) -> Mounts:
+        return self.resources.mounts
+
+    @property
+    def seen(self) -> Seen:
+        return self.resources.seen
+
+    def target(self, path: object, *kinds: Kind, argument: str = "path") -> Target:
+        """What `path` names, if this call may do all of `kinds` to it. The caller closes it."""
+        spelled = self.mounts.clean(path, field=argument)
+        for kind in kinds:
+            self.require(Action(kind, self.call.tool, spelled, spelled, agent=self.call.agent))
+        target = self.mounts.find(spelled)
+        real = target.real
+        if real != spelled:
+            try:
+                for kind in kinds:
+                    self.require(Action(kind, self.call.tool, spelled, real, agent=self.call.agent))
+            except BaseException:
+                target.handle.close()
+                raise
+        return target
+
+    def command(self, command: str) -> None:
+        """Pass when this call may run `command`."""
+        self.require(Action(Kind.EXECUTE, self.call.tool, command=command, agent=self.call.agent))
+
+    def visible(self, path: str) -> bool:
+        """Whether a file met on the way (a search hit, a listing) may be shown without asking."""
+        if self.resources.policy.visible(path):
+            return True
+        return any(
+            kept.kind is Kind.READ and kept.real_path is not None and is_beneath(path, kept.real_path)
+            for kept in self.approved
+        ) and self._would_only_ask(path)
+
+    def _would_only_ask(self, path: str) -> bool:
+        return self.resources.policy.decide(Action(Kind.READ, self.call.tool, path, path)).effect is Effect.ASK
+
+    def require(self, action: Action) -> None:
+        decision = self.resources.policy.decide(action)
+        self.judged.append((action, decision))
+        if decision.effect is Effect.DENY:
+            raise SecurityError(decision.reason)
+        if decision.effect is Effect.ASK and not self._is_approved(action):
+            raise NeedsAnswer(action, decision)
+
+    def _is_approved(self, action: Action) -> bool:
+        # Whoever may write a file may see it: one question, not two.
+        return action in self.approved or replace(action, kind=Kind.WRITE) in self.approved
+
+    def check_time(self) -> None:
+        """Raise when the call was cancelled or is past its deadline. For loops that take long."""
+        if self.cancelled.is_set() or time.monotonic() > self.deadline:
+            raise ToolError("The call was stopped before it finished.", hint="Ask for less, then try again.")
+
+    def verdict(self) -> tuple[Action, Decision] | None:
+        """The most restrictive thing decided in this call, for the audit log."""
+        return max(self.judged, key=lambda pair: _ORDER[pair[1].effect], default=None)

@@ -1,0 +1,1 @@
+"""The tools themselves, one module a group."""

@@ -1,0 +1,88 @@
+"""Read: a file as a model can take it in."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
+from toolyard.app.gate import Gate
+from toolyard.app.tool import Arguments, Tool, output_schema
+from toolyard.core.actions import Kind
+from toolyard.core.calls import Result
+from toolyard.fs import files
+from toolyard.fs.content.render import Rendered, render
+from toolyard.fs.mounts import Target
+from toolyard.fs.paging import is_large, page_of_large
+
+
+class ReadArguments(Arguments):
+    file_path: Annotated[str, Field(description="Absolute, or relative to the workspace")]
+    offset: Annotated[int | SkipJsonSchema[None], Field(description="First line, from 1")] = None
+    limit: Annotated[int | SkipJsonSchema[None], Field(description="Number of lines", ge=1)] = None
+    pages: Annotated[str | SkipJsonSchema[None], Field(description='PDF pages, e.g. "1-5"')] = None
+
+
+def read(arguments: ReadArguments, gate: Gate) -> Result:
+    with gate.target(arguments.file_path, Kind.READ, argument="file_path") as target:
+        rendered = _rendered(arguments, gate, target)
+        return Result(rendered.parts, _structured(gate.mounts.shown(target.path), rendered))
+
+
+def _rendered(arguments: ReadArguments, gate: Gate, target: Target) -> Rendered:
+    limits = gate.limits
+    if is_large(target, limits) and (arguments.offset is not None or arguments.limit is not None):
+        first = arguments.offset or 1
+        return page_of_large(target, first, arguments.limit or limits.read_lines, limits, gate.check_time)
+    contents = files.read(target, limits)
+    rendered = render(
+        contents.data,
+        target.path,
+        offset=arguments.offset,
+        limit=arguments.limit,
+        pages=arguments.pages,
+        limits=limits,
+    )
+    gate.seen.record(gate.call.session, target.real, contents.data)
+    return rendered
+
+
+def _structured(path: str, rendered: Rendered) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "path": path,
+        "kind": rendered.kind.category.value,
+        "content": rendered.content,
+        "first_line": rendered.first_line,
+        "line_count": rendered.line_count,
+        "total_lines": rendered.total_lines,
+        "truncated": rendered.truncated,
+    }
+    if rendered.note:
+        facts["note"] = rendered.note
+    if rendered.encoding is not None:
+        facts["encoding"] = rendered.encoding
+    return facts
+
+
+READ = Tool(
+    name="Read",
+    description=(
+        "Read a file: text with line numbers (2000 lines unless limit says otherwise), images, notebooks, PDF."
+    ),
+    arguments=ReadArguments,
+    output=output_schema(
+        ("note", "encoding"),
+        path="string",
+        kind="string",
+        content="string",
+        first_line="integer",
+        line_count="integer",
+        total_lines="integer",
+        truncated="boolean",
+        note="string",
+        encoding="string",
+    ),
+    run=read,
+    kind="read",
+)

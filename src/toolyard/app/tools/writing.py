@@ -1,0 +1,179 @@
+"""Write, Edit and MultiEdit: change files, all or nothing, never on top of what nobody has seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from toolyard.app.gate import Gate
+from toolyard.app.tool import Arguments, Tool, output_schema
+from toolyard.core.actions import Kind
+from toolyard.core.calls import Result, Text
+from toolyard.core.errors import FieldError, ToolError, ValidationError
+from toolyard.fs import files
+from toolyard.fs.content.edits import EditOutcome, EditStep, apply_edits
+from toolyard.fs.faults import explain
+from toolyard.fs.files import Change, Contents
+from toolyard.fs.mounts import Target
+
+Path = Annotated[str, Field(description="Absolute, or relative to the workspace")]
+
+
+class WriteArguments(Arguments):
+    file_path: Path
+    content: str
+
+
+class EditArguments(Arguments):
+    file_path: Path
+    old_string: Annotated[str, Field(description="Exact text, without line numbers; empty creates a new file")]
+    new_string: str
+    replace_all: bool = False
+
+
+class EditItem(Arguments):
+    old_string: str
+    new_string: str
+    replace_all: bool = False
+
+
+class MultiEditArguments(Arguments):
+    file_path: Path
+    edits: Annotated[list[EditItem], Field(min_length=1)]
+
+
+def write(arguments: WriteArguments, gate: Gate) -> Result:
+    data = _encoded(arguments.content, "content")
+    with gate.target(arguments.file_path, Kind.WRITE, argument="file_path") as target:
+        change = write_bytes(target, data, gate)
+        created = change.before is None
+        shown = gate.mounts.shown(target.path)
+        lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
+        text = f"{'Created' if created else 'Replaced'} {shown} ({lines} lines, {len(data)} bytes)."
+        return Result((Text(text),), {"path": shown, "created": created, "bytes": len(data), "lines": lines})
+
+
+def write_bytes(target: Target, data: bytes, gate: Gate) -> Change:
+    """Replace a file's whole content, unless it changed since this session last saw it."""
+    session, real = gate.call.session, target.real
+
+    def replaced(before: Contents | None) -> bytes:
+        if before is not None and gate.seen.changed(session, real, before.data):
+            raise ToolError(
+                f"{gate.mounts.shown(target.path)} has changed since it was last read; nothing was written.",
+                hint="Read it again, then write.",
+            )
+        return data
+
+    change = files.rewrite(target, replaced, gate.limits)
+    gate.seen.record(session, real, data)
+    return change
+
+
+def edit(arguments: EditArguments, gate: Gate) -> Result:
+    step = EditStep(arguments.old_string, arguments.new_string, arguments.replace_all)
+    _check_text((step,))
+    return _edited(arguments.file_path, (step,), gate)
+
+
+def multi_edit(arguments: MultiEditArguments, gate: Gate) -> Result:
+    steps = tuple(EditStep(item.old_string, item.new_string, item.replace_all) for item in arguments.edits)
+    _check_text(steps, prefix="edits")
+    return _edited(arguments.file_path, steps, gate)
+
+
+def _edited(path: str, steps: Sequence[EditStep], gate: Gate) -> Result:
+    # What does not match is answered with the closest text, so an edit reads as well.
+    with gate.target(path, Kind.WRITE, Kind.READ, argument="file_path") as target:
+        outcome, created = edit_target(target, steps, gate)
+        shown = gate.mounts.shown(target.path)
+        count = sum(outcome.replacements)
+        text = f"Created {shown}." if created else f"Edited {shown}: {count} replacement{'s' * (count != 1)}."
+        structured: dict[str, Any] = {
+            "path": shown,
+            "created": created,
+            "replacements": list(outcome.replacements),
+            "snippet": outcome.snippet,
+        }
+        return Result((Text(f"{text}\n{outcome.snippet}"),), structured)
+
+
+def edit_target(target: Target, steps: Sequence[EditStep], gate: Gate) -> tuple[EditOutcome, bool]:
+    """Apply the steps under the folder's lock, to what the file holds at that moment."""
+    done: list[EditOutcome] = []
+    if not target.exists and steps[0].old:
+        raise explain(FileNotFoundError(2, "not there"), gate.mounts.shown(target.path))
+
+    def edited(before: Contents | None) -> bytes:
+        if before is None and steps[0].old:
+            raise explain(FileNotFoundError(2, "not there"), gate.mounts.shown(target.path))
+        done.append(apply_edits(before.data if before else b"", steps))
+        return done[-1].data
+
+    change = files.rewrite(target, edited, gate.limits)
+    gate.seen.record(gate.call.session, target.real, change.after)
+    return done[-1], change.before is None
+
+
+def _encoded(text: str, argument: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValidationError.of(argument, "is not valid Unicode", hint="Send plain UTF-8 text.") from None
+
+
+def _check_text(steps: Sequence[EditStep], prefix: str = "") -> None:
+    wrong: list[FieldError] = []
+    for number, step in enumerate(steps):
+        place = f"{prefix}.{number}." if prefix else ""
+        for name, text in (("old_string", step.old), ("new_string", step.new)):
+            if any("\ud800" <= character <= "\udfff" for character in text):
+                wrong.append(FieldError(f"{place}{name}", "is not valid Unicode"))
+        if step.old == step.new:
+            wrong.append(FieldError(f"{place}new_string", "is the same as old_string, so there is nothing to do"))
+    if wrong:
+        listed = "; ".join(f"{fault.field}: {fault.error}" for fault in wrong)
+        raise ValidationError(f"Nothing was written: {listed}.", tuple(wrong), hint="Send the text as it should be.")
+
+
+_EDITED = output_schema(
+    path="string",
+    created="boolean",
+    replacements={"type": "array", "items": {"type": "integer"}},
+    snippet="string",
+)
+
+WRITE = Tool(
+    name="Write",
+    description="Create a file or replace all of it, atomically. Refused if it changed since you last read it.",
+    arguments=WriteArguments,
+    output=output_schema(path="string", created="boolean", bytes="integer", lines="integer"),
+    run=write,
+    kind="write",
+    read_only=False,
+    destructive=True,
+)
+EDIT = Tool(
+    name="Edit",
+    description="Replace text in a file. old_string must occur exactly once, unless replace_all.",
+    arguments=EditArguments,
+    output=_EDITED,
+    run=edit,
+    kind="write",
+    read_only=False,
+    destructive=True,
+    idempotent=False,
+)
+MULTI_EDIT = Tool(
+    name="MultiEdit",
+    description="Make several edits in one file, each on the result of the one before: all of them or none.",
+    arguments=MultiEditArguments,
+    output=_EDITED,
+    run=multi_edit,
+    kind="write",
+    read_only=False,
+    destructive=True,
+    idempotent=False,
+)

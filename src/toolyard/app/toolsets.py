@@ -1,0 +1,27 @@
+"""The named sets of tools a client can be served (`--tools`). Each set is imported only when it is asked for."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from toolyard.app.tool import Tool
+
+
+class Toolset(StrEnum):
+    CLAUDE = "claude"
+    REFERENCE = "reference"
+    ALL = "all"
+
+
+def tools_of(toolset: Toolset) -> dict[str, Tool[Any]]:
+    tools: list[Tool[Any]] = []
+    if toolset in {Toolset.CLAUDE, Toolset.ALL}:
+        from toolyard.app.tools.claude import CLAUDE_TOOLS
+
+        tools += CLAUDE_TOOLS
+    if toolset in {Toolset.REFERENCE, Toolset.ALL}:
+        from toolyard.app.tools.reference import REFERENCE_TOOLS
+
+        tools += REFERENCE_TOOLS
+    return {tool.name: tool for tool in tools}

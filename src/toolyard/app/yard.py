@@ -1,0 +1,119 @@
+"""A Yard is one workspace, opened: its roots, policy, audit log and dispatch, composed from settings and config.
+
+`Yard.open` acquires everything or nothing; `close()` gives it back. Surfaces hold a Yard and call `dispatch`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from toolyard.app.dispatch import Dispatch
+from toolyard.app.gate import Resources
+from toolyard.app.seen import Seen
+from toolyard.app.tool import Tool
+from toolyard.app.tools.resources import RESOURCE_TOOLS
+from toolyard.app.toolsets import Toolset, tools_of
+from toolyard.config.settings import Settings
+from toolyard.core.errors import ConfigError
+from toolyard.core.modes import PermissionMode
+from toolyard.core.paths import is_beneath
+from toolyard.fs.mounts import Mounts
+from toolyard.policy.build import agent_of, policy_for
+from toolyard.policy.policy import Policy
+from toolyard.storage.audit_log import AuditLog
+from toolyard.storage.state import ensure_state_dir, state_dir
+
+if TYPE_CHECKING:
+    from toolyard.config.models import Config
+
+
+@dataclass(frozen=True, slots=True)
+class YardOptions:
+    """What a surface may choose; everything else comes from the configuration."""
+
+    workspace: str
+    config: Config
+    settings: Settings = field(default_factory=Settings.from_environment)
+    mode: PermissionMode | None = None
+    agent: str | None = None
+    toolset: Toolset = Toolset.CLAUDE
+    state_home: str | None = None
+
+
+class Yard:
+    """One open workspace."""
+
+    def __init__(self, options: YardOptions, mounts: Mounts, policy: Policy, audit: AuditLog, state: str) -> None:
+        self.options = options
+        self.mounts = mounts
+        self.policy = policy
+        self.state = state
+        self.agent = options.agent or "agent"
+        self.limits = options.config.limits.to_limits()
+        self._audit = audit
+        resources = Resources(mounts, policy, self.limits, Seen())
+        self.dispatch = Dispatch(_served(options), RESOURCE_TOOLS, resources, audit)
+
+    @classmethod
+    def open(cls, options: YardOptions) -> Self:
+        workspace = os.path.abspath(options.workspace)
+        if not os.path.isdir(workspace):
+            raise ConfigError(f"the workspace {workspace} is not a folder.", hint="Create it, or name another one.")
+        real = os.path.realpath(workspace)
+        policy = policy_for(options.config, options.settings, real, options.mode, options.agent)
+        state = _state(options, real)
+        with contextlib.ExitStack() as undo:
+            others = [context.path for context in policy.context] + (
+                list(policy.extra_roots) if policy.mode is PermissionMode.MODERATE else []
+            )
+            mounts = Mounts(workspace, others, limits=options.config.limits.to_limits())
+            undo.callback(mounts.close)
+            audit = AuditLog.open(ensure_state_dir(state))
+            undo.callback(audit.close)
+            yard = cls(options, mounts, policy, audit, state)
+            undo.pop_all()
+        return yard
+
+    def close(self) -> None:
+        self.dispatch.close()
+        self._audit.close()
+        self.mounts.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _served(options: YardOptions) -> dict[str, Tool[Any]]:
+    """The toolset, less what the agent's configuration leaves out."""
+    tools = tools_of(options.toolset)
+    agent = agent_of(options.config, options.agent)
+    if agent is None:
+        return tools
+    allowed, excluded = agent.backend.allowed_tools, agent.backend.exclude_tools
+    return {
+        name: tool
+        for name, tool in tools.items()
+        if (not allowed or any(fnmatchcase(name, pattern) for pattern in allowed))
+        and not any(fnmatchcase(name, pattern) for pattern in excluded)
+    }
+
+
+def _state(options: YardOptions, workspace: str) -> str:
+    """The state folder; never inside the workspace, where an agent could write its own policy and history."""
+    state = state_dir(options.state_home or options.settings.state_home, workspace)
+    if is_beneath(os.path.realpath(state), workspace):
+        raise ConfigError(
+            f"the state folder {state} lies inside the workspace, where agents could change it.",
+            hint="Choose another one with --state DIR.",
+        )
+    return state

@@ -1,0 +1,61 @@
+"""`toolyard`: the commands, found by name and imported when used, so that `--help` and `mcp` start fast."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from toolyard import __version__
+from toolyard.core.errors import ToolyardError
+
+_EXAMPLES = """\b
+Examples:
+  toolyard mcp --workspace .     serve this folder's files to an agent over stdio
+  toolyard doctor                what works on this machine, and how to get what does not
+  toolyard audit --last 20       what agents did here
+  toolyard demo                  see an agent's session in the terminal
+"""
+# name: (module, what it does)
+_COMMANDS = {
+    "mcp": ("toolyard.cli.mcp", "Serve a workspace over MCP: stdio, or HTTP with --http."),
+    "audit": ("toolyard.cli.audit", "Show what was done in a workspace, or verify the log."),
+    "doctor": ("toolyard.cli.doctor", "Say what works on this machine and what is missing."),
+    "demo": ("toolyard.cli.demo", "Run an agent's edit-search-read session in the terminal."),
+    "bench": ("toolyard.cli.bench", "Measure Toolyard beside its peers, in one run."),
+}
+FAILED = 1
+_WRONG_USE = 2
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and loads one when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's contract
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's contract
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(_COMMANDS[cmd_name][0])
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in _COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="toolyard")
+def toolyard() -> None:
+    """One workspace for every agent: file tools, a policy, and a record of all that was done."""
+
+
+def main() -> None:
+    try:
+        toolyard(prog_name="toolyard")
+    except ToolyardError as error:
+        click.echo(f"toolyard: {error}", err=True)
+        sys.exit(_WRONG_USE if error.kind in {"config", "validation"} else FAILED)

@@ -1,0 +1,96 @@
+"""`toolyard mcp`: serve a workspace to an agent."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+import click
+
+from toolyard.app.toolsets import Toolset
+from toolyard.app.yard import Yard, YardOptions
+from toolyard.cli.opening import find_place
+from toolyard.config.settings import Settings
+from toolyard.core.modes import PermissionMode
+
+if TYPE_CHECKING:
+    from toolyard.serve.mcp.http import Address
+
+_EXAMPLES = """\b
+Examples:
+  toolyard mcp --workspace ~/project
+  claude mcp add toolyard -- toolyard mcp --workspace ~/project
+  TOOLYARD_TOKEN=secret toolyard mcp --workspace ~/project --http 127.0.0.1:8765
+  toolyard mcp --permission-mode plan --tools reference
+"""
+_LARGEST_PORT = 65_535
+
+
+def _address(context: click.Context, option: click.Parameter, value: str | None) -> tuple[str, int] | None:
+    del context, option
+    if value is None:
+        return None
+    host, _, port = value.rpartition(":")
+    if not host or not port.isdigit() or int(port) > _LARGEST_PORT:
+        raise click.BadParameter("expected HOST:PORT, such as 127.0.0.1:8765 (port 0 takes a free one)")
+    return host.strip("[]"), int(port)
+
+
+@click.command(epilog=_EXAMPLES)
+@click.option("--config", "config_file", metavar="F", help="The configuration file.  [default: toolyard.yaml]")
+@click.option("--workspace", metavar="DIR", help="The folder to serve.  [default: the current folder]")
+@click.option("--permission-mode", type=click.Choice([m.value for m in PermissionMode]), help="[default: strict]")
+@click.option("--agent", metavar="ID", help="Which agent of the configuration is served.")
+@click.option("--tools", type=click.Choice([t.value for t in Toolset]), default="claude", show_default=True)
+@click.option("--http", metavar="HOST:PORT", callback=_address, help="Serve HTTP at /mcp instead of stdio.")
+@click.option("--allow-host", metavar="NAME", multiple=True, help="A further name this server is reached by.")
+@click.option("--state", metavar="DIR", help="Where the audit log is kept, outside every workspace.")
+def mcp(
+    *,
+    config_file: str | None,
+    workspace: str | None,
+    permission_mode: str | None,
+    agent: str | None,
+    tools: str,
+    http: tuple[str, int] | None,
+    allow_host: tuple[str, ...],
+    state: str | None,
+) -> None:
+    """Serve a workspace over MCP, to one client on stdio or to many over HTTP.
+
+    HTTP asks for the bearer token in TOOLYARD_TOKEN; without one, a fresh token is printed once on stderr.
+    """
+    place = find_place(workspace, config_file, agent)
+    settings = Settings.from_environment()
+    options = YardOptions(
+        workspace=place.workspace,
+        config=place.config,
+        settings=settings,
+        mode=PermissionMode(permission_mode) if permission_mode else None,
+        agent=agent,
+        toolset=Toolset(tools),
+        state_home=state,
+    )
+    with Yard.open(options) as yard:
+        if http is None:
+            from toolyard.serve.mcp.run import serve_stdio
+
+            serve_stdio(yard)
+        else:
+            from toolyard.serve.mcp.http import Address
+
+            _serve_http(yard, settings, Address(*http, allowed_hosts=allow_host))
+
+
+def _serve_http(yard: Yard, settings: Settings, address: Address) -> None:
+    from toolyard.serve.mcp.http import PATH, listen, serve_http
+
+    listener = listen(address)
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    click.echo(f"Serving {yard.mounts.workspace.path} at http://{shown}:{port}{PATH}", err=True)
+    token = settings.token
+    if token is None:
+        token = secrets.token_urlsafe(32)
+        click.echo(f"TOOLYARD_TOKEN={token}", err=True)
+    serve_http(yard, token, address, listener)

@@ -1,0 +1,68 @@
+"""From a command's options to a workspace: which configuration counts, and which folder is meant.
+
+A configuration file that is merely found in a folder may come from anybody who can write there (a cloned repository,
+say). It may tighten the policy; to widen it, the user has to name the file with `--config`.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from toolyard.config.load import find_config, load_config
+from toolyard.config.models import Config
+from toolyard.core.errors import ConfigError
+from toolyard.core.modes import PermissionMode
+from toolyard.policy.build import agent_of
+
+_WIDE_MODES = frozenset({PermissionMode.BYPASS, PermissionMode.MODERATE})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    config: Config
+    workspace: str
+
+
+def find_place(workspace: str | None, config_file: str | None, agent: str | None = None) -> Place:
+    """The configuration in force and the workspace's folder.
+
+    `--workspace` goes first, then the agent's `cwd`, then `toolyard.workspace`, both relative to the file that says
+    so; without any of them it is the current folder.
+    """
+    here = os.getcwd()
+    if config_file is not None:
+        config = load_config(config_file)
+    else:
+        found = find_config(workspace or here)
+        config = load_config(found)
+        if found is not None:
+            _refuse_widening(config, found)
+    return Place(config, _workspace(config, workspace, agent, here))
+
+
+def _workspace(config: Config, workspace: str | None, agent: str | None, here: str) -> str:
+    if workspace is not None:
+        return os.path.abspath(workspace)
+    base = config.folder(here)
+    chosen = agent_of(config, agent)
+    if chosen is not None and chosen.backend.cwd:
+        return os.path.join(base, chosen.backend.cwd)
+    if config.source and "workspace" in config.toolyard.model_fields_set:
+        return os.path.join(base, config.toolyard.workspace)
+    return here
+
+
+def _refuse_widening(config: Config, path: str) -> None:
+    modes = {config.permissions.mode, *(agent.backend.permission_mode for agent in config.agents)}
+    reasons = [f"permission mode {mode}" for mode in sorted(_WIDE_MODES & modes)]
+    if config.permissions.allow:
+        reasons.append("allow rules")
+    if config.orchestrator.context_paths:
+        reasons.append("context paths")
+    if reasons:
+        raise ConfigError(
+            f"it widens what agents may do ({', '.join(reasons)}) and was only found, not named.",
+            where=path,
+            hint=f"If you trust it, say so: --config {path}",
+        )

@@ -1,0 +1,119 @@
+"""Streamable HTTP at `/mcp`, behind a bearer token and checks of the Host and Origin headers.
+
+The token is compared in constant time before anything of the request's body is read. Host and Origin are checked by
+the SDK, against the addresses this server is really reached at, so that a web page cannot reach it by rebinding DNS.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from toolyard.app.yard import Yard
+from toolyard.core.errors import SystemFault
+from toolyard.serve.mcp.server import YardServer
+
+PATH = "/mcp"
+_LARGEST_BODY = 32 << 20
+_GRACE_SECONDS = 5
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_WILDCARDS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - names to recognise, nothing is bound here
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    host: str
+    port: int
+    allowed_hosts: tuple[str, ...] = ()
+    """Further names this server is reached by, beside loopback and `host` itself."""
+
+
+class BearerGate:
+    """Lets a request through only with the right token."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._expected = b"Bearer " + token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not self._knows(scope["headers"]):
+            await _refuse(send)
+            return
+        await self._app(scope, receive, send)
+
+    def _knows(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:
+        given = [value for name, value in headers if name == b"authorization"]
+        return len(given) == 1 and hmac.compare_digest(given[0], self._expected)
+
+
+async def _refuse(send: Send) -> None:
+    body = json.dumps({"error": "unauthorized", "hint": "Send the header Authorization: Bearer <token>."}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"www-authenticate", b"Bearer"),
+    ]
+    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def http_app(yard: Yard, token: str, address: Address) -> ASGIApp:
+    """The ASGI application, for this server or somebody else's."""
+    app = (
+        YardServer(yard, "mcp-http")
+        .build()
+        .streamable_http_app(
+            streamable_http_path=PATH,
+            max_request_body_size=_LARGEST_BODY,
+            transport_security=_security(address),
+        )
+    )
+    return BearerGate(app, token)
+
+
+def _security(address: Address) -> TransportSecuritySettings:
+    names = [*_LOOPBACK, *address.allowed_hosts]
+    if address.host not in _WILDCARDS:
+        names.append(f"[{address.host}]" if ":" in address.host else address.host)
+    origins = [f"{scheme}://{name}" for name in names for scheme in ("http", "https")]
+    return TransportSecuritySettings(
+        allowed_hosts=[*names, *(f"{name}:*" for name in names)],
+        allowed_origins=[*origins, *(f"{origin}:*" for origin in origins)],
+    )
+
+
+def listen(address: Address) -> socket.socket:
+    """A bound socket; port 0 takes a free one."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((address.host, address.port))
+    except OSError as error:
+        listener.close()
+        raise SystemFault(
+            f"Cannot listen on {address.host}:{address.port}: {error.strerror}.",
+            hint="Choose another port, or 0 for a free one.",
+        ) from error
+    return listener
+
+
+def serve_http(yard: Yard, token: str, address: Address, listener: socket.socket) -> None:
+    app: Any = http_app(yard, token, address)
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+    uvicorn.Server(config).run(sockets=[listener])

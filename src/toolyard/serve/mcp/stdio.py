@@ -1,0 +1,253 @@
+"""The stdio transport: JSON-RPC lines on stdin and stdout, read and written without threads.
+
+The SDK's own transport hops through worker threads a dozen times a message; this one uses the event loop's readiness
+and serves several times as many calls. It also answers what the SDK drops in silence: a line that is not JSON-RPC
+or longer than the limit gets an error response, so that no client waits for ever.
+
+While serving, descriptor 0 is the null device and descriptor 1 is stderr, so that nothing that prints can break
+into the stream. Reading ends at end of file; `stop()` ends it earlier.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from collections import deque
+from collections.abc import Generator
+from types import TracebackType
+from typing import Any, Self, cast
+
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp_types import INVALID_REQUEST, PARSE_ERROR
+from mcp_types.jsonrpc import jsonrpc_message_adapter
+
+_CHUNK = 1 << 18
+_LONGEST_LINE = 64 << 20
+_HIGH_WATER = 256  # messages waiting to be taken before we stop reading
+_SHOWN_ID_CHARS = 200
+
+
+class _Stream:
+    """What the SDK expects of either half: an async context manager that closes."""
+
+    async def aclose(self) -> None:
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+class LineWriter(_Stream):
+    """Writes one message a line. Blocks its sender, and only it, while the pipe is full."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._lock = asyncio.Lock()
+        os.set_blocking(fd, False)
+
+    async def send(self, item: SessionMessage) -> None:
+        await self.send_line(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode())
+
+    async def send_line(self, line: bytes) -> None:
+        view = memoryview(line + b"\n")
+        async with self._lock:
+            while view:
+                try:
+                    view = view[os.write(self._fd, view) :]
+                except BlockingIOError:
+                    await _writable(self._fd)
+                except OSError as error:
+                    raise anyio.BrokenResourceError from error
+
+    async def aclose(self) -> None:
+        """Nothing to close: the descriptor belongs to whoever opened it."""
+
+
+async def _writable(fd: int) -> None:
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_writer(fd, lambda: ready.done() or ready.set_result(None))
+    try:
+        await ready
+    finally:
+        loop.remove_writer(fd)
+
+
+class LineReader(_Stream):
+    """Reads messages a line at a time and answers broken ones through the writer."""
+
+    def __init__(self, fd: int, writer: LineWriter) -> None:
+        self._fd = fd
+        self._writer = writer
+        self._waiting: deque[bytes] = deque()
+        self._partial = bytearray()
+        self._skipping = False
+        self._too_long = 0
+        self._ended = False
+        self._wake: asyncio.Future[None] | None = None
+        self._reading = False
+        self._pump: asyncio.Task[None] | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def receive(self) -> SessionMessage | Exception:
+        while True:
+            while self._too_long:
+                self._too_long -= 1
+                await self._answer(None, INVALID_REQUEST, f"a message is longer than {_LONGEST_LINE} bytes")
+            if self._waiting:
+                message = await self._parse(self._waiting.popleft())
+                if message is not None:
+                    return message
+            elif self._ended:
+                raise anyio.EndOfStream
+            else:
+                await self._more()
+
+    async def aclose(self) -> None:
+        self._stop_reading()
+        self._ended = True
+
+    def stop(self) -> None:
+        """End the stream as if the client had closed it."""
+        self._ended = True
+        self._stop_reading()
+        self._awake()
+
+    async def _parse(self, line: bytes) -> SessionMessage | None:
+        if not line.strip():
+            return None
+        try:
+            return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        except ValueError:
+            await self._refuse(line)
+            return None
+
+    async def _refuse(self, line: bytes) -> None:
+        """Say what is wrong with a line, under its own id where it has one."""
+        try:
+            raw = json.loads(line)
+        except (ValueError, RecursionError):
+            await self._answer(None, PARSE_ERROR, "the line is not JSON")
+            return
+        asked = cast("dict[str, Any]", raw).get("id") if isinstance(raw, dict) else None
+        known = asked if isinstance(asked, int | str) and not isinstance(asked, bool) else None
+        if isinstance(known, str):
+            known = known[:_SHOWN_ID_CHARS]
+        await self._answer(
+            known, INVALID_REQUEST, "the message is not valid JSON-RPC, or its text is not valid Unicode"
+        )
+
+    async def _answer(self, request: int | str | None, code: int, message: str) -> None:
+        hint = "Send one JSON-RPC 2.0 message a line, as UTF-8."
+        error = {"code": code, "message": f"Refused: {message}. {hint}"}
+        await self._writer.send_line(json.dumps({"jsonrpc": "2.0", "id": request, "error": error}).encode())
+
+    async def _more(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._wake = loop.create_future()
+        self._start_reading(loop)
+        try:
+            await self._wake
+        finally:
+            self._wake = None
+
+    def _awake(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    def _start_reading(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._ended:
+            self._awake()
+        if self._reading or self._ended:
+            return
+        self._reading = True
+        try:
+            loop.add_reader(self._fd, self._readable)
+        except PermissionError:  # a regular file or the null device is always ready, and epoll takes neither
+            self._pump = loop.create_task(self._pump_file())
+
+    def _stop_reading(self) -> None:
+        if self._pump is not None:
+            self._pump.cancel()
+            self._pump = None
+        elif self._reading:
+            asyncio.get_running_loop().remove_reader(self._fd)
+        self._reading = False
+
+    async def _pump_file(self) -> None:
+        while self._reading:
+            self._readable()
+            await asyncio.sleep(0)
+
+    def _readable(self) -> None:
+        try:
+            chunk = os.read(self._fd, _CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        if not chunk:
+            self._ended = True
+            if self._partial and not self._skipping:
+                self._waiting.append(bytes(self._partial))
+                self._partial.clear()
+            self._stop_reading()
+        else:
+            self._split(chunk)
+            if len(self._waiting) > _HIGH_WATER:
+                self._stop_reading()
+        if self._waiting or self._ended or self._too_long:
+            self._awake()
+
+    def _split(self, chunk: bytes) -> None:
+        *complete, rest = chunk.split(b"\n")
+        for line in complete:
+            if self._skipping:
+                self._skipping = False
+            elif self._partial:
+                self._partial += line
+                self._waiting.append(bytes(self._partial))
+            else:
+                self._waiting.append(line)
+            self._partial.clear()
+        if not self._skipping:
+            self._partial += rest
+            if len(self._partial) > _LONGEST_LINE:
+                self._partial.clear()
+                self._skipping = True
+                self._too_long += 1
+
+
+@contextlib.contextmanager
+def claimed_stdio() -> Generator[tuple[int, int]]:
+    """The wire's descriptors, moved away from 0 and 1 so that nothing else can read or write them."""
+    wire_in, wire_out = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    try:
+        os.dup2(null, 0)
+        os.dup2(2, 1)
+        yield wire_in, wire_out
+    finally:
+        os.dup2(wire_in, 0)
+        os.dup2(wire_out, 1)
+        for fd in (wire_in, wire_out, null):
+            os.close(fd)

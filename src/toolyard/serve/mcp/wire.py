@@ -1,0 +1,45 @@
+"""Our tools, results and errors as MCP types."""
+
+from __future__ import annotations
+
+import base64
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult, ContentBlock, ImageContent, TextContent, ToolAnnotations
+from mcp_types import Tool as McpTool
+
+from toolyard.app.tool import Arguments, Tool
+from toolyard.core.calls import Image, Part, Result
+from toolyard.core.errors import ToolyardError
+
+
+def tool_on_the_wire(tool: Tool[Arguments], *, output: bool = True) -> McpTool:
+    return McpTool(
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        output_schema=tool.output if output else None,
+        annotations=ToolAnnotations(
+            read_only_hint=tool.read_only,
+            destructive_hint=tool.destructive,
+            idempotent_hint=tool.idempotent,
+            open_world_hint=False,
+        ),
+    )
+
+
+def result_on_the_wire(result: Result, *, structured: bool = True) -> CallToolResult:
+    return CallToolResult(
+        content=[_block(part) for part in result.parts],
+        structured_content=result.structured if structured else None,
+    )
+
+
+def error_on_the_wire(error: ToolyardError) -> MCPError:
+    return MCPError(code=error.code, message=str(error), data=error.data())
+
+
+def _block(part: Part) -> ContentBlock:
+    if isinstance(part, Image):
+        return ImageContent(data=base64.b64encode(part.data).decode(), mime_type=part.media_type)
+    return TextContent(text=part.text)
