@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 WALKED = b"./"
 """How names begin when ripgrep walked its working folder."""
@@ -22,8 +22,7 @@ _BINARY = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):  # quicker to make than a dataclass, and one search may make tens of thousands
     """One file with matches: its name without the prefix, and its lines, its count, or nothing."""
 
     name: str
