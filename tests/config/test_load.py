@@ -183,7 +183,7 @@ def test_the_limits_of_the_file_are_the_limits_of_the_core():
 def test_a_missing_file_is_a_plain_error(tmp_path):
     error = refused(str(tmp_path / "nope.yaml"))
     assert str(error) == (
-        f"{tmp_path}/nope.yaml: cannot be read (No such file or directory) "
+        f"{tmp_path}/nope.yaml: cannot be read (No such file or directory). "
         "Check the path given to --config, or leave it out to use the defaults."
     )
 

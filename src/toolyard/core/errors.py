@@ -39,8 +39,10 @@ class ToolyardError(Exception):
     def __str__(self) -> str:
         if not self.hint:
             return self.message
-        joint = "" if self.message.endswith((".", "?", "!")) else "."
-        return f"{self.message}{joint} {self.hint}"
+        if "\n" in self.message:  # ends in a quotation, which a full stop would spoil
+            return f"{self.message.rstrip()}\n{self.hint}"
+        stop = "" if self.message.endswith((".", "?", "!")) else "."
+        return f"{self.message}{stop} {self.hint}"
 
     def data(self) -> dict[str, Any]:
         """The structured half of the error as it crosses the wire."""

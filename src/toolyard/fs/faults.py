@@ -66,9 +66,8 @@ def not_a_file(mode: int, path: str) -> ToolyardError:
 
 
 def shown(name: str) -> str:
-    """A file name safe to print and to send as JSON: bytes that are not UTF-8 appear as escapes."""
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        return os.fsencode(name).decode("utf-8", "backslashreplace")
-    return name
+    """A file name safe to print and to send as JSON: control characters and bytes that are not UTF-8 are escaped."""
+    if name.isprintable():  # neither control characters nor stray bytes
+        return name
+    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

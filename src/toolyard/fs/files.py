@@ -22,9 +22,9 @@ from toolyard.core.paths import beneath
 from toolyard.fs.faults import explain, not_a_file, swapped
 from toolyard.fs.mounts import Target
 from toolyard.fs.roots import Root
+from toolyard.fs.temporary import temporary_name
 from toolyard.kernel.renameat2 import rename_without_replacing
 
-TEMPORARY_PREFIX = ".toolyard-tmp-"
 _CHUNK = 1 << 20
 _KEPT_MODE = 0o1777
 _FIRST_WAIT, _LONGEST_WAIT = 0.0005, 0.02
@@ -268,14 +268,14 @@ def _unnamed(folder: int) -> tuple[int, str | None]:
     except OSError as error:
         if error.errno not in {errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL}:
             raise
-    name = _temporary_name()
+    name = temporary_name()
     flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY | os.O_CLOEXEC
     return os.open(name, flags, 0o666, dir_fd=folder), name
 
 
 def _name_it(fd: int, folder: int, name: str, *, replace: bool) -> str:
     """Give the unnamed file a name: its own when nothing stands there, else a temporary one to rename from."""
-    chosen = _temporary_name() if replace else name
+    chosen = temporary_name() if replace else name
     try:
         os.link(f"/proc/self/fd/{fd}", chosen, dst_dir_fd=folder, follow_symlinks=True)
     except FileExistsError:
@@ -285,10 +285,6 @@ def _name_it(fd: int, folder: int, name: str, *, replace: bool) -> str:
             retryable=True,
         ) from None
     return chosen
-
-
-def _temporary_name() -> str:
-    return TEMPORARY_PREFIX + os.urandom(8).hex()
 
 
 def _write_all(fd: int, data: bytes) -> None:

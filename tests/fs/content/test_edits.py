@@ -127,7 +127,7 @@ def test_no_match_shows_the_closest_text():
     assert refusal(b"def f():\n\treturn 1\n", ("def f():\n    return 1", "x")) == (
         "old_string was not found in the file. The closest text is on lines 1-2: the indentation differs: the file"
         " uses tabs, old_string spaces. Nothing was written.\n     1\tdef f():\n     2\t\treturn 1\n"
-        " Send old_string exactly as the file has it, without the line numbers."
+        "Send old_string exactly as the file has it, without the line numbers."
     )
 
 

@@ -5,25 +5,37 @@ from __future__ import annotations
 from toolyard.fs.content.text import with_feeds
 
 DIFF_CHARS = 8_000
-_CONTEXT = 3
+CONTEXT = 3
 _CAREFUL_LINES = 600
 """Between the first and the last change: more lines than this are told as one block, for difflib is quadratic."""
 _LINE_CHARS = 500
+_NO_END = "\n\\ No newline at end of file"
 
 
-def unified(before: str, after: str, name: str, max_chars: int = DIFF_CHARS) -> str:
-    """What changed from `before` to `after`, without telling line ends apart; cut with a note when long."""
-    old, new = with_feeds(before).split("\n"), with_feeds(after).split("\n")
+def unified(
+    before: str, after: str, name: str, max_chars: int = DIFF_CHARS, *, headings: tuple[str, ...] = (), context: int = CONTEXT
+) -> str:
+    """What changed from `before` to `after`, without telling line ends apart; cut with a note when long.
+
+    `headings` stand above the first hunk; without any they name the file as git does.
+    """
+    old, new = _lines(before), _lines(after)
     head = _common(old, new)
     tail = _common(old[head:][::-1], new[head:][::-1])
     if head == len(old) == len(new):
         return ""
-    start = max(0, head - _CONTEXT)
-    keep = max(0, tail - _CONTEXT)
+    start = max(0, head - context)
+    keep = max(0, tail - context)
     old, new = old[start : len(old) - keep], new[start : len(new) - keep]
     changed = max(len(old), len(new))
-    lines = _careful(old, new, start) if changed <= _CAREFUL_LINES else _block(old, new, start)
-    return _within([f"--- a/{name}", f"+++ b/{name}", *lines], max_chars)
+    lines = _careful(old, new, start, context) if changed <= _CAREFUL_LINES else _block(old, new, start)
+    return _within([*(headings or (f"--- a/{name}", f"+++ b/{name}")), *lines], max_chars)
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of `text`; a last one that has no line end carries the mark that diffs have for it."""
+    *lines, rest = with_feeds(text).split("\n")
+    return [*lines, rest + _NO_END] if rest else lines
 
 
 def _common(one: list[str], other: list[str]) -> int:
@@ -34,11 +46,11 @@ def _common(one: list[str], other: list[str]) -> int:
     return min(len(one), len(other))
 
 
-def _careful(old: list[str], new: list[str], start: int) -> list[str]:
+def _careful(old: list[str], new: list[str], start: int, context: int) -> list[str]:
     from difflib import SequenceMatcher
 
     lines: list[str] = []
-    for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_CONTEXT):
+    for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(context):
         first, last = group[0], group[-1]
         lines.append(_heading(start + first[1], last[2] - first[1], start + first[3], last[4] - first[3]))
         for tag, i1, i2, j1, j2 in group:

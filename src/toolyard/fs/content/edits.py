@@ -15,7 +15,7 @@ from toolyard.core.limits import DEFAULT_LIMITS, Limits
 from toolyard.fs.content import matching, refusals
 from toolyard.fs.content.diffs import DIFF_CHARS, unified
 from toolyard.fs.content.numbered import lines_around, number
-from toolyard.fs.content.text import Newline, decode, encode, line_at, newline_of, with_feeds
+from toolyard.fs.content.text import Newline, decode, encode, line_at, newline_of, with_ends, with_feeds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,7 +121,9 @@ def _apply(
     if not step.old:
         if text:
             raise refusals.empty_old(at)
-        return matching.Change(step.new, 1, ((0, len(step.new)),))
+        # An earlier step may have emptied the file: its line ends are kept all the same.
+        new = step.new if file.newline == "mixed" or "\r" in step.new else with_ends(step.new, file.newline)
+        return matching.Change(new, 1, ((0, len(new)),))
     found = matching.find(text, step.old, step.new, file.newline)
     places = matching.positions(text, found)
     first = next(places, None)

@@ -16,7 +16,6 @@ from toolyard.core.limits import Limits
 from toolyard.core.paths import beneath
 from toolyard.fs import confine
 from toolyard.fs.confine import Confinement
-from toolyard.fs.faults import shown
 from toolyard.fs.roots import Root
 from toolyard.fs.search.records import WALKED, names
 from toolyard.fs.search.ripgrep import LAST_GLOBS, Bounds, Stop, as_data, glob_option
@@ -109,7 +108,7 @@ def _result(scope: Scope, ordered: list[str], stop: Stop | None, limits: Limits)
     files: list[str] = []
     left = limits.output_chars
     for name in ordered[: limits.list_entries]:
-        path = shown(scope.relative(name))
+        path = scope.shown(name)
         left -= len(path) + 1
         if left < 0:
             break

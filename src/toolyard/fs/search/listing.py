@@ -122,7 +122,10 @@ class _Reader:
         except OSError:  # gone since the folder was read
             return None
         size = status.st_size if kind == "file" else 0
-        return _Raw(parts, Entry(shown(inside), shown(name), kind, size, status.st_mtime, len(parts), target))
+        return _Raw(
+            parts,
+            Entry(shown(self.root.shown_as + inside), shown(name), kind, size, status.st_mtime, len(parts), target),
+        )
 
 
 def list_folder(root: Root, start: str, *, visible: Visible, limits: Limits) -> Tree:
@@ -161,7 +164,7 @@ def list_tree(
             break
     taken.sort(key=lambda raw: raw.parts)
     entries = tuple(replace(raw.entry, entered=raw.parts in entered) for raw in taken)
-    return Tree(shown(reader.base), entries, bool(reason), reason)
+    return Tree(shown(root.shown_as + reader.base), entries, bool(reason), reason)
 
 
 def search_names(

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from toolyard.core.limits import Limits
-from toolyard.fs.faults import shown
 from toolyard.fs.search.query import GrepQuery
 from toolyard.fs.search.records import Found
 from toolyard.fs.search.scope import Scope
@@ -50,7 +49,7 @@ def rendered(scope: Scope, query: GrepQuery, found: Sequence[Found]) -> Iterator
     """The lines of the answer, in the order of `found`, made as they are asked for."""
     separated = query.output_mode == "content" and query.has_context
     for index, record in enumerate(found):
-        path = shown(scope.relative(record.name))
+        path = scope.shown(record.name)
         if separated and index:
             yield Line(GROUP_SEPARATOR, "")
         match query.output_mode:

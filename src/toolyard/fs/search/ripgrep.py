@@ -28,8 +28,9 @@ from toolyard.core.errors import SystemFault, ToolError, ToolyardError, Validati
 from toolyard.core.limits import KIB, MIB
 from toolyard.fs import confine
 from toolyard.fs.confine import Confinement, Program
+from toolyard.fs.temporary import TEMPORARY_PREFIX
 
-TEMPORARY_FILES = ".toolyard-tmp-*"
+TEMPORARY_FILES = f"{TEMPORARY_PREFIX}*"
 
 _MEMORY_BYTES = 2048 * MIB
 _REGEX_BYTES, _DFA_BYTES = 16 * MIB, 64 * MIB

@@ -13,7 +13,7 @@ from typing import Self
 
 from toolyard.core.paths import beneath
 from toolyard.fs.confine import Confinement, Program
-from toolyard.fs.faults import explain, link_out, not_a_file
+from toolyard.fs.faults import explain, link_out, not_a_file, shown
 from toolyard.fs.resolve import Folder, open_beneath
 from toolyard.fs.roots import Root
 from toolyard.fs.search.ripgrep import BASE_OPTIONS, Bounds, Output, collect, find_ripgrep
@@ -64,6 +64,10 @@ class Scope:
     def relative(self, name: str) -> str:
         """The name as the root knows it."""
         return f"{self._base}/{name}" if name and self._base else name or self._base
+
+    def shown(self, name: str) -> str:
+        """The name as results show it."""
+        return shown(self.root.shown_as + self.relative(name))
 
     def run(
         self, options: Iterable[str], *, most: int, passed: tuple[int, ...] = (), glob_field: str = "glob"
