@@ -5,7 +5,8 @@ and serves several times as many calls. It also answers what the SDK drops in si
 or longer than the limit gets an error response, so that no client waits for ever.
 
 While serving, descriptor 0 is the null device and descriptor 1 is stderr, so that nothing that prints can break
-into the stream. Reading ends at end of file; `stop()` ends it earlier.
+into the stream. At end of file the requests already sent are still answered, for a bounded time; `stop()` ends
+reading at once.
 """
 
 from __future__ import annotations
@@ -15,17 +16,24 @@ import contextlib
 import json
 import os
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import Any, Self, cast
 
 import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, PARSE_ERROR
-from mcp_types.jsonrpc import jsonrpc_message_adapter
+from mcp_types.jsonrpc import (
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
 
 _CHUNK = 1 << 18
 _LONGEST_LINE = 64 << 20
+_DRAIN_SECONDS = 10.0
 _HIGH_WATER = 256  # messages waiting to be taken before we stop reading
 _SHOWN_ID_CHARS = 200
 
@@ -54,10 +62,36 @@ class LineWriter(_Stream):
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._lock = asyncio.Lock()
+        self.on_broken: Callable[[], None] | None = None
+        """Called when nobody reads what we write any more."""
+        self._owed: set[int | str] = set()
+        self._settled = asyncio.Event()
         os.set_blocking(fd, False)
 
+    def owe(self, request: int | str) -> None:
+        """A request came in: an answer is owed."""
+        self._owed.add(request)
+        self._settled.clear()
+
+    def settle(self, request: object) -> None:
+        if isinstance(request, int | str):
+            self._owed.discard(request)
+        if not self._owed:
+            self._settled.set()
+
+    async def drained(self) -> None:
+        """Wait until every answer is out, for a bounded time."""
+        if self._owed:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._settled.wait(), _DRAIN_SECONDS)
+
     async def send(self, item: SessionMessage) -> None:
-        await self.send_line(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode())
+        message = item.message
+        try:
+            await self.send_line(message.model_dump_json(by_alias=True, exclude_unset=True).encode())
+        finally:
+            if isinstance(message, JSONRPCResponse | JSONRPCError):
+                self.settle(message.id)
 
     async def send_line(self, line: bytes) -> None:
         view = memoryview(line + b"\n")
@@ -68,6 +102,8 @@ class LineWriter(_Stream):
                 except BlockingIOError:
                     await _writable(self._fd)
                 except OSError as error:
+                    if self.on_broken is not None:
+                        self.on_broken()
                     raise anyio.BrokenResourceError from error
 
     async def aclose(self) -> None:
@@ -95,9 +131,11 @@ class LineReader(_Stream):
         self._skipping = False
         self._too_long = 0
         self._ended = False
+        self._stopped = False
         self._wake: asyncio.Future[None] | None = None
         self._reading = False
         self._pump: asyncio.Task[None] | None = None
+        writer.on_broken = self.stop  # a client that cannot hear us has left, whatever it still sends
 
     def __aiter__(self) -> Self:
         return self
@@ -118,6 +156,8 @@ class LineReader(_Stream):
                 if message is not None:
                     return message
             elif self._ended:
+                if not self._stopped:
+                    await self._writer.drained()
                 raise anyio.EndOfStream
             else:
                 await self._more()
@@ -127,8 +167,8 @@ class LineReader(_Stream):
         self._ended = True
 
     def stop(self) -> None:
-        """End the stream as if the client had closed it."""
-        self._ended = True
+        """End the stream now; what is under way is cancelled."""
+        self._ended = self._stopped = True
         self._stop_reading()
         self._awake()
 
@@ -136,10 +176,15 @@ class LineReader(_Stream):
         if not line.strip():
             return None
         try:
-            return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
             await self._refuse(line)
             return None
+        if isinstance(message, JSONRPCRequest):
+            self._writer.owe(message.id)
+        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+            self._writer.settle((message.params or {}).get("requestId"))
+        return SessionMessage(message)
 
     async def _refuse(self, line: bytes) -> None:
         """Say what is wrong with a line, under its own id where it has one."""

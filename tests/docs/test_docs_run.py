@@ -1,0 +1,103 @@
+"""Every command and snippet in README and docs runs as it is written.
+
+Blocks marked `sh` run in one shell a page, in order; `python` blocks in the interpreter; `yaml` blocks are loaded as
+a configuration. `sh e2e` needs real clients and is run by the end-to-end suite. `text` and `json` are pictures.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolyard.config.load import load_config
+from toolyard.core.events import Event, Outcome
+from toolyard.storage.audit_log import AuditLog
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")])
+FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+KNOWN = {"sh", "sh e2e", "python", "yaml", "text", "json", "json e2e", "toml e2e", ""}
+# `make` inside a test would set up the very environment the test runs in; CI runs these targets themselves.
+MAKE = re.compile(r"^make (setup|test|e2e|bench)\b.*$", re.MULTILINE)
+
+
+def blocks(page: Path, kind: str) -> list[str]:
+    return [body for info, body in FENCE.findall(page.read_text()) if info.strip() == kind]
+
+
+def pages_with(kind: str) -> list[Path]:
+    return [page for page in PAGES if blocks(page, kind)]
+
+
+def name(page: Path) -> str:
+    return page.name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_block_says_what_it_is(page):
+    assert {info.strip() for info, _ in FENCE.findall(page.read_text())} <= KNOWN
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_link_between_pages_leads_somewhere(page):
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("page", pages_with("sh"), ids=name)
+def test_the_commands_run(page, tmp_path):
+    script = MAKE.sub("true", "\n".join(blocks(page, "sh"))).replace("/tmp/", f"{tmp_path}/")
+    env = {
+        "PATH": f"{os.path.dirname(sys.executable)}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+        "LC_ALL": "C.UTF-8",
+    }
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("page", pages_with("python"), ids=name)
+def test_the_snippets_run(page, tmp_path):
+    event = Event("c", "s", "a", "", "Read", "read", "/ws/a", "allow", "inside", Outcome.OK, 0, 1.0)
+    with AuditLog.open(str(tmp_path)) as log:  # a page may look at a log beside it
+        log.append(event)
+    for snippet in blocks(page, "python"):
+        done = subprocess.run(
+            [sys.executable, "-c", snippet], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", pages_with("yaml"), ids=name)
+def test_the_configurations_load(page, tmp_path):
+    for number, text in enumerate(blocks(page, "yaml")):
+        path = tmp_path / f"{number}.yaml"
+        path.write_text(text)
+        assert load_config(str(path), env={}).source == str(path)
+
+
+def test_the_readme_session_does_what_it_shows(tmp_path):
+    (script,) = [body for body in blocks(ROOT / "README.md", "sh") if "session.jsonl" in body]
+    script = script.replace("/tmp/", f"{tmp_path}/")
+    env = {
+        "PATH": f"{os.path.dirname(sys.executable)}:/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+    }
+    done = subprocess.run(["bash", "-euc", script], env=env, capture_output=True, text=True, timeout=50, check=False)
+    assert 'return "good morning"' in done.stdout
+    assert "Edited greet.py: 1 replacement." in done.stdout
+    assert "1 event: the chain is whole" in done.stdout
