@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -75,6 +76,8 @@ def mcp(
         if http is None:
             from toolyard.serve.mcp.run import serve_stdio
 
+            if sys.stdin.isatty():
+                click.echo("Speaking MCP on stdin and stdout: start this from an agent, or try --http.", err=True)
             serve_stdio(yard)
         else:
             from toolyard.serve.mcp.http import Address
