@@ -1,0 +1,44 @@
+"""What every measure is handed: sizes, a scratch folder, and somebody to tell how far it is."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from toolyard.config.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is measured. Few rounds give a quick look, many a figure to quote."""
+
+    rounds: int
+    tree_files: int
+    calls: int
+    starts: int
+    loops: int
+
+
+FULL = Sizes(rounds=9, tree_files=20_000, calls=400, starts=9, loops=2_000)
+QUICK = Sizes(rounds=3, tree_files=2_000, calls=100, starts=3, loops=500)
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    sizes: Sizes
+    scratch: str
+    settings: Settings
+    say: Callable[[str], None]
+
+    def folder(self, name: str) -> str:
+        """A new folder of the scratch folder."""
+        path = os.path.join(self.scratch, name)
+        os.makedirs(path)
+        return path
+
+    def server(self, workspace: str) -> tuple[str, ...]:
+        """The command that serves `workspace`, as a user would start it."""
+        state = os.path.join(self.scratch, "state")
+        return (sys.executable, "-m", "toolyard", "mcp", "--workspace", workspace, "--state", state)

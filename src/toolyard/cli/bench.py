@@ -1,0 +1,74 @@
+"""`toolyard bench`: measure Toolyard beside its peers. Figures go to stdout, progress to stderr.
+
+Exit codes: 0 measured, whether or not every target was met; 1 something could not be measured. With --check a missed
+target is 1 as well.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from toolyard.bench import files as file_bench
+from toolyard.bench.bench import FULL, QUICK
+from toolyard.bench.report import Report, as_json, as_table, as_text
+from toolyard.bench.wire import BenchFault
+from toolyard.config.settings import Settings
+
+FAILED = 1
+_EXAMPLES = """\b
+Examples:
+  toolyard bench files                    everything; a few minutes
+  toolyard bench files --quick            a first look, on small inputs
+  toolyard bench files --only grep --json one measure, for a program
+"""
+
+
+@click.group()
+def bench() -> None:
+    """Measure Toolyard beside its peers, in one run."""
+
+
+@bench.command(epilog=_EXAMPLES)
+@click.option("--json", "wants_json", is_flag=True, help="Print the report as JSON.")
+@click.option("--quick", is_flag=True, help="Small inputs and few rounds: for a look, not for quoting.")
+@click.option(
+    "--only", metavar="NAME", multiple=True, type=click.Choice(list(file_bench.MEASURES)), help="One of them."
+)
+@click.option(
+    "--out", metavar="FILE", type=click.Path(dir_okay=False, writable=True), help="Also keep the JSON here."
+)
+@click.option("--check", is_flag=True, help="Exit with 1 when a target is missed.")
+def files(*, wants_json: bool, quick: bool, only: tuple[str, ...], out: str | None, check: bool) -> None:
+    """Measure the file tools: searching, calls a second, start, path check, audit line, tokens.
+
+    The reference filesystem server is installed with npm into ~/.cache/toolyard/bench at the first run.
+    """
+    settings = Settings.from_environment()
+    try:
+        report = file_bench.run(QUICK if quick else FULL, settings, _say, only)
+    except BenchFault as fault:
+        click.echo(f"toolyard bench: {fault}", err=True)
+        sys.exit(FAILED)
+    if out is not None:
+        with open(out, "w", encoding="utf-8") as file:
+            file.write(as_json(report) + "\n")
+    _print(report, wants_json=wants_json, no_color=settings.no_color)
+    if check and report.missed:
+        sys.exit(FAILED)
+
+
+def _say(message: str) -> None:
+    click.echo(f"… {message}", err=True)
+
+
+def _print(report: Report, *, wants_json: bool, no_color: bool) -> None:
+    if wants_json:
+        click.echo(as_json(report))
+    elif sys.stdout.isatty():
+        from rich.console import Console
+
+        Console(no_color=no_color or None).print(as_table(report))
+    else:
+        click.echo(as_text(report))

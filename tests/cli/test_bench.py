@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import json
+
+from click.testing import CliRunner
+
+from toolyard.bench.machine import describe
+from toolyard.bench.report import Report, at_most
+from toolyard.bench.wire import BenchFault
+from toolyard.cli.bench import bench
+
+REPORT = Report(describe(), (at_most("path check", "µs", 40.0, 30),))
+
+
+def run(monkeypatch, *arguments):
+    monkeypatch.setattr("toolyard.bench.files.run", lambda *_: REPORT)
+    return CliRunner().invoke(bench, ["files", *arguments])
+
+
+def test_the_report_is_text_without_a_terminal(monkeypatch):
+    result = run(monkeypatch)
+    assert (result.exit_code, "0 of 1 targets met." in result.stdout) == (0, True)
+
+
+def test_the_report_is_json_on_request_and_kept_in_a_file(monkeypatch, tmp_path):
+    kept = tmp_path / "report.json"
+    result = run(monkeypatch, "--json", "--out", str(kept))
+    assert json.loads(result.stdout) == json.loads(kept.read_text())
+
+
+def test_a_missed_target_fails_only_when_that_is_asked_for(monkeypatch):
+    assert (run(monkeypatch).exit_code, run(monkeypatch, "--check").exit_code) == (0, 1)
+
+
+def test_an_unknown_measure_is_refused_with_the_names(monkeypatch):
+    result = run(monkeypatch, "--only", "speed")
+    assert result.exit_code == 2
+    assert "'grep'" in result.stderr
+
+
+def test_a_measure_that_cannot_be_taken_says_why(monkeypatch):
+    def broken(*_):
+        raise BenchFault("the server left")
+
+    monkeypatch.setattr("toolyard.bench.files.run", broken)
+    result = CliRunner().invoke(bench, ["files"])
+    assert (result.exit_code, result.stderr) == (1, "toolyard bench: the server left\n")
