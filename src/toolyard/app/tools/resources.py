@@ -37,12 +37,19 @@ def uri_of(path: str) -> str:
 
 
 def path_of(uri: str) -> str:
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:  # brackets that do not match, characters that only look like a host's
+        raise _not_a_file_uri() from None
     if parts.scheme != "file" or parts.netloc not in {"", "localhost"} or parts.query or parts.fragment:
-        raise ValidationError.of(
-            "uri", "is not a file URI", hint="Use file:///path/to/file, as resources/list gives it."
-        )
+        raise _not_a_file_uri()
     return unquote(parts.path, errors="surrogateescape")
+
+
+def _not_a_file_uri() -> ValidationError:
+    return ValidationError.of(
+        "uri", "is not a file URI", hint="Use file:///path/to/file, as resources/list gives it."
+    )
 
 
 def list_resources(arguments: ListArguments, gate: Gate) -> Result:
