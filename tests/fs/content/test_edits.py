@@ -37,7 +37,7 @@ def test_an_edit_tells_all_about_what_it_did():
         before="one\ntwo\nthree\n",
         after="one\n2\n2b\nthree\n",
     )
-    assert outcome.diff("n.txt") == ("--- a/n.txt\n+++ b/n.txt\n@@ -1,4 +1,5 @@\n one\n-two\n+2\n+2b\n three\n ")
+    assert outcome.diff("n.txt") == ("--- a/n.txt\n+++ b/n.txt\n@@ -1,3 +1,4 @@\n one\n-two\n+2\n+2b\n three")
 
 
 def test_each_step_sees_the_result_of_the_one_before_and_lines_are_those_of_the_end():

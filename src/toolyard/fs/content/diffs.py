@@ -13,7 +13,13 @@ _NO_END = "\n\\ No newline at end of file"
 
 
 def unified(
-    before: str, after: str, name: str, max_chars: int = DIFF_CHARS, *, headings: tuple[str, ...] = (), context: int = CONTEXT
+    before: str,
+    after: str,
+    name: str,
+    max_chars: int = DIFF_CHARS,
+    *,
+    headings: tuple[str, ...] = (),
+    context: int = CONTEXT,
 ) -> str:
     """What changed from `before` to `after`, without telling line ends apart; cut with a note when long.
 
