@@ -8,6 +8,7 @@ the answer is yes, runs the function again with that action approved.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from toolyard.core.errors import SecurityError, ToolError
 from toolyard.core.limits import Limits
 from toolyard.core.paths import is_beneath
 from toolyard.fs.mounts import Mounts, Target
+from toolyard.fs.walk import walk
 from toolyard.policy.policy import Policy
 
 _ORDER = {Effect.ALLOW: 0, Effect.ASK: 1, Effect.DENY: 2}
@@ -81,6 +83,29 @@ class Gate:
                 target.handle.close()
                 raise
         return target
+
+    def carry(self, source: Target, destination: Target) -> None:
+        """Pass when everything inside the folder `source` may leave its place and be put below `destination`.
+
+        The policy judged the folders by their own names. What they hold is judged here, at the old path and the new:
+        otherwise a protected file could be moved with the folder around it, put in place inside one, or be read
+        under a name that no rule knows.
+        """
+        # Whoever said yes to the folder said yes to what the same rule asks about its content.
+        answered = {decision.rule for _, decision in self.judged}
+        old, new = source.real, destination.real
+        for inside in walk(source.root, source.relative, self.check_time):
+            for kind, folder in ((Kind.READ, old), (Kind.WRITE, old), (Kind.WRITE, new)):
+                path = os.path.join(folder, inside)
+                action = Action(kind, self.call.tool, path, path, agent=self.call.agent)
+                decision = self.resources.policy.decide(action)
+                if decision.effect is Effect.DENY:
+                    self.judged.append((action, decision))
+                    raise SecurityError(
+                        f"{self.mounts.shown(source.path)} cannot be moved for what it holds. {decision.reason}"
+                    )
+                if decision.effect is Effect.ASK and decision.rule not in answered:
+                    self.require(action)
 
     def command(self, command: str) -> None:
         """Pass when this call may run `command`."""

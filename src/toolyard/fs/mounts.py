@@ -7,8 +7,10 @@ they may is the policy's business, decided before anything out there is touched.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+import threading
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
@@ -66,20 +68,35 @@ class Mounts:
         self.workspace = Root(workspace)
         self._limits = limits
         self._host: Root | None = None
+        self._host_lock = threading.Lock()
+        self._roots = [self.workspace]
         self._spellings: list[tuple[str, Root]] = []
         self._add(workspace, self.workspace)
-        for other in others:
-            if os.path.isdir(other):
-                self._add(other, Root(other, shown_as=os.path.realpath(other).rstrip("/") + "/"))
+        try:
+            for other in others:
+                if os.path.isdir(other):
+                    self._roots.append(Root(other, shown_as=os.path.realpath(other).rstrip("/") + "/"))
+                    self._add(other, self._roots[-1])
+        except BaseException:
+            self.close()
+            raise
+        # Each by its own name: a root that was spelled through a long link is not the innermost for that.
         self._spellings.sort(key=lambda pair: len(pair[0]), reverse=True)
+        self._roots.sort(key=lambda root: len(root.path), reverse=True)
 
     def _add(self, spelling: str, root: Root) -> None:
         # A folder given through a link is known by both its names.
         for name in dict.fromkeys((os.path.abspath(spelling), root.path)):
             self._spellings.append((name, root))
 
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """The real paths of the declared roots, the workspace's first."""
+        others = sorted(root.path for _, root in self._spellings if root is not self.workspace)
+        return tuple(dict.fromkeys((self.workspace.path, *others)))
+
     def close(self) -> None:
-        for root in {id(root): root for _, root in self._spellings}.values():
+        for root in self._roots:
             root.close()
         if self._host is not None:
             self._host.close()
@@ -95,12 +112,13 @@ class Mounts:
 
     def root_of(self, path: str) -> Root:
         """The innermost root that holds a clean `path`; the host's when none of ours does."""
-        for _, root in self._spellings:
+        for root in self._roots:
             if beneath(path, root.path) is not None:
                 return root
-        if self._host is None:
-            self._host = Root("/", shown_as="/")
-        return self._host
+        with self._host_lock:
+            if self._host is None:
+                self._host = Root("/", shown_as="/")
+            return self._host
 
     def shown(self, path: str) -> str:
         """A clean path as people read it: relative inside the workspace, absolute elsewhere."""
@@ -132,18 +150,19 @@ def _nearest(root: Root, path: str, relative: str) -> Target:
         missing = tuple(parts[count:])
         if not stat.S_ISDIR(handle.status.st_mode):
             handle.close()
-            raise explain(NotADirectoryError(20, "Not a directory"), path)
+            raise explain(NotADirectoryError(errno.ENOTDIR, "not a folder"), path)
         if _is_dangling(handle, missing[0]):
             handle.close()
             raise link_out(path)
         return Target(root, path, handle, missing)
-    raise explain(FileNotFoundError(2, "the root itself is gone"), root.path)
+    raise explain(FileNotFoundError(errno.ENOENT, "the root itself is gone"), root.path)
 
 
 def _is_dangling(folder: Handle, name: str) -> bool:
     """A link that leads nowhere yet must not become the way to create something where it points."""
     try:
-        os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
+        status = os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
     except OSError:
         return False
-    return True
+    # Anything else has appeared since we looked; whoever writes there looks again, under the folder's lock.
+    return stat.S_ISLNK(status.st_mode)

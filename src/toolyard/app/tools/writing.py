@@ -45,7 +45,7 @@ class MultiEditArguments(Arguments):
 
 
 def write(arguments: WriteArguments, gate: Gate) -> Result:
-    data = _encoded(arguments.content, "content")
+    data = encoded(arguments.content, "content")
     with gate.target(arguments.file_path, Kind.WRITE, argument="file_path") as target:
         change = write_bytes(target, data, gate)
         created = change.before is None
@@ -74,13 +74,13 @@ def write_bytes(target: Target, data: bytes, gate: Gate) -> Change:
 
 def edit(arguments: EditArguments, gate: Gate) -> Result:
     step = EditStep(arguments.old_string, arguments.new_string, arguments.replace_all)
-    _check_text((step,))
+    check_text((step,))
     return _edited(arguments.file_path, (step,), gate)
 
 
 def multi_edit(arguments: MultiEditArguments, gate: Gate) -> Result:
     steps = tuple(EditStep(item.old_string, item.new_string, item.replace_all) for item in arguments.edits)
-    _check_text(steps, prefix="edits")
+    check_text(steps, prefix="edits")
     return _edited(arguments.file_path, steps, gate)
 
 
@@ -117,22 +117,27 @@ def edit_target(target: Target, steps: Sequence[EditStep], gate: Gate) -> tuple[
     return done[-1], change.before is None
 
 
-def _encoded(text: str, argument: str) -> bytes:
+def encoded(text: str, argument: str) -> bytes:
+    """The text as UTF-8; a ValidationError that names the argument when it is no text."""
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:
         raise ValidationError.of(argument, "is not valid Unicode", hint="Send plain UTF-8 text.") from None
 
 
-def _check_text(steps: Sequence[EditStep], prefix: str = "") -> None:
+def check_text(
+    steps: Sequence[EditStep], prefix: str = "", names: tuple[str, str] = ("old_string", "new_string")
+) -> None:
+    """Refuse what no file can hold and what changes nothing. `names` are the arguments' own."""
     wrong: list[FieldError] = []
+    old, new = names
     for number, step in enumerate(steps):
         place = f"{prefix}.{number}." if prefix else ""
-        for name, text in (("old_string", step.old), ("new_string", step.new)):
+        for name, text in ((old, step.old), (new, step.new)):
             if any("\ud800" <= character <= "\udfff" for character in text):
                 wrong.append(FieldError(f"{place}{name}", "is not valid Unicode"))
         if step.old == step.new:
-            wrong.append(FieldError(f"{place}new_string", "is the same as old_string, so there is nothing to do"))
+            wrong.append(FieldError(f"{place}{new}", f"is the same as {old}, so there is nothing to do"))
     if wrong:
         listed = "; ".join(f"{fault.field}: {fault.error}" for fault in wrong)
         raise ValidationError(f"Nothing was written: {listed}.", tuple(wrong), hint="Send the text as it should be.")
