@@ -6,10 +6,12 @@ the SDK, against the addresses this server is really reached at, so that a web p
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import json
+import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +25,9 @@ from toolyard.serve.mcp.server import YardServer
 
 PATH = "/mcp"
 _LARGEST_BODY = 32 << 20
-_GRACE_SECONDS = 5
+_GRACE_SECONDS = 1  # for calls under way; then they are cancelled
 _BACKLOG = 128
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _WILDCARDS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - names to recognise, nothing is bound here
 
@@ -42,7 +45,7 @@ class BearerGate:
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
-        self._expected = b"Bearer " + token.encode()
+        self._token = token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and not self._knows(scope["headers"]):
@@ -52,7 +55,10 @@ class BearerGate:
 
     def _knows(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:
         given = [value for name, value in headers if name == b"authorization"]
-        return len(given) == 1 and hmac.compare_digest(given[0], self._expected)
+        if len(given) != 1:
+            return False
+        scheme, _, token = given[0].partition(b" ")
+        return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(b" "), self._token)
 
 
 async def _refuse(send: Send) -> None:
@@ -120,4 +126,17 @@ def serve_http(yard: Yard, token: str, address: Address, listener: socket.socket
         lifespan="on",
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
-    uvicorn.Server(config).run(sockets=[listener])
+    _Server(config).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """Ends on SIGTERM and SIGINT by returning: uvicorn would raise the signal again and so skip our own closing."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        former = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in former.items():
+                signal.signal(number, handler)
