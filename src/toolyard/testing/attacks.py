@@ -51,6 +51,10 @@ class World:
         """A digest of everything but the state folder: names, kinds, modes, times and contents."""
         return fingerprint(self.base, leave_out=self.state)
 
+    def fingerprint_outside(self) -> tuple[str, ...]:
+        """A digest of everything that no call may change."""
+        return tuple(fingerprint(path) for path in (self.outside, self.evil, self.context))
+
 
 def build_world(base: str) -> World:
     """Make the folders, the canary and the traps beneath `base`, which must exist."""
