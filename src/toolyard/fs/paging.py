@@ -33,18 +33,28 @@ def page_of_large(target: Target, first: int, count: int, limits: Limits, check_
     except OSError as error:
         raise explain(error, target.path) from error
     with BufferedReader(FileIO(fd, "rb"), _CHUNK) as stream:
-        kind = sniff(stream.peek(_SNIFFED)[:_SNIFFED], target.path)
-        if kind.category is not Category.TEXT:
-            raise ToolError(
-                f"{target.path} is larger than {limits.file_bytes:,} bytes and not text.", hint="Search it instead."
-            )
-        skipped = _skip(stream, first - 1, check_time)
-        if skipped < first - 1:
-            raise ToolError(f"{target.path} has only {skipped:,} lines.", hint="Use a smaller offset.")
-        lines = _take(stream, count, limits)
-        if not lines and first > 1:
-            raise ToolError(f"{target.path} has only {skipped:,} lines.", hint="Use a smaller offset.")
-        total = skipped + len(lines) + _count_rest(stream, check_time)
+        try:
+            return _page(stream, target, range(first, first + count), limits, check_time)
+        except OSError as error:
+            raise explain(error, target.path) from error
+
+
+def _page(
+    stream: BufferedReader[FileIO], target: Target, wanted: range, limits: Limits, check_time: Callable[[], None]
+) -> Rendered:
+    first = wanted.start
+    kind = sniff(stream.peek(_SNIFFED)[:_SNIFFED], target.path)
+    if kind.category is not Category.TEXT:
+        raise ToolError(
+            f"{target.path} is larger than {limits.file_bytes:,} bytes and not text.", hint="Search it instead."
+        )
+    skipped = _skip(stream, first - 1, check_time)
+    if skipped < first - 1:
+        raise ToolError(f"{target.path} has only {skipped:,} lines.", hint="Use a smaller offset.")
+    lines = _take(stream, len(wanted), limits, check_time)
+    if not lines and first > 1:
+        raise ToolError(f"{target.path} has only {skipped:,} lines.", hint="Use a smaller offset.")
+    total = skipped + len(lines) + _count_rest(stream, check_time)
     last = first + len(lines) - 1
     content = number(lines, first, limits.line_chars)
     more = f" Use offset={last + 1} for what follows." if last < total else ""
@@ -63,13 +73,14 @@ def page_of_large(target: Target, first: int, count: int, limits: Limits, check_
 
 
 def _skip(stream: BufferedReader[FileIO], lines: int, check_time: Callable[[], None]) -> int:
-    """Go past `lines` lines; the number that could be passed."""
-    passed = 0
+    """Go past `lines` lines; the number that could be passed, a last one without its end included."""
+    passed, last = 0, b"\n"
     while passed < lines:
         check_time()
         chunk = stream.peek(_CHUNK)
         if not chunk:
-            return passed
+            return passed + (not last.endswith(b"\n"))
+        last = chunk
         found = chunk.count(b"\n")
         if passed + found < lines:
             passed += found
@@ -83,7 +94,7 @@ def _skip(stream: BufferedReader[FileIO], lines: int, check_time: Callable[[], N
     return passed
 
 
-def _take(stream: BufferedReader[FileIO], count: int, limits: Limits) -> list[str]:
+def _take(stream: BufferedReader[FileIO], count: int, limits: Limits, check_time: Callable[[], None]) -> list[str]:
     most = (limits.line_chars + 1) * _LONGEST_CHARACTER
     lines: list[str] = []
     left = limits.output_chars
@@ -92,15 +103,16 @@ def _take(stream: BufferedReader[FileIO], count: int, limits: Limits) -> list[st
         if not raw:
             break
         if not raw.endswith(b"\n"):
-            _to_line_end(stream)
+            _to_line_end(stream, check_time)
         line = raw.decode("utf-8", "replace").rstrip("\r\n")
         left -= min(len(line), limits.line_chars) + 1
         lines.append(line)
     return lines
 
 
-def _to_line_end(stream: BufferedReader[FileIO]) -> None:
+def _to_line_end(stream: BufferedReader[FileIO], check_time: Callable[[], None]) -> None:
     while True:
+        check_time()
         rest = stream.readline(_CHUNK)
         if not rest or rest.endswith(b"\n"):
             return

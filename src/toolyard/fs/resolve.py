@@ -59,6 +59,8 @@ def by_kernel(folder: Folder, relative: str, *, links: bool) -> int:
 
 
 def by_walk(folder: Folder, relative: str, *, links: bool) -> int:
+    if relative.startswith("/"):
+        raise OSError(errno.EXDEV, "not a path beneath the folder", relative)
     walk = _Walk(folder, relative, links=links)
     try:
         return walk.run()
@@ -85,14 +87,24 @@ class _Walk:
         while self._left:
             part = self._left.popleft()
             if part == "..":
-                if not self._stack:
-                    raise OSError(errno.EXDEV, "leads out of the folder", part)
-                os.close(self._stack.pop())
+                self._up()
+            elif part == ".":
+                self._must_be_folder()
             else:
                 self._step(part)
         if not self._stack:
             return os.open(".", os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=self._folder.fd)
         return self._stack.pop()
+
+    def _up(self) -> None:
+        if not self._stack:
+            raise OSError(errno.EXDEV, "leads out of the folder", "..")
+        self._must_be_folder()
+        os.close(self._stack.pop())
+
+    def _must_be_folder(self) -> None:
+        if self._stack and not stat.S_ISDIR(os.fstat(self._stack[-1]).st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
 
     def _step(self, part: str) -> None:
         here = self._stack[-1] if self._stack else self._folder.fd
@@ -111,13 +123,16 @@ class _Walk:
         if not self._links or self._followed > _MAX_LINKS:
             raise OSError(errno.ELOOP, "a link that may not be followed", target)
         if target.startswith("/"):
-            inside = beneath(os.path.normpath(target), self._folder.path)
+            # Component by component from here on: what looks like a way out and back again may be a link.
+            inside = beneath("/" + "/".join(part for part in target.split("/") if part), self._folder.path)
             if inside is None:
                 raise OSError(errno.EXDEV, "a link leads out of the folder", target)
             self.close()
-            target = inside
+            target = f"{inside}/" if target.endswith("/") else inside
         self._left.extendleft(reversed(_parts(target)))
 
 
 def _parts(path: str) -> list[str]:
-    return [part for part in path.split("/") if part not in {"", "."}]
+    """The names on the way; a slash at the end asks for a folder, as `.` does."""
+    parts = [part for part in path.split("/") if part]
+    return [*parts, "."] if path.endswith("/") else parts

@@ -25,9 +25,14 @@ class Handle:
     __slots__ = ("fd", "real", "status")
 
     def __init__(self, fd: int) -> None:
+        """Takes `fd` over, and closes it when it cannot be looked at."""
         self.fd = fd
-        self.real = os.readlink(f"/proc/self/fd/{fd}")
-        self.status = os.fstat(fd)
+        try:
+            self.real = os.readlink(f"/proc/self/fd/{fd}")
+            self.status = os.fstat(fd)
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -62,10 +67,13 @@ class Handle:
         return stat.S_ISDIR(self.status.st_mode)
 
     def reopen(self, flags: int) -> int:
-        """A descriptor of the very same object, opened for use. Only regular files and folders are opened."""
+        """A descriptor of the very same object, opened for use. Only regular files and folders are opened.
+
+        Never waits: some of the kernel's own files call themselves regular and block their readers.
+        """
         if not (self.is_file or self.is_folder):
             raise not_a_file(self.status.st_mode, self.real)
-        return os.open(f"/proc/self/fd/{self.fd}", flags | os.O_CLOEXEC)
+        return os.open(f"/proc/self/fd/{self.fd}", flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
 
 
 class Root:
@@ -89,6 +97,8 @@ class Root:
 
     def open(self, relative: str, *, links: bool = True) -> Handle:
         """The object at `relative`; OSError as `open_beneath` raises it."""
+        if self.fd < 0:  # its number may stand for another folder by now
+            raise OSError(errno.EBADF, "the folder is closed", relative)
         for _ in range(_REPLACED_TRIES):
             handle = Handle(open_beneath(self._folder, relative, links=links, kernel=self._kernel))
             if not handle.is_gone:
