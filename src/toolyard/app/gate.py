@@ -92,7 +92,8 @@ class Gate:
         under a name that no rule knows.
         """
         # Whoever said yes to the folder said yes to what the same rule asks about its content.
-        answered = {decision.rule for _, decision in self.judged}
+        named = {source.path, destination.path}
+        answered = {decision.rule for action, decision in self.judged if action.path in named}
         old, new = source.real, destination.real
         for inside in walk(source.root, source.relative, self.check_time):
             for kind, folder in ((Kind.READ, old), (Kind.WRITE, old), (Kind.WRITE, new)):

@@ -49,7 +49,7 @@ class SizesArguments(Arguments):
 
 
 Excluded = Annotated[
-    list[str],
+    list[Annotated[str, Field(min_length=1)]],
     Field(
         alias="excludePatterns",
         description="Globs to leave out",

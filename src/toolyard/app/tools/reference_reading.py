@@ -29,7 +29,7 @@ _BINARY = "application/octet-stream"
 _SEPARATOR = "\n---\n"
 _MOST_NAMED = 5
 
-Lines = Annotated[int | SkipJsonSchema[None], Field(ge=0)]
+Lines = Annotated[int, Field(ge=0)] | SkipJsonSchema[None]
 
 
 class TextArguments(Arguments):
