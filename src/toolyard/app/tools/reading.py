@@ -20,7 +20,7 @@ from toolyard.fs.paging import is_large, page_of_large
 class ReadArguments(Arguments):
     file_path: Annotated[str, Field(description="Absolute, or relative to the workspace")]
     offset: Annotated[int | SkipJsonSchema[None], Field(description="First line, from 1")] = None
-    limit: Annotated[int | SkipJsonSchema[None], Field(description="Number of lines", ge=1)] = None
+    limit: Annotated[Annotated[int, Field(ge=1)] | SkipJsonSchema[None], Field(description="Number of lines")] = None
     pages: Annotated[str | SkipJsonSchema[None], Field(description='PDF pages, e.g. "1-5"')] = None
 
 
