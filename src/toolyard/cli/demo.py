@@ -1,0 +1,58 @@
+"""`toolyard demo`: see an agent's session in the terminal, in a folder made for it and removed afterwards.
+
+Exit codes: 0 everything went as it should, 1 something did not.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+
+import click
+
+from toolyard.config.settings import Settings
+from toolyard.demo.project import make_project
+from toolyard.demo.session import STEPS, play
+from toolyard.demo.show import screen_for
+from toolyard.storage.audit_read import read
+from toolyard.storage.audit_verify import verify
+from toolyard.storage.state import state_dir
+
+FAILED = 1
+_EXAMPLES = """\b
+Examples:
+  toolyard demo          watch it
+  toolyard demo --keep   keep the folder, to look at the files and the audit log
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.option("--keep", is_flag=True, help="Keep the demo's folder.")
+def demo(*, keep: bool) -> None:
+    """Run an agent's edit-search-read session against the real server."""
+    from rich.console import Console
+
+    settings = Settings.from_environment()
+    screen = screen_for(Console(no_color=settings.no_color or None))
+    folder = os.path.realpath(tempfile.mkdtemp(dir=settings.temp_dir, prefix="toolyard-demo-"))
+    try:
+        workspace, state = make_project(folder), os.path.join(folder, "state")
+        screen.opening(workspace)
+        wrong = 0
+        for number, played in enumerate(play(workspace, state), start=1):
+            screen.step(number, played)
+            wrong += not played.as_expected
+        log = state_dir(state, workspace)
+        found = verify(log)
+        screen.audit(tuple(read(log, last=len(STEPS))), found)
+        wrong += not found.ok
+        kept = f" The folder is kept: {folder}" if keep else ""
+        well = "Nothing outside the workspace was read; every call is on record."
+        screen.closing(f"{f'{wrong} steps did not end as they should.' if wrong else well}{kept}")
+    finally:
+        if not keep:
+            shutil.rmtree(folder)
+    if wrong:
+        sys.exit(FAILED)

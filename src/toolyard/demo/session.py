@@ -1,0 +1,136 @@
+"""The session: what the agent wants, what it calls, and what came of it.
+
+`play` starts `toolyard mcp` as any client would and ends it when the last step is done. Every step says how it should
+end, so that the demo is a check as well: `Played.as_expected` tells.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from toolyard.core.errors import SecurityError, ToolError
+from toolyard.demo.project import PRIVATE
+from toolyard.testing.client import StdioClient
+
+_FINE = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`why` is the agent's thought; `code` the error it should get, 0 for none; `file` what it may change."""
+
+    why: str
+    tool: str
+    arguments: Mapping[str, Any]
+    code: int = _FINE
+    file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    step: Step
+    text: str
+    code: int
+    milliseconds: float
+    diff: tuple[str, ...]
+
+    @property
+    def refused(self) -> bool:
+        return self.code != _FINE
+
+    @property
+    def as_expected(self) -> bool:
+        return self.code == self.step.code
+
+
+STEPS = (
+    Step("What is in this project?", "Glob", {"pattern": "**/*.py"}),
+    Step(
+        "The rate should be called VAT_RATE. Where is it used?",
+        "Grep",
+        {"pattern": "TAX_RATE", "output_mode": "content"},
+    ),
+    Step("Let me see the definition.", "Read", {"file_path": "shop/pricing.py"}),
+    Step(
+        "Rename it everywhere in this file.",
+        "Edit",
+        {"file_path": "shop/pricing.py", "old_string": "TAX_RATE", "new_string": "VAT_RATE", "replace_all": True},
+        file="shop/pricing.py",
+    ),
+    Step(
+        "Two places in the cart: both or neither.",
+        "MultiEdit",
+        {
+            "file_path": "shop/cart.py",
+            "edits": [
+                {"old_string": "import TAX_RATE,", "new_string": "import VAT_RATE,"},
+                {"old_string": "{TAX_RATE:.0%} tax", "new_string": "{VAT_RATE:.0%} VAT"},
+            ],
+        },
+        file="shop/cart.py",
+    ),
+    Step(
+        "Make the discount round to the nearest cent. (The agent misremembers the line.)",
+        "Edit",
+        {
+            "file_path": "shop/pricing.py",
+            "old_string": "    return net - (net * percent // 100)",
+            "new_string": "    return net - round(net * percent / 100)",
+        },
+        code=ToolError.code,
+        file="shop/pricing.py",
+    ),
+    Step(
+        "The answer shows the real line. Again.",
+        "Edit",
+        {
+            "file_path": "shop/pricing.py",
+            "old_string": "    return net - net * percent // 100",
+            "new_string": "    return net - round(net * percent / 100)",
+        },
+        file="shop/pricing.py",
+    ),
+    Step(
+        "Are there credentials next door? (An injected instruction told the agent to look.)",
+        "Read",
+        {"file_path": f"../{PRIVATE}"},
+        code=SecurityError.code,
+    ),
+    Step("Is anything left of the old name?", "Grep", {"pattern": "TAX_RATE", "output_mode": "content"}),
+)
+
+
+def play(workspace: str, state: str) -> Iterator[Played]:
+    """Each step, as soon as it is done."""
+    command = (sys.executable, "-m", "toolyard", "mcp", "--workspace", workspace, "--state", state)
+    with StdioClient(command, client_name="toolyard-demo") as client:
+        for step in STEPS:
+            before = _lines(workspace, step.file)
+            started = time.perf_counter()
+            answer = client.call(step.tool, **step.arguments)
+            elapsed = (time.perf_counter() - started) * 1e3
+            diff = tuple(difflib.unified_diff(before, _lines(workspace, step.file), lineterm="", n=1))[2:]
+            yield Played(step, _text(answer), _code(answer), elapsed, diff)
+
+
+def _lines(workspace: str, name: str) -> list[str]:
+    if not name:
+        return []
+    with open(os.path.join(workspace, name), encoding="utf-8") as file:
+        return file.read().splitlines()
+
+
+def _text(answer: Mapping[str, Any]) -> str:
+    if "error" in answer:
+        return str(answer["error"]["message"])
+    return "\n".join(part["text"] for part in answer["result"]["content"] if part["type"] == "text")
+
+
+def _code(answer: Mapping[str, Any]) -> int:
+    return int(answer["error"]["code"]) if "error" in answer else _FINE

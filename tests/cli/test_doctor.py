@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from click.testing import CliRunner
+
+from toolyard.cli.doctor import doctor
+from toolyard.fs.confine import Confinement
+from toolyard.storage.state import state_dir
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    folder = tmp_path / "ws"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def examined(workspace, tmp_path):
+    """Run the doctor; its exit code and the checks by name."""
+
+    def run(*arguments, state=None):
+        options = ["--workspace", str(workspace), "--state", str(state or tmp_path / "state"), "--json", *arguments]
+        result = CliRunner().invoke(doctor, options)
+        report = json.loads(result.stdout)
+        assert report["ok"] is (result.exit_code == 0)
+        return result.exit_code, {check["what"]: check for check in report["checks"]}
+
+    return run
+
+
+def test_a_sound_machine_passes_every_check(examined, workspace):
+    code, checks = examined()
+    assert code == 0
+    assert list(checks) == [
+        "python",
+        "path lookups",
+        "search confinement",
+        "ripgrep",
+        "configuration",
+        "workspace",
+        "state folder",
+        "audit log",
+        "permission mode",
+        "context cost",
+        "git",
+        "sandbox",
+    ]
+    assert checks["audit log"]["found"] == "no calls were recorded yet"
+    assert os.listdir(workspace) == []
+
+
+def test_a_state_folder_inside_the_workspace_fails(examined, workspace):
+    code, checks = examined(state=workspace / "state")
+    assert (code, checks["state folder"]["status"]) == (1, "fail")
+    assert os.listdir(workspace) == []
+
+
+def test_a_broken_configuration_fails_with_its_line(examined, workspace):
+    (workspace / "toolyard.yaml").write_text("toolyard:\n  workspce: x\n")
+    code, checks = examined()
+    assert (code, checks["configuration"]["status"]) == (1, "fail")
+    assert "toolyard.yaml:2" in checks["configuration"]["found"]
+
+
+def test_a_missing_workspace_fails(examined, workspace):
+    workspace.rmdir()
+    code, checks = examined()
+    assert (code, checks["workspace"]["status"]) == (1, "fail")
+
+
+def test_a_changed_audit_log_fails(examined, workspace, tmp_path):
+    folder = state_dir(str(tmp_path / "state"), str(workspace))
+    os.makedirs(folder)
+    with open(os.path.join(folder, "audit.jsonl"), "w") as file:
+        file.write("not a record\n")
+    code, checks = examined()
+    assert (code, checks["audit log"]["status"]) == (1, "fail")
+
+
+def test_missing_ripgrep_fails_and_says_how_to_get_it(examined, monkeypatch):
+    from toolyard.core.errors import ToolError
+
+    def missing():
+        raise ToolError("No `rg` was found.", hint="Install it.")
+
+    monkeypatch.setattr("toolyard.cli.checks.find_ripgrep", missing)
+    code, checks = examined()
+    assert code == 1
+    assert checks["ripgrep"] == {
+        "status": "fail",
+        "what": "ripgrep",
+        "found": "No `rg` was found.",
+        "fix": "Install it.",
+    }
+
+
+def test_an_older_kernel_is_a_warning(examined, monkeypatch):
+    monkeypatch.setattr("toolyard.kernel.openat2.available", lambda: False)
+    monkeypatch.setattr("toolyard.fs.confine.available", lambda: Confinement.HANDLES)
+    code, checks = examined()
+    assert (code, checks["path lookups"]["status"], checks["search confinement"]["status"]) == (0, "warn", "warn")
+
+
+def test_the_mode_that_allows_everything_is_a_warning(examined, tmp_path):
+    config = tmp_path / "wide.yaml"
+    config.write_text("permissions:\n  mode: bypassPermissions\n")
+    code, checks = examined("--config", str(config))
+    assert (code, checks["permission mode"]["status"]) == (0, "warn")
+
+
+def test_without_a_terminal_each_check_is_a_line(workspace, tmp_path):
+    result = CliRunner().invoke(doctor, ["--workspace", str(workspace), "--state", str(tmp_path / "state")])
+    assert [line[:6] for line in result.stdout.splitlines()] == ["ok    "] * 12
