@@ -17,18 +17,18 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 from toolyard.core.errors import ToolError, ValidationError
-from toolyard.core.limits import Limits
-from toolyard.core.paths import beneath
+from toolyard.core.limits import DEFAULT_LIMITS, Limits
+from toolyard.core.paths import beneath, is_beneath
 from toolyard.fs.faults import explain, not_a_file, swapped
 from toolyard.fs.mounts import Target
-from toolyard.fs.roots import Root
 from toolyard.fs.temporary import temporary_name
 from toolyard.kernel.renameat2 import rename_without_replacing
 
 _CHUNK = 1 << 20
 _KEPT_MODE = 0o1777
+_CAPABILITIES = "security.capability"
 _FIRST_WAIT, _LONGEST_WAIT = 0.0005, 0.02
-_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_CAREFUL = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,8 @@ def read(target: Target, limits: Limits) -> Contents:
         raise explain(error, target.path) from error
     try:
         return _drain(fd, target.path, limits)
+    except OSError as error:
+        raise explain(error, target.path) from error
     finally:
         os.close(fd)
 
@@ -98,13 +100,20 @@ def rewrite(target: Target, transform: Transform, limits: Limits) -> Change:
 
     `transform` runs under the folder's lock and may raise to leave everything as it is.
     """
+
+    def made_of(before: Contents | None) -> bytes:
+        after = transform(before)
+        if len(after) > limits.file_bytes:
+            raise too_large(target.path, len(after), limits)
+        return after
+
+    if len(target.missing) > 1:
+        made_of(None)  # a rehearsal: what is refused must not leave the folders it would have lain in
     folder, name = _folder_of(target)
     try:
-        with _locked(folder, target.path, limits):
+        with _locked((folder,), target.path, limits):
             before = _current(folder, name, target.path, limits)
-            after = transform(before)
-            if len(after) > limits.file_bytes:
-                raise too_large(target.path, len(after), limits)
+            after = made_of(before)
             status = _put(folder, name, after, before.status if before else None)
     except OSError as error:
         raise explain(error, target.path) from error
@@ -120,25 +129,28 @@ def make_folder(target: Target) -> bool:
             return False
         raise explain(FileExistsError(errno.EEXIST, "a file is there"), target.path)
     try:
-        os.close(_descend(target.root, target.handle.real, target.missing))
+        os.close(_descend(target, target.missing))
     except OSError as error:
         raise explain(error, target.path) from error
     return True
 
 
-def move(source: Target, destination: Target) -> None:
-    """Rename a file or folder; refuses to replace anything."""
+def move(source: Target, destination: Target, limits: Limits = DEFAULT_LIMITS) -> None:
+    """Rename a file or folder; refuses to replace anything. Writers of either folder are waited for."""
     if not source.exists:
         raise explain(FileNotFoundError(errno.ENOENT, "not there"), source.path)
     if destination.exists:
         raise explain(FileExistsError(errno.EEXIST, "something is there"), destination.path)
+    if is_beneath(destination.real, source.real):
+        raise ToolError(f"{source.path} cannot be moved into itself.", hint="Choose a place outside it.")
     try:
         here, name = _folder_of(source)
         try:
             there, new_name = _folder_of(destination)
             try:
-                _same(here, name, source)
-                rename_without_replacing(name, here, new_name, there)
+                with _locked((here, there), destination.path, limits):
+                    _same(here, name, source)
+                    rename_without_replacing(name, here, new_name, there)
             finally:
                 os.close(there)
         finally:
@@ -152,7 +164,10 @@ def move(source: Target, destination: Target) -> None:
 
 
 def _same(folder: int, name: str, source: Target) -> None:
-    now = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    try:
+        now = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        raise swapped(source.path) from None
     if (now.st_dev, now.st_ino) != (source.handle.status.st_dev, source.handle.status.st_ino):
         raise swapped(source.path)
 
@@ -173,19 +188,26 @@ def _folder_of(target: Target) -> tuple[int, str]:
                 raise swapped(target.path) from error
             raise explain(error, target.path) from error
     try:
-        return _descend(target.root, target.handle.real, target.missing[:-1]), target.missing[-1]
+        return _descend(target, target.missing[:-1]), target.missing[-1]
     except OSError as error:
         raise explain(error, target.path) from error
 
 
-def _descend(root: Root, start: str, names: tuple[str, ...]) -> int:
-    """Step down from `start` through `names`, making each folder that is not there, never through a link."""
-    fd = root.open_folder(beneath(start, root.path) or ".")
+def _descend(target: Target, names: tuple[str, ...]) -> int:
+    """Step down from what exists through `names`, making each folder that is not there, never through a link."""
+    start = beneath(target.handle.real, target.root.path)
+    if start is None:  # moved out of its root since it was opened
+        raise swapped(target.path)
+    fd = target.root.open_folder(start)
     for name in names:
         try:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, dir_fd=fd)
             below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+        except NotADirectoryError as error:  # the kernel says so of a link, too
+            if stat.S_ISLNK(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
+                raise swapped(target.path) from error
+            raise
         finally:
             os.close(fd)
         fd = below
@@ -193,14 +215,23 @@ def _descend(root: Root, start: str, names: tuple[str, ...]) -> int:
 
 
 @contextlib.contextmanager
-def _locked(folder: int, path: str, limits: Limits) -> Generator[None]:
-    """Hold the folder's lock. It is tried, not awaited, so that somebody who never lets go cannot hang us."""
+def _locked(folders: tuple[int, ...], path: str, limits: Limits) -> Generator[None]:
+    """Hold the folders' locks. They are tried, not awaited, so that somebody who never lets go cannot hang us."""
     deadline = time.monotonic() + limits.lock_seconds
+    # Each once and always in the same order, so that two who need the same two never wait for each other.
+    distinct = {(status.st_dev, status.st_ino): fd for fd in folders for status in (os.fstat(fd),)}
+    with contextlib.ExitStack() as held:
+        for _, fd in sorted(distinct.items()):
+            _lock(fd, deadline, path)
+            held.callback(fcntl.flock, fd, fcntl.LOCK_UN)
+        yield
+
+
+def _lock(folder: int, deadline: float, path: str) -> None:
     wait = _FIRST_WAIT
     while True:
         try:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise ToolError(
@@ -210,10 +241,8 @@ def _locked(folder: int, path: str, limits: Limits) -> Generator[None]:
                 ) from None
             time.sleep(wait)
             wait = min(wait * 2, _LONGEST_WAIT)
-    try:
-        yield
-    finally:
-        fcntl.flock(folder, fcntl.LOCK_UN)
+        else:
+            return
 
 
 def _current(folder: int, name: str, path: str, limits: Limits) -> Contents | None:
@@ -229,7 +258,7 @@ def _current(folder: int, name: str, path: str, limits: Limits) -> Contents | No
     if not status.st_mode & 0o222:
         raise ToolError(f"{path} is marked read-only.", hint="Ask the user to make it writable.")
     try:
-        fd = os.open(name, _READ_FLAGS, dir_fd=folder)
+        fd = _open_current(folder, name)
     except OSError as error:
         raise swapped(path) if error.errno == errno.ELOOP else explain(error, path) from error
     try:
@@ -238,6 +267,16 @@ def _current(folder: int, name: str, path: str, limits: Limits) -> Contents | No
         return _drain(fd, path, limits)
     finally:
         os.close(fd)
+
+
+def _open_current(folder: int, name: str) -> int:
+    """The file, for reading; who may not write it may not replace it, though the folder would let them."""
+    try:
+        return os.open(name, os.O_RDWR | _CAREFUL, dir_fd=folder)
+    except OSError as error:
+        if error.errno != errno.ETXTBSY:  # a program that runs: it is replaced, not written into
+            raise
+    return os.open(name, os.O_RDONLY | _CAREFUL, dir_fd=folder)
 
 
 def _put(folder: int, name: str, data: bytes, old: os.stat_result | None) -> os.stat_result:
@@ -250,7 +289,10 @@ def _put(folder: int, name: str, data: bytes, old: os.stat_result | None) -> os.
         if temporary is None:
             temporary = _name_it(fd, folder, name, replace=old is not None)
         if temporary != name:
-            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            if old is None:
+                _take_name(temporary, name, folder)
+            else:
+                os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
         return os.fstat(fd)
     except BaseException:
         if temporary is not None and temporary != name:
@@ -279,12 +321,23 @@ def _name_it(fd: int, folder: int, name: str, *, replace: bool) -> str:
     try:
         os.link(f"/proc/self/fd/{fd}", chosen, dst_dir_fd=folder, follow_symlinks=True)
     except FileExistsError:
-        raise ToolError(
-            f"{name} appeared while it was being created; nothing was written.",
-            hint="Read it, then decide again.",
-            retryable=True,
-        ) from None
+        raise _appeared(name) from None
     return chosen
+
+
+def _take_name(temporary: str, name: str, folder: int) -> None:
+    try:
+        rename_without_replacing(temporary, folder, name, folder)
+    except FileExistsError:
+        raise _appeared(name) from None
+
+
+def _appeared(name: str) -> ToolError:
+    return ToolError(
+        f"{name} appeared while it was being created; nothing was written.",
+        hint="Read it, then decide again.",
+        retryable=True,
+    )
 
 
 def _write_all(fd: int, data: bytes) -> None:
@@ -294,13 +347,27 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _keep_attributes(fd: int, folder: int, name: str, old: os.stat_result) -> None:
-    """Owner, mode and extended attributes stay; set-user-id bits go, as they do on any write."""
-    now = os.fstat(fd)
-    if (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid):
-        with contextlib.suppress(PermissionError):  # an ordinary user cannot give files away
-            os.fchown(fd, old.st_uid, old.st_gid)
-    os.fchmod(fd, stat.S_IMODE(old.st_mode) & _KEPT_MODE)
+    """Owner, mode and extended attributes stay; what lends rights to a program goes, as it does on any write."""
+    mode = stat.S_IMODE(old.st_mode) & _KEPT_MODE
+    if not _kept_group(fd, old):
+        # The file now belongs to another group, which gets no more than everybody has.
+        mode = mode & ~stat.S_IRWXG | (mode & stat.S_IRWXO) << 3
+    os.fchmod(fd, mode)
     source = f"/proc/self/fd/{folder}/{name}"
-    with contextlib.suppress(OSError):  # not every file system has them, and some only root may set
+    with contextlib.suppress(OSError):  # not every file system has them
         for attribute in os.listxattr(source, follow_symlinks=False):
-            os.setxattr(fd, attribute, os.getxattr(source, attribute, follow_symlinks=False))
+            if attribute != _CAPABILITIES:
+                with contextlib.suppress(OSError):  # and some only root may set
+                    os.setxattr(fd, attribute, os.getxattr(source, attribute, follow_symlinks=False))
+
+
+def _kept_group(fd: int, old: os.stat_result) -> bool:
+    """Give the file its old owner as far as we may; whether at least the group is the same."""
+    now = os.fstat(fd)
+    if (now.st_uid, now.st_gid) == (old.st_uid, old.st_gid):
+        return True
+    for owner in (old.st_uid, -1):  # an ordinary user cannot give files away, but may choose among their groups
+        with contextlib.suppress(PermissionError):
+            os.fchown(fd, owner, old.st_gid)
+            return True
+    return now.st_gid == old.st_gid
