@@ -79,6 +79,11 @@ class LineWriter(_Stream):
         if not self._owed:
             self._settled.set()
 
+    def forgive(self) -> None:
+        """Nobody waits for what is still owed."""
+        self._owed.clear()
+        self._settled.set()
+
     async def drained(self) -> None:
         """Wait until every answer is out, for a bounded time."""
         if self._owed:
@@ -169,6 +174,7 @@ class LineReader(_Stream):
     def stop(self) -> None:
         """End the stream now; what is under way is cancelled."""
         self._ended = self._stopped = True
+        self._writer.forgive()
         self._stop_reading()
         self._awake()
 
