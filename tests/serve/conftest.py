@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import os
+import pathlib
 import select
 import signal
 import subprocess
@@ -242,13 +243,24 @@ class Place:
         return {"pattern": "needle", "path": "endless.txt"}
 
 
-@pytest.fixture
-def place(tmp_path) -> Place:
-    workspace, state, home = tmp_path / "ws", tmp_path / "state", tmp_path / "home"
+def place_in(base: pathlib.Path) -> Place:
+    workspace, state, home = base / "ws", base / "state", base / "home"
     for folder in (workspace, state, home):
         folder.mkdir()
-    env = {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(tmp_path)}
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(base)}
     return Place(str(workspace), str(state), env)
+
+
+@pytest.fixture
+def place(tmp_path) -> Place:
+    return place_in(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory) -> Iterator[HttpServer]:
+    """One HTTP server for the tests of a module that leave nothing behind."""
+    with place_in(tmp_path_factory.mktemp("door")).http() as server:
+        yield server
 
 
 @pytest.fixture(params=[False, True], ids=["2025-11-25", "2026-07-28"])

@@ -163,8 +163,8 @@ def test_results_larger_than_the_pipe_arrive_whole(place):
     place.write("big.txt", "".join(f"{number:050}\n" for number in range(1000)))
     with place.stdio() as client:
         ids = [client.post("tools/call", {"name": "Read", "arguments": {"file_path": "big.txt"}}) for _ in range(20)]
-        answers = [client.answer(request) for request in sorted(ids)[-1:]]
-    assert answers[0]["result"]["structuredContent"]["total_lines"] == 1000
+        answers = {answer["id"]: answer for answer in (client.receive() for _ in ids)}
+    assert [answers[request]["result"]["structuredContent"]["total_lines"] for request in ids] == [1000] * 20
 
 
 def test_the_end_of_input_ends_the_server_with_exit_code_0(place, modern):

@@ -28,11 +28,10 @@ def test_a_quick_call_is_answered_while_a_slow_one_runs(place, modern):
 
 def test_a_call_longer_than_a_second_reports_progress_to_those_who_want_it(place, modern):
     with place.stdio(modern=modern) as client:
-        client.post(
-            "tools/call",
-            {"name": "Grep", "arguments": place.endless(), "_meta": {"progressToken": PROGRESS_TOKEN}},
-        )
+        params = {"name": "Grep", "arguments": place.endless(), "_meta": {"progressToken": PROGRESS_TOKEN}}
+        slow = client.post("tools/call", params)
         first, second = client.receive(), client.receive()
+        client.notify("notifications/cancelled", {"requestId": slow})
     assert [told["method"] for told in (first, second)] == ["notifications/progress"] * 2
     assert [told["params"]["progressToken"] for told in (first, second)] == [PROGRESS_TOKEN] * 2
     assert 1 <= first["params"]["progress"] < second["params"]["progress"] < second["params"]["total"] == 60
@@ -86,11 +85,14 @@ def test_a_signal_ends_the_server_in_time_with_calls_under_way_recorded(place, m
     assert endings(place.events()) == [("Grep", Outcome.CANCELLED)] * 3
 
 
-def test_the_end_of_input_ends_calls_under_way(place, wait_until, children):
+def test_a_signal_ends_calls_that_go_on_after_the_end_of_input(place, wait_until, children):
     client = place.stdio()
     client.post("tools/call", {"name": "Grep", "arguments": place.endless()})
     wait_until(lambda: "rg" in children(client.process.pid))
-    assert client.close() == 0
+    client.process.stdin.close()
+    client.process.terminate()
+    assert client.process.wait(STOP_SECONDS) == 0
+    client.close()
     assert endings(place.events()) == [("Grep", Outcome.CANCELLED)]
 
 

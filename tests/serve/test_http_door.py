@@ -1,0 +1,177 @@
+"""Who gets through the HTTP door, and what is said to those who do not."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+
+import pytest
+
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+REFUSAL = b'{"error": "unauthorized", "hint": "Send the header Authorization: Bearer <token>."}'
+# What the transport says to a ping without a session: the request came through the door.
+THROUGH = 400
+UNAUTHORIZED, FORBIDDEN, MISDIRECTED, TOO_LARGE = 401, 403, 421, 413
+
+
+def bearer(value: str) -> list[tuple[str, str]]:
+    return [("Authorization", value)]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda token: [],
+        lambda token: bearer("Bearer wrong"),
+        lambda token: bearer("Bearer"),
+        lambda token: bearer(""),
+        bearer,
+        lambda token: bearer(f"Basic {token}"),
+        lambda token: bearer(f"Bearer {token}x"),
+        lambda token: bearer(f"Bearer {token[:-1]}"),
+        lambda token: bearer(f"Bearer {token} {token}"),
+        lambda token: bearer(f"Bearer {token}") * 2,
+        lambda token: [*bearer("Bearer wrong"), *bearer(f"Bearer {token}")],
+        lambda token: bearer(f"Bearer {token}é"),
+    ],
+    ids=[
+        *("none", "wrong", "bare scheme", "empty", "no scheme", "basic", "longer", "shorter"),
+        *("twice in one", "two headers", "wrong first", "not ascii"),
+    ],
+)
+def test_without_the_one_right_token_nothing_is_answered(door, given):
+    headers = given(door.token)
+    response = door.raw("POST", [*headers, *door.usual()[1:]], PING)
+    assert (response.status, response.body, response.headers["www-authenticate"]) == (UNAUTHORIZED, REFUSAL, "Bearer")
+    for method in ("GET", "DELETE", "OPTIONS", "PUT"):
+        assert door.raw(method, headers).status == UNAUTHORIZED
+    assert door.raw("GET", headers, path="/other").status == UNAUTHORIZED
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_the_scheme_is_known_in_any_case(door, scheme):
+    headers = [*bearer(f"{scheme} {door.token}"), *door.usual()[1:]]
+    assert door.raw("POST", headers, PING).status == THROUGH
+
+
+def test_a_page_that_rebinds_its_name_to_us_is_refused(door):
+    hosts = {
+        "evil.example": MISDIRECTED,
+        "evil.example:80": MISDIRECTED,
+        "127.0.0.1.evil.example": MISDIRECTED,
+        "localhost.evil.example:80": MISDIRECTED,
+        "": MISDIRECTED,
+        "127.0.0.1": THROUGH,
+        "localhost:1234": THROUGH,
+        "[::1]:1234": THROUGH,
+    }
+    seen = {host: door.raw("POST", [("Host", host), *door.usual()], PING, host=False).status for host in hosts}
+    assert seen == hosts
+
+
+def test_a_page_of_another_origin_is_refused(door):
+    origins = {
+        "http://evil.example": FORBIDDEN,
+        "https://localhost.evil.example": FORBIDDEN,
+        "null": FORBIDDEN,
+        "file://": FORBIDDEN,
+        "http://localhost:3000": THROUGH,
+        "https://127.0.0.1": THROUGH,
+    }
+    seen = {origin: door.raw("POST", [("Origin", origin), *door.usual()], PING).status for origin in origins}
+    assert seen == origins
+
+
+def test_a_further_name_of_ours_can_be_allowed(place):
+    with place.http("--allow-host", "box.example") as server:
+        allowed = server.raw("POST", [("Host", "box.example:80"), *server.usual()], PING, host=False)
+        other = server.raw("POST", [("Host", "evil.example"), *server.usual()], PING, host=False)
+    assert (allowed.status, other.status) == (THROUGH, MISDIRECTED)
+
+
+def test_a_body_over_the_limit_is_refused_and_the_server_goes_on(door, talk):
+    assert door.raw("POST", door.usual(), b'"' + b"x" * (33 << 20)).status == TOO_LARGE
+    assert "result" in talk(door).call("LS")
+
+
+def test_a_message_of_12_mb_is_taken(door, talk, modern):
+    error = talk(door, modern=modern).call("Write", file_path="big.txt", content="x" * (12 << 20))["error"]
+    assert error["code"] in {-32602, -32603}
+
+
+def test_a_fresh_token_is_printed_once_on_stderr_and_kept_nowhere(place, talk):
+    with place.http(token=None) as server:
+        assert len(server.token) >= 43
+        session = talk(server)
+        assert "result" in session.call("LS")
+        refusals = [
+            server.raw("POST", bearer("Bearer wrong"), PING).body,
+            str(session.call("Read", file_path=server.token)).replace(f"'{server.token}'", "").encode(),
+        ]
+        server.stop()
+        said = "".join(server.said)
+    assert said.count(server.token) == 1
+    assert server.token.encode() not in refusals[0]
+    assert not holding(place.state, server.token.encode())
+    assert not holding(place.env["HOME"], server.token.encode())
+
+
+def holding(folder: str, secret: bytes) -> list[str]:
+    """The files that hold a secret. The audit log names what was touched, so a token used as a path is not one."""
+    found: list[str] = []
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with open(os.path.join(parent, name), "rb") as file:
+                found += [name for line in file if secret in line and b'"tool":"Read"' not in line]
+    return found
+
+
+def test_a_token_of_the_environment_is_never_printed(place, talk):
+    with place.http() as server:
+        session = talk(server)
+        session.call("LS")
+        session.call("Read", file_path="missing")
+        server.raw("POST", [*bearer("Bearer wrong"), *server.usual()[1:]], PING)
+        server.stop()
+    assert server.token not in "".join(server.said)
+    assert not holding(place.state, server.token.encode())
+
+
+def test_each_start_without_a_token_makes_another_one(place):
+    tokens: set[str] = set()
+    for _ in range(2):
+        with place.http(token=None) as server:
+            tokens.add(server.token)
+    assert len(tokens) == 2
+
+
+def test_a_port_in_use_is_an_error_that_says_what_to_do(place):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = subprocess.run(
+            place.command("--http", f"127.0.0.1:{port}"), env=place.env, capture_output=True, check=False
+        )
+    assert (ended.returncode, ended.stdout) == (1, b"")
+    assert ended.stderr.decode() == (
+        f"toolyard: Cannot listen on 127.0.0.1:{port}: Address already in use. "
+        "Choose another port, or 0 for a free one.\n"
+    )
+
+
+@pytest.mark.parametrize("address", ["8765", "127.0.0.1", "127.0.0.1:x", ":1", "127.0.0.1:65536"])
+def test_an_address_that_is_none_is_refused_before_anything_is_opened(place, address):
+    ended = subprocess.run(place.command("--http", address), env=place.env, capture_output=True, check=False)
+    assert ended.returncode == 2
+    assert b"expected HOST:PORT, such as 127.0.0.1:8765" in ended.stderr
+    assert os.listdir(place.state) == []
+
+
+def test_ipv6_is_served_by_its_own_name(place, talk):
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no IPv6 loopback")
+    with place.http(address="[::1]:0") as server:
+        assert server.said[0].startswith(f"Serving {place.workspace} at http://[::1]:")
+        assert "result" in talk(server).call("LS")
