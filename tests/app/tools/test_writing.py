@@ -1,0 +1,169 @@
+"""Write, Edit and MultiEdit, through dispatch."""
+
+import asyncio
+import os
+import stat
+
+import pytest
+
+from toolyard.core.calls import Result, Text
+from toolyard.core.errors import FieldError, SecurityError, ToolError, ValidationError
+
+
+async def test_write_creates_a_file_with_its_folders_and_replaces_it(bench):
+    assert await bench.call("Write", file_path="new/a.txt", content="a\nb") == Result(
+        (Text("Created new/a.txt (2 lines, 3 bytes)."),),
+        {"path": "new/a.txt", "created": True, "bytes": 3, "lines": 2},
+    )
+    assert await bench.call("Write", file_path=f"{bench.path}/new/a.txt", content="") == Result(
+        (Text("Replaced new/a.txt (0 lines, 0 bytes)."),),
+        {"path": "new/a.txt", "created": False, "bytes": 0, "lines": 0},
+    )
+    assert bench.names() == ["new", "new/a.txt"]
+
+
+async def test_write_refuses_a_file_that_changed_since_it_was_read(bench):
+    path = bench.write("a.txt", "mine")
+    await bench.call("Read", file_path="a.txt")
+    bench.write("a.txt", "theirs")
+    error = await bench.fails(ToolError, "Write", file_path=path, content="clobbered")
+    assert error.message == "a.txt has changed since it was last read; nothing was written."
+    assert (error.hint, bench.read("a.txt")) == ("Read it again, then write.", b"theirs")
+    await bench.call("Read", file_path="a.txt")
+    await bench.call("Write", file_path="a.txt", content="new")
+    assert bench.read("a.txt") == b"new"
+
+
+async def test_a_file_that_was_only_touched_can_be_written(bench):
+    path = bench.write("a.txt", "same")
+    await bench.call("Read", file_path="a.txt")
+    bench.write("a.txt", "same", mtime=1_000)
+    await bench.call("Write", file_path=path, content="new")
+    assert bench.read("a.txt") == b"new"
+
+
+async def test_what_one_session_read_does_not_speak_for_another(bench):
+    bench.write("a.txt", "old")
+    await bench.call("Read", file_path="a.txt", session="one")
+    bench.write("a.txt", "newer")
+    await bench.call("Read", file_path="a.txt", session="two")
+    await bench.fails(ToolError, "Write", file_path="a.txt", content="x", session="one")
+    await bench.call("Write", file_path="a.txt", content="x", session="two")
+
+
+async def test_a_file_keeps_its_mode(bench):
+    path = bench.write("run.sh", "old")
+    os.chmod(path, 0o755)
+    await bench.call("Write", file_path="run.sh", content="one")
+    await bench.call("Edit", file_path="run.sh", old_string="one", new_string="two")
+    assert (stat.S_IMODE(os.stat(path).st_mode), bench.read("run.sh")) == (0o755, b"two")
+
+
+async def test_edit_replaces_the_one_place_and_shows_it(bench):
+    bench.write("a.txt", "one\ntwo\nthree\n")
+    snippet = "     1\tone\n     2\t2\n     3\tthree"
+    assert await bench.call("Edit", file_path="a.txt", old_string="two", new_string="2") == Result(
+        (Text(f"Edited a.txt: 1 replacement.\n{snippet}"),),
+        {"path": "a.txt", "created": False, "replacements": [1], "snippet": snippet},
+    )
+    assert bench.read("a.txt") == b"one\n2\nthree\n"
+
+
+async def test_edit_wants_one_place_unless_it_is_told_to_replace_all(bench):
+    bench.write("a.txt", "x\nx\n")
+    error = await bench.fails(ToolError, "Edit", file_path="a.txt", old_string="x", new_string="y")
+    assert error.message.startswith("old_string occurs 2 times, and must occur once: on lines 1, 2.")
+    assert ("replace_all" in error.hint, bench.read("a.txt")) == (True, b"x\nx\n")
+    result = await bench.call("Edit", file_path="a.txt", old_string="x", new_string="y", replace_all=True)
+    assert (result.structured["replacements"], bench.read("a.txt")) == ([2], b"y\ny\n")
+
+
+async def test_an_edit_that_misses_shows_the_closest_text(bench):
+    bench.write("a.py", "def f():\n    return 1\n")
+    error = await bench.fails(
+        ToolError, "Edit", file_path="a.py", old_string="def f():\n\treturn 1", new_string="def f():\n\treturn 2"
+    )
+    assert "the indentation differs: the file uses spaces, old_string tabs" in error.message
+    assert "     1\tdef f():\n     2\t    return 1" in error.message
+    assert bench.read("a.py") == b"def f():\n    return 1\n"
+
+
+async def test_edits_leave_line_ends_and_other_bytes_alone(bench):
+    bench.write("crlf", b"a\r\nb\r\nc\r\n")
+    await bench.call("Edit", file_path="crlf", old_string="a\nb", new_string="x\ny\nz")
+    assert bench.read("crlf") == b"x\r\ny\r\nz\r\nc\r\n"
+    bench.write("latin", b"caf\xe9 one \xff")
+    await bench.call("Edit", file_path="latin", old_string="one", new_string="two")
+    assert bench.read("latin") == b"caf\xe9 two \xff"
+
+
+async def test_an_empty_old_string_writes_a_new_file_and_never_an_old_one(bench):
+    result = await bench.call("Edit", file_path="new", old_string="", new_string="x")
+    assert (result.structured["created"], bench.read("new")) == (True, b"x")
+    await bench.fails(ValidationError, "Edit", file_path="new", old_string="", new_string="y")
+    assert bench.read("new") == b"x"
+
+
+async def test_multi_edit_works_on_the_result_of_the_edit_before(bench):
+    bench.write("a.txt", "one\n")
+    twice = {"old_string": "two", "new_string": "3", "replace_all": True}
+    edits = [{"old_string": "one", "new_string": "two two"}, twice]
+    result = await bench.call("MultiEdit", file_path="a.txt", edits=edits)
+    assert (result.structured["replacements"], bench.read("a.txt")) == ([1, 2], b"3 3\n")
+
+
+async def test_multi_edit_makes_all_edits_or_none(bench):
+    bench.write("a.txt", "one\n")
+    edits = [{"old_string": "one", "new_string": "two"}, {"old_string": "gone", "new_string": "x"}]
+    error = await bench.fails(ToolError, "MultiEdit", file_path="a.txt", edits=edits)
+    assert error.message.startswith("Edit 2 of 2: old_string was not found")
+    assert "None of the edits was written." in error.message
+    assert bench.read("a.txt") == b"one\n"
+
+
+async def test_forty_edits_at_once_are_all_kept(bench):
+    bench.write("a.txt", "".join(f"<{n}>\n" for n in range(40)))
+    calls = [bench.call("Edit", file_path="a.txt", old_string=f"<{n}>", new_string=f"[{n}]") for n in range(40)]
+    await asyncio.gather(*calls)
+    assert bench.read("a.txt") == "".join(f"[{n}]\n" for n in range(40)).encode()
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "fields"),
+    [
+        ("Write", {"file_path": "a"}, [("content", "is required")]),
+        ("Write", {"file_path": "a", "content": "\ud800"}, [("content", "is not valid Unicode")]),
+        ("Write", {"file_path": " ", "content": ""}, [("file_path", "is empty")]),
+        (
+            "Edit",
+            {"file_path": "a", "old_string": "x", "new_string": "x"},
+            [("new_string", "is the same as old_string, so there is nothing to do")],
+        ),
+        ("Edit", {"file_path": "a", "old_string": "x"}, [("new_string", "is required")]),
+        ("MultiEdit", {"file_path": "a", "edits": [{"old_string": "x"}]}, [("edits.0.new_string", "is required")]),
+        (
+            "MultiEdit",
+            {"file_path": "a", "edits": [{"old_string": "\udfff", "new_string": "x"}]},
+            [("edits.0.old_string", "is not valid Unicode")],
+        ),
+    ],
+)
+async def test_arguments_that_cannot_be_right_are_named(bench, tool, arguments, fields):
+    error = await bench.fails(ValidationError, tool, **arguments)
+    assert error.fields == tuple(FieldError(*pair) for pair in fields)
+    assert bench.names() == []
+
+
+@pytest.mark.parametrize("path", ["../out", "/etc/new", ".git/hooks/pre-commit", ".git/config", "toolyard.yaml"])
+async def test_nothing_is_written_outside_or_over_what_is_protected(bench, path):
+    edits = [{"old_string": "", "new_string": "x"}]
+    await bench.fails(SecurityError, "Write", file_path=path, content="x")
+    await bench.fails(SecurityError, "Edit", file_path=path, **edits[0])
+    await bench.fails(SecurityError, "MultiEdit", file_path=path, edits=edits)
+    assert bench.names() == []
+
+
+async def test_too_much_is_not_written(open_bench):
+    bench = open_bench(limits={"file_bytes": 10})
+    await bench.fails(ValidationError, "Write", file_path="a", content="x" * 11)
+    assert bench.names() == []
