@@ -1,0 +1,107 @@
+"""The official SDK's own client, which checks every answer against the protocol's and the tools' schemas."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+from mcp import Client, MCPError
+from mcp.client.stdio import StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import ElicitResult
+
+from toolyard.core.events import Outcome
+
+MODES = ["legacy", "auto", "2026-07-28"]
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+@pytest.fixture(params=["stdio", "http"])
+def connect(request, place):
+    """Open the SDK's client on a server of our own."""
+
+    @contextlib.asynccontextmanager
+    async def opened(mode: str, *options: str, **client_options) -> AsyncIterator[Client]:
+        if request.param == "stdio":
+            program, *arguments = place.command(*options)
+            parameters = StdioServerParameters(command=program, args=arguments, env=place.env)
+            async with Client(parameters, mode=mode, **client_options) as client:
+                yield client
+            return
+        with place.http(*options) as server:
+            headers = {"Authorization": f"Bearer {server.token}"}
+            url = f"http://{server.host}:{server.port}/mcp"
+            async with httpx2.AsyncClient(headers=headers) as http:
+                transport = streamable_http_client(url, http_client=http)
+                async with Client(transport, mode=mode, **client_options) as client:
+                    yield client
+
+    return opened
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_every_tool_gives_what_its_output_schema_promises(place, connect, mode):
+    place.write("dot.png", PNG)
+    place.write("folder/found.py", "needle = 1\n")
+    calls = [
+        ("Write", {"file_path": "a.txt", "content": "one\ntwo\n"}),
+        ("Read", {"file_path": "a.txt"}),
+        ("Read", {"file_path": "dot.png"}),
+        ("Edit", {"file_path": "a.txt", "old_string": "one", "new_string": "1"}),
+        ("MultiEdit", {"file_path": "a.txt", "edits": [{"old_string": "two", "new_string": "2"}]}),
+        ("Grep", {"pattern": "needle"}),
+        ("Grep", {"pattern": "needle", "output_mode": "content", "-n": True}),
+        ("Grep", {"pattern": "needle", "output_mode": "count"}),
+        ("Grep", {"pattern": "nowhere"}),
+        ("Glob", {"pattern": "**/*.py"}),
+        ("LS", {}),
+    ]
+    async with connect(mode) as client:
+        tools = (await client.list_tools()).tools
+        results = [await client.call_tool(name, arguments) for name, arguments in calls]
+    assert {name for name, _ in calls} == {tool.name for tool in tools} - {"Bash"}
+    assert all(result.structured_content and result.content and not result.is_error for result in results)
+    assert [block.type for block in results[2].content].count("image") == 1
+    assert place.read("a.txt") == "1\n2\n"
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_errors_reach_the_caller_with_code_message_and_data(connect, mode):
+    async with connect(mode) as client:
+        with pytest.raises(MCPError) as caught:
+            await client.call_tool("Read", {"file_path": "/etc/passwd"})
+    assert (caught.value.error.code, caught.value.error.data["kind"]) == (-32001, "security")
+    assert "outside the workspace" in caught.value.error.message
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_resources_are_listed_and_read(place, connect, mode):
+    path = place.write("a.txt", "one\n")
+    async with connect(mode) as client:
+        (listed,) = (await client.list_resources()).resources
+        (template,) = (await client.list_resource_templates()).resource_templates
+        (contents,) = (await client.read_resource(listed.uri)).contents
+    assert (listed.uri, contents.text) == (f"file://{path}", "one\n")
+    assert template.uri_template == f"file://{place.workspace}/{{+path}}"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("allow", [True, False])
+async def test_questions_are_answered_by_the_callback_in_either_era(place, connect, mode, allow):
+    asked: list[str] = []
+
+    async def answer(context, params):
+        asked.append(params.message)
+        return ElicitResult(action="accept", content={"allow": allow})
+
+    async with connect(mode, "--permission-mode", "default", elicitation_callback=answer) as client:
+        outcome = contextlib.nullcontext() if allow else pytest.raises(MCPError)
+        with outcome:
+            await client.call_tool("Write", {"file_path": "a.txt", "content": "written"})
+    assert len(asked) == 1
+    assert place.events()[-1].outcome is (Outcome.OK if allow else Outcome.DENIED)
