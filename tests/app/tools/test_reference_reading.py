@@ -29,6 +29,7 @@ async def test_text_comes_as_it_is(bench, tool):
         ("1\n2\n3\n", {"head": 2}, "1\n2"),
         ("1\n2\n3\n", {"head": 3}, "1\n2\n3"),
         ("1\n2\n3", {"head": 9}, "1\n2\n3"),
+        ("1\n\n", {"head": 9}, "1\n"),
         ("1\n2\n3\n", {"tail": 2}, "2\n3"),
         ("1\n2\n3", {"tail": 2}, "2\n3"),
         ("1\n2\n3", {"tail": 9}, "1\n2\n3"),

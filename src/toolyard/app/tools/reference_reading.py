@@ -92,13 +92,11 @@ def _ends_of_large(target: Target, head: int, tail: int, gate: Gate) -> Result:
 
 
 def _first_lines(text: str, count: int) -> str:
-    lines = text.split("\n", count)
-    return "\n".join(lines[:count])
+    return "\n".join(text.removesuffix("\n").split("\n", count)[:count])
 
 
 def _last_lines(text: str, count: int) -> str:
-    body = text.removesuffix("\n")
-    return "\n".join(body.rsplit("\n", count)[-count:])
+    return "\n".join(text.removesuffix("\n").rsplit("\n", count)[-count:])
 
 
 def _shown_from_start(text: str, gate: Gate) -> Result:
