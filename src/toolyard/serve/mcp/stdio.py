@@ -188,8 +188,12 @@ class LineReader(_Stream):
             return None
         if isinstance(message, JSONRPCRequest):
             self._writer.owe(message.id)
-        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-            self._writer.settle((message.params or {}).get("requestId"))
+        elif isinstance(message, JSONRPCNotification):
+            if _has_id(line):  # a request under an id that is none: its sender waits for an answer
+                await self._refuse(line)
+                return None
+            if message.method == "notifications/cancelled":
+                self._writer.settle((message.params or {}).get("requestId"))
         return SessionMessage(message)
 
     async def _refuse(self, line: bytes) -> None:
@@ -286,6 +290,10 @@ class LineReader(_Stream):
                 self._partial.clear()
                 self._skipping = True
                 self._too_long += 1
+
+
+def _has_id(line: bytes) -> bool:
+    return b'"id"' in line and "id" in json.loads(line)
 
 
 @contextlib.contextmanager
