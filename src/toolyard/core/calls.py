@@ -20,7 +20,16 @@ class Image:
     media_type: str
 
 
-Part = Text | Image
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """Any other file: a sound, an archive. `uri` says where it came from."""
+
+    data: bytes
+    media_type: str
+    uri: str
+
+
+Part = Text | Image | Blob
 
 
 @dataclass(frozen=True, slots=True)

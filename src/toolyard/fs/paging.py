@@ -68,7 +68,7 @@ def _page(
         first_line=first,
         line_count=len(lines),
         total_lines=total,
-        truncated=last < total,
+        truncated=first > 1 or last < total,
     )
 
 

@@ -162,3 +162,12 @@ def test_a_folder_swapped_for_a_link_is_not_entered(root, ws, tmp_path):
         return True
 
     assert "CANARY" not in tree(root, visible=swap).text
+
+
+def test_a_tree_of_long_names_stays_within_the_size_of_an_answer(tmp_path):
+    for number in range(50):
+        (tmp_path / f"{number:03}{'x' * 100}").touch()
+    limits = Limits(output_chars=1_000)
+    tree = list_tree(Root(str(tmp_path)), ".", ignore=(), visible=lambda _: True, limits=limits)
+    assert (len(tree.text) <= 1_000, len(tree.entries), tree.truncated) == (True, 9, True)
+    assert tree.note == "Only the first 9 entries are shown; list a folder below, or ignore some."

@@ -14,7 +14,7 @@ from toolyard.app.tool import Arguments, Tool
 from toolyard.app.tools.reference_answers import CONTENT, Path, answer, object_schema
 from toolyard.app.tools.resources import uri_of
 from toolyard.core.actions import Kind
-from toolyard.core.calls import Image, Result, Text
+from toolyard.core.calls import Blob, Image, Result
 from toolyard.core.errors import SecurityError, ToolError, ToolyardError, ValidationError
 from toolyard.fs import files
 from toolyard.fs.content import images
@@ -122,12 +122,12 @@ def read_media(arguments: MediaArguments, gate: Gate) -> Result:
         block = {"type": "image", "data": _base64(data), "mimeType": info.media_type}
         return Result((Image(picture.data, picture.media_type),), {"content": [block]})
     media_type = mimetypes.guess_type(target.path)[0] or _BINARY
-    text = f"{target.path}: {media_type}, {len(data)} bytes, as base64 in the structured content."
+    whole = Blob(data, media_type, uri_of(target.path))
     if media_type.startswith("audio/"):
         block = {"type": "audio", "data": _base64(data), "mimeType": media_type}
-        return Result((Text(text),), {"content": [block]})
+        return Result((whole,), {"content": [block]})
     resource = {"uri": uri_of(target.path), "mimeType": media_type, "blob": _base64(data)}
-    return Result((Text(text),), {"content": [{"type": "resource", "resource": resource}]})
+    return Result((whole,), {"content": [{"type": "resource", "resource": resource}]})
 
 
 def _base64(data: bytes) -> str:

@@ -150,14 +150,16 @@ def list_tree(
     globs = tuple(compile_glob(pattern, "ignore", limits, any_depth=True) for pattern in ignore)
     reader = _reader(root, start, visible, globs)
     taken: list[_Raw] = []
+    chars = 0
     entered: set[tuple[str, ...]] = set()
     reason = ""
     for parts, found in _by_level(reader, start, depth):
         entered.add(parts)
-        room = limits.list_entries - len(taken)
-        taken.extend(found[:room])
-        if len(found) > room:
-            reason = f"Only the first {limits.list_entries:,} entries are shown; list a folder below, or ignore some."
+        fitting = _fitting(found, limits.list_entries - len(taken), limits.output_chars - chars)
+        chars += sum(map(_width, fitting))
+        taken.extend(fitting)
+        if len(fitting) < len(found):
+            reason = f"Only the first {len(taken):,} entries are shown; list a folder below, or ignore some."
             break
         if _is_past(deadline):
             reason = "The listing ran into its deadline; list a folder below."
@@ -165,6 +167,23 @@ def list_tree(
     taken.sort(key=lambda raw: raw.parts)
     entries = tuple(replace(raw.entry, entered=raw.parts in entered) for raw in taken)
     return Tree(shown(root.shown_as + reader.base), entries, bool(reason), reason)
+
+
+def _fitting(found: list[_Raw], entries: int, chars: int) -> list[_Raw]:
+    """As many of them, from the first, as there is room for."""
+    kept = found[:entries]
+    if sum(map(_width, kept)) <= chars:
+        return kept
+    for count, raw in enumerate(kept):
+        chars -= _width(raw)
+        if chars < 0:
+            return kept[:count]
+    return kept
+
+
+def _width(raw: _Raw) -> int:
+    """The characters of its line."""
+    return len(_INDENT) * (raw.entry.depth - 1) + len(raw.entry.label) + 1
 
 
 def search_names(

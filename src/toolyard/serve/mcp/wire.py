@@ -5,11 +5,20 @@ from __future__ import annotations
 import base64
 
 from mcp.shared.exceptions import MCPError
-from mcp_types import CallToolResult, ContentBlock, ImageContent, TextContent, ToolAnnotations
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    TextContent,
+    ToolAnnotations,
+)
 from mcp_types import Tool as McpTool
 
 from toolyard.app.tool import Arguments, Tool
-from toolyard.core.calls import Image, Part, Result
+from toolyard.core.calls import Blob, Image, Part, Result
 from toolyard.core.errors import ToolyardError
 
 
@@ -41,5 +50,14 @@ def error_on_the_wire(error: ToolyardError) -> MCPError:
 
 def _block(part: Part) -> ContentBlock:
     if isinstance(part, Image):
-        return ImageContent(data=base64.b64encode(part.data).decode(), mime_type=part.media_type)
+        return ImageContent(data=_base64(part.data), mime_type=part.media_type)
+    if isinstance(part, Blob):
+        if part.media_type.startswith("audio/"):
+            return AudioContent(data=_base64(part.data), mime_type=part.media_type)
+        blob = BlobResourceContents(uri=part.uri, blob=_base64(part.data), mime_type=part.media_type)
+        return EmbeddedResource(resource=blob)
     return TextContent(text=part.text)
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
