@@ -1,32 +1,39 @@
 """Dispatch: validate, decide, ask, run under a deadline, record exactly one event, answer.
 
 The tool's function runs in a worker thread, so that a slow disk holds up its own call and nobody else's. A cancelled
-call tells its thread to stop and waits for it, so that the event says what really happened.
+or overdue call tells its thread to stop and waits for it, so that the event says what really happened. When the event
+cannot be written the caller gets the fault in place of the result, and further calls are refused before they run
+until it is.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import difflib
 import threading
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import anyio
+
 from toolyard.app.gate import Gate, NeedsAnswer, Resources
+from toolyard.app.recording import EventLog, Recorder
 from toolyard.app.tool import Tool
 from toolyard.core.actions import Action
 from toolyard.core.calls import Call, Result
-from toolyard.core.errors import SecurityError, SystemFault, ToolError, ToolyardError, ValidationError
+from toolyard.core.errors import SecurityError, SystemFault, ToolyardError, ValidationError
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
-from toolyard.storage.audit_log import AuditLog
 
 _THREADS = 16
+_AT_ONCE_SECONDS = 0.002  # how long a single call may hold up the event loop; another may arrive meanwhile
 _STOP_SECONDS = 5.0
 _PROGRESS_SECONDS = 1.0
 _MOST_QUESTIONS = 8  # a call that touches more than this many things that need an answer is refused
+_SHOWN_NAME = 100
 _OUTCOMES = {"security": Outcome.DENIED, "validation": Outcome.INVALID}
 
 
@@ -35,32 +42,41 @@ class AnswerPending(Exception):  # noqa: N818 - not an error: the answer comes w
 
 
 class Dispatch:
-    """Runs calls for one workspace. Owns its threads until `close()`; the log and the resources are its caller's."""
+    """Runs calls for one workspace. Owns its threads until `close()`; the log and the resources are its caller's.
+
+    `close()` stops what still runs and waits for it: the handles it works with are closed next.
+    """
 
     def __init__(
-        self, tools: Mapping[str, Tool[Any]], hidden: Mapping[str, Tool[Any]], resources: Resources, audit: AuditLog
+        self, tools: Mapping[str, Tool[Any]], hidden: Mapping[str, Tool[Any]], resources: Resources, audit: EventLog
     ) -> None:
         """`tools` are shown to clients; `hidden` serve surfaces that offer the same in another form."""
         self.tools = tools
         self._hidden = hidden
         self._resources = resources
-        self._audit = audit
+        self._recorder = Recorder(audit)
+        self._under_way: set[Gate] = set()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="toolyard-call")
 
     def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for gate in tuple(self._under_way):
+            gate.cancelled.set()
+        self._threads.shutdown(cancel_futures=True)
+        self._recorder.catch_up()
 
     async def __call__(self, call: Call) -> Result:
         started = time.perf_counter()
         gate = Gate(self._resources, call)
-        ending = _Ending()
+        ending = _Ending(Outcome.FAILED, SystemFault.code, "The call was broken off.")
         try:
-            return await self._run(call, gate)
+            self._recorder.catch_up()
+            result = await self._run(call, gate)
+            ending = _Ending()
         except AnswerPending:
-            ending.outcome = Outcome.ASKED
+            ending = _Ending(Outcome.ASKED)
             raise
         except asyncio.CancelledError:
-            ending.outcome = Outcome.OK if gate.completed else Outcome.CANCELLED
+            ending = _Ending(Outcome.OK if gate.completed else Outcome.CANCELLED, caller_left=True)
             raise
         except ToolyardError as error:
             ending = _Ending(_OUTCOMES.get(error.kind, Outcome.FAILED), error.code, error.message)
@@ -73,35 +89,44 @@ class Dispatch:
             ) from error
         finally:
             elapsed = (time.perf_counter() - started) * 1000
-            self._audit.append(_event(call, gate, ending, elapsed))
+            fault = self._recorder.record(_event(call, gate, ending, elapsed), ran=gate.started)
+            if fault is not None and not ending.caller_left:
+                raise _unrecorded(gate, ending, fault) from fault
+        return result
 
     async def _run(self, call: Call, gate: Gate) -> Result:
         tool = self._tool(call.tool)
         arguments = tool.check(call.arguments)
         gate.deadline = time.monotonic() + self._resources.limits.call_seconds
-        for _ in range(_MOST_QUESTIONS):
+        for asked in range(_MOST_QUESTIONS + 1):
             try:
                 return await self._in_thread(tool, arguments, gate)
             except NeedsAnswer as question:
+                if asked == _MOST_QUESTIONS:
+                    break
                 await _ask(call, question)
                 gate.approved |= {question.action}
                 gate.deadline = time.monotonic() + self._resources.limits.call_seconds
         raise SecurityError("The call touches too many things that need an answer.", hint="Do less in one call.")
 
     async def _in_thread(self, tool: Tool[Any], arguments: Any, gate: Gate) -> Result:
-        loop = asyncio.get_running_loop()
-        running = loop.run_in_executor(self._threads, _work, tool, arguments, gate)
+        alone = not self._under_way
+        gate.started = True
+        self._under_way.add(gate)
+        work = self._threads.submit(_work, tool, arguments, gate)
+        work.add_done_callback(lambda _: self._under_way.discard(gate))
+        if alone and _is_done_at_once(work):
+            return work.result()
+        running = asyncio.wrap_future(work)
         seconds = self._resources.limits.call_seconds
+        overdue = False
         try:
-            await _finished(running, seconds, tool.name, gate.call)
-        except asyncio.CancelledError:
-            await _stopped(running, gate.cancelled)
-            raise
-        if not running.done():
-            await _stopped(running, gate.cancelled)
-            raise ToolError(
-                f"{tool.name} took longer than {seconds:g} seconds.", hint="Ask for less.", retryable=True
-            )
+            overdue = not await _finished(running, seconds, tool.name, gate.call)
+        finally:
+            if not running.done():
+                await _stopped(running, gate.cancelled)
+        if overdue and not gate.completed:
+            raise gate.overdue()
         return running.result()
 
     def _tool(self, name: str) -> Tool[Any]:
@@ -109,31 +134,60 @@ class Dispatch:
         if tool is None:
             close = difflib.get_close_matches(name, self.tools, n=1)
             hint = f"Did you mean {close[0]}?" if close else f"The tools are {', '.join(self.tools)}."
-            raise ValidationError.of("name", f"there is no tool called {name[:100]!r}", hint=hint)
+            raise ValidationError.of("name", f"there is no tool called {name[:_SHOWN_NAME]!r}", hint=hint)
         return tool
 
 
 def _work(tool: Tool[Any], arguments: Any, gate: Gate) -> Result:
+    gate.check_time()  # it may have waited for a thread longer than its caller did
     result = tool.run(arguments, gate)
     gate.completed = True
     return result
 
 
-async def _finished(running: asyncio.Future[Result], seconds: float, name: str, call: Call) -> None:
-    """Wait for the thread or the deadline, telling the caller once a second that work goes on."""
+def _is_done_at_once(work: Future[Result]) -> bool:
+    """Wait a moment, in the event loop's own thread: waking the loop up again costs more than most calls take."""
+    try:
+        work.exception(_AT_ONCE_SECONDS)
+    except TimeoutError:
+        return False
+    return True
+
+
+async def _finished(running: asyncio.Future[Result], seconds: float, name: str, call: Call) -> bool:
+    """Wait for the thread, telling the caller once a second that work goes on. False when the deadline came first."""
     started = time.monotonic()
     while True:
         left = seconds - (time.monotonic() - started)
         done, _ = await asyncio.wait({running}, timeout=min(_PROGRESS_SECONDS, max(left, 0)))
         if done or left <= 0:
-            return
+            return bool(done)
         elapsed = time.monotonic() - started
-        await call.progress(elapsed, seconds, f"{name} has been running for {elapsed:.0f} s")
+        with contextlib.suppress(TimeoutError):  # who does not read the news does not stop the clock
+            async with asyncio.timeout(max(seconds - elapsed, 0)):
+                await call.progress(elapsed, seconds, f"{name} has been running for {elapsed:.0f} s")
 
 
 async def _stopped(running: asyncio.Future[Result], cancelled: threading.Event) -> None:
+    """Tell the thread to stop and wait for it, for a bounded time and however often we are cancelled meanwhile."""
     cancelled.set()
-    await asyncio.wait({running}, timeout=_STOP_SECONDS)
+    running.add_done_callback(_looked_at)
+    until = time.monotonic() + _STOP_SECONDS
+    again: asyncio.CancelledError | None = None
+    with anyio.CancelScope(shield=True):  # the SDK's scopes cancel at every turn of the loop until the task ends
+        while not running.done() and (left := until - time.monotonic()) > 0:
+            try:
+                await asyncio.wait({running}, timeout=left)
+            except asyncio.CancelledError as error:
+                again = error
+    if again is not None:
+        raise again
+
+
+def _looked_at(ended: asyncio.Future[Result]) -> None:
+    """What a stopped thread raises is nobody's business; asyncio would print it."""
+    if not ended.cancelled():
+        ended.exception()
 
 
 async def _ask(call: Call, question: NeedsAnswer) -> None:
@@ -144,11 +198,20 @@ async def _ask(call: Call, question: NeedsAnswer) -> None:
         )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Ending:
     outcome: Outcome = Outcome.OK
     code: int = 0
     reason: str = ""
+    caller_left: bool = False
+
+
+def _unrecorded(gate: Gate, ending: _Ending, fault: ToolyardError) -> SystemFault:
+    name = gate.call.tool[:_SHOWN_NAME]
+    if ending.outcome is Outcome.OK:
+        return SystemFault(f"{name} was carried out, but could not be recorded. {fault.message}", hint=fault.hint)
+    what = "did not succeed and could not be recorded" if gate.started else "was not run"
+    return SystemFault(f"{name} {what}. {fault.message}", hint=fault.hint, retryable=not gate.started)
 
 
 def _event(call: Call, gate: Gate, ending: _Ending, milliseconds: float) -> Event:

@@ -45,13 +45,15 @@ class Resources:
     seen: Seen
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Gate:
     resources: Resources
     call: Call
     approved: frozenset[Action] = frozenset()
     cancelled: threading.Event = field(default_factory=threading.Event)
     deadline: float = float("inf")
+    started: bool = False
+    """Whether the tool's function was handed to a thread, so that it may have done something."""
     completed: bool = False
     """Whether the tool's function ran to its end, whatever became of the caller meanwhile."""
     judged: list[tuple[Action, Decision]] = field(default_factory=list[tuple[Action, Decision]])
@@ -138,8 +140,17 @@ class Gate:
 
     def check_time(self) -> None:
         """Raise when the call was cancelled or is past its deadline. For loops that take long."""
-        if self.cancelled.is_set() or time.monotonic() > self.deadline:
+        if self.cancelled.is_set():
             raise ToolError("The call was stopped before it finished.", hint="Ask for less, then try again.")
+        if time.monotonic() > self.deadline:
+            raise self.overdue()
+
+    def overdue(self) -> ToolError:
+        return ToolError(
+            f"{self.call.tool} took longer than {self.limits.call_seconds:g} seconds.",
+            hint="Ask for less.",
+            retryable=True,
+        )
 
     def verdict(self) -> tuple[Action, Decision] | None:
         """The most restrictive thing decided in this call, for the audit log."""

@@ -80,9 +80,10 @@ class Yard:
         return yard
 
     def close(self) -> None:
-        self.dispatch.close()
-        self._audit.close()
-        self.mounts.close()
+        with contextlib.ExitStack() as each:  # the last first, each whatever became of the others
+            each.callback(self.mounts.close)
+            each.callback(self._audit.close)
+            each.callback(self.dispatch.close)
 
     def __enter__(self) -> Self:
         return self
