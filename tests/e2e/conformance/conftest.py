@@ -13,6 +13,7 @@ import pytest
 
 UPSTREAM_SECONDS = 60
 CHUNK = 1 << 16
+HUNG_UP = (BrokenPipeError, ConnectionResetError, http.client.IncompleteRead)
 HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length", "date"})
 
 
@@ -26,7 +27,7 @@ def _handler(upstream: str, token: str) -> type[http.server.BaseHTTPRequestHandl
         def forward(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
             connection = http.client.HTTPConnection(target.hostname, target.port, timeout=UPSTREAM_SECONDS)
-            with contextlib.closing(connection), contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            with contextlib.closing(connection), contextlib.suppress(*HUNG_UP):
                 # Host and Origin go through as they came: the suite tests what we say to foreign ones.
                 connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
                 for name, value in self.headers.items():
@@ -48,7 +49,7 @@ def _handler(upstream: str, token: str) -> type[http.server.BaseHTTPRequestHandl
                 self.wfile.write(chunk)
                 self.wfile.flush()
 
-        do_GET = do_POST = do_DELETE = do_OPTIONS = do_PUT = forward
+        do_GET = do_POST = do_DELETE = do_OPTIONS = do_PUT = forward  # noqa: N815 - the base class's names
 
     return Proxy
 

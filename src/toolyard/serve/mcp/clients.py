@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from mcp_types import Implementation
 
-# Claude Code shows its model the structured content in place of the text and the images: numbered lines would arrive
-# as one escaped JSON string, and pictures not at all. It gets the readable half alone.
+# Claude Code shows its model the structured content in place of the text (pictures it keeps): numbered lines would
+# arrive as one escaped JSON string. It gets the readable half alone. Gemini CLI takes the readable half by itself.
+# tests/e2e shows both.
 _PREFER_TEXT = frozenset({"claude-code"})
 
 
