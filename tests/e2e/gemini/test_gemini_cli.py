@@ -91,3 +91,14 @@ def test_the_text_half_is_shown_and_the_structured_half_is_not(gemini_model, gem
         attached(url, "toolyard", sys.executable, str(BOTH_HALVES))
         gemini(url, "-p", "go", *HEADLESS)
     assert model.shown == [text("THE TEXT HALF")]
+
+
+def test_of_the_reference_names_the_one_of_a_forbidden_builtin_is_lost(yard, gemini_model, gemini, attached):
+    """Without a terminal Gemini CLI forbids its own `write_file` by name, and with it ours: see docs/clients.md."""
+    model = gemini_model(("list_directory", {"path": "."}))
+    with model.serving() as url:
+        attached(url, "toolyard", *yard.command("--tools", "reference"))
+        gemini(url, "-p", "go", *HEADLESS)
+    ours = {name.removeprefix("mcp_toolyard_") for name in model.tools if name.startswith("mcp_toolyard_")}
+    assert {"read_file", "edit_file", "list_directory"} <= ours
+    assert "write_file" not in ours
