@@ -165,6 +165,27 @@ async def test_a_call_that_finishes_while_it_is_stopped_has_succeeded(bench, ope
     assert bench.log.outcomes == ["ok"]
 
 
+async def test_what_only_reads_and_was_told_to_stop_has_not_succeeded(bench, opened):
+    def half(arguments, gate):
+        hold.entered.set()
+        gate.cancelled.wait(10)
+        return done("half of it")
+
+    hold = Hold()
+    overdue = opened(half, limits=Limits(call_seconds=0.05), read_only=True)
+    with pytest.raises(ToolError, match="took longer"):
+        await overdue(call())
+
+    hold.entered.clear()
+    task = asyncio.create_task(opened(half, read_only=True)(call()))
+    await hold.is_running()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert bench.log.outcomes == ["failed", "cancelled"]
+
+
 async def test_a_thread_that_does_not_stop_is_left_behind(bench, opened, monkeypatch):
     monkeypatch.setattr(module, "_STOP_SECONDS", 0.05)
     hold = Hold(heeds=False)

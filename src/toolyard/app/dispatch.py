@@ -141,7 +141,8 @@ class Dispatch:
 def _work(tool: Tool[Any], arguments: Any, gate: Gate) -> Result:
     gate.check_time()  # it may have waited for a thread longer than its caller did
     result = tool.run(arguments, gate)
-    gate.completed = True
+    # What only reads and was told to stop has left nothing behind, and may bring back half of what was asked.
+    gate.completed = not (tool.read_only and gate.cancelled.is_set())
     return result
 
 

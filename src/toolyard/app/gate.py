@@ -55,7 +55,7 @@ class Gate:
     started: bool = False
     """Whether the tool's function was handed to a thread, so that it may have done something."""
     completed: bool = False
-    """Whether the tool's function ran to its end, whatever became of the caller meanwhile."""
+    """Whether the tool's function did what it was asked, whatever became of the caller meanwhile."""
     judged: list[tuple[Action, Decision]] = field(default_factory=list[tuple[Action, Decision]])
 
     @property

@@ -63,13 +63,19 @@ class Bench:
         return Resources(self.mounts, Policy(mode, self.workspace), limits, Seen())
 
     def dispatch(
-        self, function: ProbeFunction, mode: PermissionMode = PermissionMode.STRICT, limits: Limits = DEFAULT_LIMITS
+        self,
+        function: ProbeFunction,
+        mode: PermissionMode = PermissionMode.STRICT,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        read_only: bool = False,
     ) -> Dispatch:
         def run(arguments: ProbeArguments, gate: Gate) -> Result:
             self.ran.append(arguments)
             return function(arguments, gate) or done("done")
 
-        tool = Tool("Probe", "A probe.", ProbeArguments, output_schema(said="string"), run, "read")
+        output = output_schema(said="string")
+        tool = Tool("Probe", "A probe.", ProbeArguments, output, run, "read", read_only=read_only)
         return Dispatch({"Probe": tool}, {}, self.resources(mode, limits), self.log)
 
     def gate(self, mode: PermissionMode = PermissionMode.STRICT, **options: Any) -> Gate:
