@@ -32,6 +32,7 @@ from toolyard.core.calls import Call, Progress, Result
 from toolyard.core.errors import ToolyardError
 from toolyard.serve.mcp.asking import QuestionPut, asker_for
 from toolyard.serve.mcp.clients import wants_structured
+from toolyard.serve.mcp.quick import QuickCalls
 from toolyard.serve.mcp.wire import error_on_the_wire, result_on_the_wire, tool_on_the_wire
 
 NAME = "toolyard"
@@ -63,8 +64,16 @@ class YardServer:
             on_read_resource=self.read_resource,
         )
         # Tracing is off unless it is configured; the SDK's own middleware costs a tenth of every call.
-        server.middleware[:] = [RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=NAME)]
+        server.middleware[:] = [
+            QuickCalls(
+                self._plain, lambda context: wants_structured(_client(context)), lambda: server.server_info_stamp
+            ),
+            RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=NAME),
+        ]
         return server
+
+    async def _plain(self, context: Context, tool: str, arguments: dict[str, Any]) -> Result:
+        return await self._dispatch(context, InputResponseRequestParams(), tool, arguments)
 
     async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         del params

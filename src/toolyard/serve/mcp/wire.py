@@ -39,7 +39,7 @@ def tool_on_the_wire(tool: Tool[Arguments], *, output: bool = True) -> McpTool:
 
 def result_on_the_wire(result: Result, *, structured: bool = True) -> CallToolResult:
     return CallToolResult(
-        content=[_block(part) for part in result.parts],
+        content=[block_on_the_wire(part) for part in result.parts],
         structured_content=result.structured if structured else None,
     )
 
@@ -48,7 +48,7 @@ def error_on_the_wire(error: ToolyardError) -> MCPError:
     return MCPError(code=error.code, message=str(error), data=error.data())
 
 
-def _block(part: Part) -> ContentBlock:
+def block_on_the_wire(part: Part) -> ContentBlock:
     if isinstance(part, Image):
         return ImageContent(data=_base64(part.data), mime_type=part.media_type)
     if isinstance(part, Blob):

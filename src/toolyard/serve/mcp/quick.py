@@ -1,0 +1,81 @@
+"""A short way through the SDK for the plain tool call, which is nearly all of the traffic.
+
+The SDK checks a call's parameters twice and its result twice more, on models built for any server. This middleware
+answers a call whose parameters are plainly right with a result that is plainly right, in the shape that the SDK would
+have given it. Whatever is not plain takes the SDK's way: unknown parameters, answers to questions, clients that may
+be asked in the 2026-07-28 protocol, and everything that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp_types import SERVER_INFO_META_KEY
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from toolyard.core.calls import Part, Result, Text
+from toolyard.serve.mcp.wire import block_on_the_wire
+
+_METHOD = "tools/call"
+_PLAIN_PARAMETERS = frozenset({"name", "arguments", "_meta"})
+
+Context = ServerRequestContext[Any, Any]
+Run = Callable[[Context, str, dict[str, Any]], Awaitable[Result]]
+
+
+@dataclass(frozen=True, slots=True)
+class PlainCall:
+    tool: str
+    arguments: dict[str, Any]
+
+
+class QuickCalls:
+    """The middleware. `run` runs a tool; `structured` says whether a client gets the structured half."""
+
+    def __init__(self, run: Run, structured: Callable[[Context], bool], server_info: Callable[[], object]) -> None:
+        self._run = run
+        self._structured = structured
+        self._server_info = server_info
+
+    async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        call = plain_call(ctx) if ctx.method == _METHOD else None
+        if call is None:
+            return await call_next(ctx)
+        result = await self._run(ctx, call.tool, call.arguments)
+        answer: dict[str, Any] = {"content": [_block(part) for part in result.parts], "isError": False}
+        if self._structured(ctx):
+            answer["structuredContent"] = result.structured
+        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            answer["resultType"] = "complete"
+            answer["_meta"] = {SERVER_INFO_META_KEY: self._server_info()}
+        return answer
+
+
+def plain_call(context: Context) -> PlainCall | None:
+    """The call, when nothing about it needs the SDK."""
+    params = context.params
+    if params is None or not _PLAIN_PARAMETERS.issuperset(params) or not _is_ready(context):
+        return None
+    if "_meta" in params and context.meta is None:  # malformed
+        return None
+    tool, arguments = params.get("name"), params.get("arguments")
+    if not isinstance(tool, str) or not isinstance(arguments, dict):
+        return None
+    return PlainCall(tool, cast("dict[str, Any]", arguments))
+
+
+def _is_ready(context: Context) -> bool:
+    session = context.session
+    if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        capabilities = session.client_capabilities
+        return capabilities is None or capabilities.elicitation is None
+    return session.client_params is not None  # the handshake is done
+
+
+def _block(part: Part) -> dict[str, Any]:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    return block_on_the_wire(part).model_dump(by_alias=True, mode="json", exclude_none=True)
