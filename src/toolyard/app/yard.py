@@ -23,7 +23,7 @@ from toolyard.core.errors import ConfigError
 from toolyard.core.modes import PermissionMode
 from toolyard.core.paths import is_beneath
 from toolyard.fs.mounts import Mounts
-from toolyard.policy.build import agent_of, policy_for
+from toolyard.policy.build import agent_of, keeping, policy_for
 from toolyard.policy.policy import Policy
 from toolyard.storage.audit_log import AuditLog
 from toolyard.storage.state import ensure_state_dir, state_dir
@@ -65,8 +65,9 @@ class Yard:
         if not os.path.isdir(workspace):
             raise ConfigError(f"the workspace {workspace} is not a folder.", hint="Create it, or name another one.")
         real = os.path.realpath(workspace)
-        policy = policy_for(options.config, options.settings, real, options.mode, options.agent)
         state = _state(options, real)
+        policy = policy_for(options.config, options.settings, real, options.mode, options.agent)
+        policy = keeping(policy, os.path.realpath(state))
         with contextlib.ExitStack() as undo:
             others = [context.path for context in policy.context] + (
                 list(policy.extra_roots) if policy.mode is PermissionMode.MODERATE else []

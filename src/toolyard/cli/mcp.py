@@ -32,7 +32,7 @@ def _address(context: click.Context, option: click.Parameter, value: str | None)
     if value is None:
         return None
     host, _, port = value.rpartition(":")
-    if not host or not port.isdigit() or int(port) > _LARGEST_PORT:
+    if not host or not (port.isascii() and port.isdigit()) or int(port) > _LARGEST_PORT:
         raise click.BadParameter("expected HOST:PORT, such as 127.0.0.1:8765 (port 0 takes a free one)")
     return host.strip("[]"), int(port)
 

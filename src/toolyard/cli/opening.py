@@ -7,13 +7,17 @@ say). It may tighten the policy; to widen it, the user has to name the file with
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from toolyard.config.load import find_config, load_config
 from toolyard.config.models import Config
+from toolyard.core.actions import Effect
 from toolyard.core.errors import ConfigError
 from toolyard.core.modes import PermissionMode
+from toolyard.core.paths import is_beneath
 from toolyard.policy.build import agent_of
+from toolyard.policy.presets import preset_rules
 
 _WIDE_MODES = frozenset({PermissionMode.BYPASS, PermissionMode.MODERATE})
 
@@ -31,14 +35,12 @@ def find_place(workspace: str | None, config_file: str | None, agent: str | None
     so; without any of them it is the current folder.
     """
     here = os.getcwd()
-    if config_file is not None:
-        config = load_config(config_file)
-    else:
-        found = find_config(workspace or here)
-        config = load_config(found)
-        if found is not None:
-            _refuse_widening(config, found)
-    return Place(config, _workspace(config, workspace, agent, here))
+    found = find_config(workspace or here) if config_file is None else None
+    config = load_config(config_file or found)
+    place = Place(config, _workspace(config, workspace, agent, here))
+    if found is not None:
+        _refuse_widening(place, found)
+    return place
 
 
 def _workspace(config: Config, workspace: str | None, agent: str | None, here: str) -> str:
@@ -53,16 +55,30 @@ def _workspace(config: Config, workspace: str | None, agent: str | None, here: s
     return here
 
 
-def _refuse_widening(config: Config, path: str) -> None:
-    modes = {config.permissions.mode, *(agent.backend.permission_mode for agent in config.agents)}
-    reasons = [f"permission mode {mode}" for mode in sorted(_WIDE_MODES & modes)]
-    if config.permissions.allow:
-        reasons.append("allow rules")
-    if config.orchestrator.context_paths:
-        reasons.append("context paths")
+def _refuse_widening(place: Place, path: str) -> None:
+    reasons = [*_widenings(place.config)]
+    if not is_beneath(os.path.realpath(place.workspace), os.path.realpath(os.path.dirname(path))):
+        reasons.append("a workspace outside its own folder")
     if reasons:
         raise ConfigError(
             f"it widens what agents may do ({', '.join(reasons)}) and was only found, not named.",
             where=path,
             hint=f"If you trust it, say so: --config {path}",
         )
+
+
+def _widenings(config: Config) -> Iterator[str]:
+    permissions, execution = config.permissions, config.toolyard.code_execution
+    modes = {permissions.mode, *(agent.backend.permission_mode for agent in config.agents)}
+    yield from (f"permission mode {mode}" for mode in sorted(_WIDE_MODES & modes))
+    allowing = [name for name in permissions.presets if any(r.effect is Effect.ALLOW for r in preset_rules(name))]
+    if permissions.allow or allowing:
+        yield "allow rules"
+    if permissions.moderate_roots:
+        yield "further roots"
+    if config.orchestrator.context_paths:
+        yield "context paths"
+    if execution.mode == "none":
+        yield "code without a sandbox"
+    if execution.docker.network != "none":
+        yield "a network for code"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from toolyard.config.suggest import did_you_mean
@@ -50,17 +51,23 @@ def policy_for(
     extra = permissions.moderate_roots
     if extra is None:
         extra = (settings.documents, settings.temp_dir)
-    own_file = beneath(config.source, workspace) if config.source else None
+    names = _both_names([config.source], resolve) if config.source else ()
+    own_files = [inside for name in names if (inside := beneath(name, workspace)) is not None]
     return Policy(
         mode=mode or of_agent or permissions.mode or PermissionMode.STRICT,
         workspace=workspace,
         context=_contexts(config, absolute, resolve),
         extra_roots=_both_names((absolute(path) for path in extra), resolve),
         # Whoever may write the configuration may write the policy.
-        protected=(*permissions.protected_paths, *([_literal(own_file)] if own_file else [])),
+        protected=(*permissions.protected_paths, *map(_literal, own_files)),
         rules=_rules(config, settings),
         home=settings.home,
     )
+
+
+def keeping(policy: Policy, folder: str) -> Policy:
+    """The policy, with a folder of Toolyard's own (absolute) protected from every writing tool."""
+    return replace(policy, protected=(*policy.protected, "/" + _literal(folder.lstrip("/"))))
 
 
 def agent_of(config: Config, agent: str | None) -> Agent | None:

@@ -6,6 +6,7 @@ be looked at as it came, which an SDK's client would tidy up. `close()` ends the
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -64,7 +65,8 @@ class StdioClient:
 
     def close(self) -> int:
         """End the conversation; the server's exit code."""
-        self._in.close()
+        with contextlib.suppress(BrokenPipeError):  # it may have gone before it read what we sent
+            self._in.close()
         try:
             code = self.process.wait(_CLOSE_SECONDS)
         except subprocess.TimeoutExpired:

@@ -60,6 +60,7 @@ def write_bytes(target: Target, data: bytes, gate: Gate) -> Change:
     session, real = gate.call.session, target.real
 
     def replaced(before: Contents | None) -> bytes:
+        gate.check_time()  # nobody waits any more for what could not get the lock in time
         if before is not None and gate.seen.changed(session, real, before.data):
             raise ToolError(
                 f"{gate.mounts.shown(target.path)} has changed since it was last read; nothing was written.",
@@ -107,6 +108,7 @@ def edit_target(target: Target, steps: Sequence[EditStep], gate: Gate) -> tuple[
         raise explain(FileNotFoundError(2, "not there"), gate.mounts.shown(target.path))
 
     def edited(before: Contents | None) -> bytes:
+        gate.check_time()
         if before is None and steps[0].old:
             raise explain(FileNotFoundError(2, "not there"), gate.mounts.shown(target.path))
         done.append(apply_edits(before.data if before else b"", steps))
