@@ -1,8 +1,8 @@
 """Every mode, every tool, every kind of place, every surface: who is refused, who is asked, who may.
 
 The expected answers are written here from the table of permission modes in the documentation, not from the code. For
-each mode and surface there is one server (two on stdio), tried by a client that says yes to questions, one that says no,
-and one that cannot be asked: all three where the table says "asks", in turn where it does not matter.
+each mode and surface there is one server (two on stdio), tried by a client that says yes to questions, one that says
+no, and one that cannot be asked: all three where the table says "asks", in turn where it does not matter.
 """
 
 import contextlib

@@ -162,9 +162,16 @@ def fingerprint(top: str, leave_out: str = "") -> str:
             if stat.S_ISLNK(status.st_mode):
                 digest.update(os.fsencode(os.readlink(path)))
             elif stat.S_ISREG(status.st_mode):
-                with open(path, "rb") as file:
-                    digest.update(file.read())
+                digest.update(_content(path))
     return digest.hexdigest()
+
+
+def _content(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except PermissionError:  # closed to its owner as well; its time and size still tell of a change
+        return f"{os.lstat(path).st_size} bytes".encode()
 
 
 @dataclass(frozen=True, slots=True)
