@@ -25,7 +25,7 @@ Examples:
 """
 
 
-@click.group()
+@click.group(epilog=_EXAMPLES)
 def bench() -> None:
     """Measure Toolyard beside its peers, in one run."""
 

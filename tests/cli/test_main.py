@@ -1,0 +1,79 @@
+"""`toolyard` without and around its commands."""
+
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from toolyard import __version__
+from toolyard.cli import main as module
+from toolyard.cli.main import main, toolyard
+from toolyard.core.errors import ConfigError, SystemFault, ValidationError
+
+
+def test_help_lists_every_command_with_an_example():
+    result = CliRunner().invoke(toolyard, ["--help"])
+
+    assert result.exit_code == 0
+    assert "toolyard mcp --workspace ." in result.output
+    for name in ("mcp", "audit", "doctor", "demo", "bench"):
+        assert f"\n  {name} " in result.output
+
+
+def test_the_version_is_the_packages():
+    assert CliRunner().invoke(toolyard, ["--version"]).output == f"toolyard, version {__version__}\n"
+
+
+@pytest.mark.parametrize("name", ["mcp", "audit", "doctor", "demo", "bench"])
+def test_every_command_has_help_with_an_example(name):
+    result = CliRunner().invoke(toolyard, [name, "--help"])
+
+    assert result.exit_code == 0
+    assert "Example" in result.output
+    assert f"toolyard {name}" in result.output
+
+
+def test_an_unknown_command_is_wrong_use():
+    result = CliRunner().invoke(toolyard, ["nonsense"])
+
+    assert (result.exit_code, "No such command" in result.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(ConfigError("broken", where="f:3"), 2), (ValidationError("odd"), 2), (SystemFault("down", hint="Wait."), 1)],
+)
+def test_our_errors_end_the_program_with_a_sentence_and_a_code(monkeypatch, capsys, error, code):
+    def fail(**options):
+        raise error
+
+    monkeypatch.setattr(module, "toolyard", fail)
+
+    with pytest.raises(SystemExit) as caught:
+        main()
+
+    assert caught.value.code == code
+    assert capsys.readouterr() == ("", f"toolyard: {error}\n")
+
+
+def test_help_loads_neither_the_protocol_nor_the_printing_libraries():
+    script = (
+        "import sys\n"
+        "from toolyard.cli.main import toolyard\n"
+        "toolyard(['--help'], standalone_mode=False)\n"
+        "heavy = {'mcp', 'mcp_types', 'rich', 'pydantic', 'yaml', 'anyio', 'asyncio'} & set(sys.modules)\n"
+        "print(sorted(heavy), file=sys.stderr)\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+
+    assert done.stderr == "[]\n"
+
+
+def test_the_package_runs_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-m", "toolyard", "--version"], capture_output=True, text=True, timeout=30, check=True
+    )
+
+    assert done.stdout == f"toolyard, version {__version__}\n"

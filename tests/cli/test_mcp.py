@@ -1,0 +1,111 @@
+"""`toolyard mcp` as a client starts it."""
+
+import os
+
+import pytest
+from click.testing import CliRunner
+
+from toolyard.app.toolsets import Toolset
+from toolyard.cli import mcp as module
+from toolyard.cli.main import toolyard
+from toolyard.core.errors import ConfigError
+from toolyard.core.modes import PermissionMode
+from toolyard.serve.mcp import http, run
+
+
+@pytest.fixture
+def served(tmp_path, monkeypatch):
+    """Runs the command with serving replaced by a note of what would be served."""
+    notes = []
+
+    def note(yard, token=None, address=None, listener=None):
+        if listener is not None:
+            listener.close()
+        notes.append((yard.options, token, address))
+
+    monkeypatch.setattr(run, "serve_stdio", note)
+    monkeypatch.setattr(http, "serve_http", note)
+    (tmp_path / "ws").mkdir()
+
+    def start(*arguments, env=None):
+        common = ["mcp", "--workspace", str(tmp_path / "ws"), "--state", str(tmp_path / "state")]
+        result = CliRunner().invoke(toolyard, [*common, *arguments], env={"TOOLYARD_TOKEN": None, **(env or {})})
+        return result, notes
+
+    return start
+
+
+def test_the_options_reach_the_yard(served, tmp_path):
+    result, notes = served("--permission-mode", "plan", "--tools", "reference", "--agent", "me")
+
+    ((options, token, address),) = notes
+    assert result.exit_code == 0, result.output
+    assert (options.workspace, options.mode, options.toolset, options.agent, options.state_home) == (
+        str(tmp_path / "ws"),
+        PermissionMode.PLAN,
+        Toolset.REFERENCE,
+        "me",
+        str(tmp_path / "state"),
+    )
+    assert (token, address) == (None, None)
+
+
+def test_without_options_the_claude_tools_are_served_in_the_configured_mode(served):
+    _, notes = served()
+
+    ((options, _, _),) = notes
+    assert (options.mode, options.toolset, options.agent) == (None, Toolset.CLAUDE, None)
+
+
+def test_http_takes_the_token_from_the_environment_and_does_not_print_it(served):
+    result, notes = served("--http", "127.0.0.1:0", "--allow-host", "box", env={"TOOLYARD_TOKEN": "hush-hush"})
+
+    ((_, token, address),) = notes
+    assert (token, address) == ("hush-hush", http.Address("127.0.0.1", 0, ("box",)))
+    assert "hush-hush" not in result.output
+    assert "/mcp" in result.output
+
+
+def test_http_without_a_token_prints_a_fresh_one_once(served):
+    results = [served("--http", "127.0.0.1:0") for _ in range(2)]
+
+    tokens = [token for _, token, _ in results[-1][1]]
+    assert len(set(tokens)) == 2
+    assert all(len(token) >= 40 for token in tokens)
+    assert [result.output.count(token) for (result, _), token in zip(results, tokens, strict=True)] == [1, 1]
+
+
+@pytest.mark.parametrize("address", ["", "8765", ":8765", "host:", "host:x", "host:65536", "host:-1", "host:\u00b2"])
+def test_an_address_that_is_none_is_wrong_use(served, address):
+    result, notes = served("--http", address)
+
+    assert (result.exit_code, notes) == (2, [])
+    assert "expected HOST:PORT" in result.output
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"), [("127.0.0.1:80", ("127.0.0.1", 80)), ("[::1]:0", ("::1", 0)), ("box:65535", ("box", 65535))]
+)
+def test_addresses_of_both_families_are_read(text, parsed):
+    assert module._address(None, None, text) == parsed
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--permission-mode", "yolo"), ("--tools", "everything"), ("--no-such-option",)], ids=lambda a: a[0]
+)
+def test_unknown_choices_are_wrong_use(served, arguments):
+    result, notes = served(*arguments)
+
+    assert (result.exit_code, notes) == (2, [])
+
+
+def test_a_broken_configuration_is_said_and_nothing_is_served(served, tmp_path):
+    config = tmp_path / "broken.yaml"
+    config.write_text("permisions: {}\n")
+
+    result, notes = served("--config", str(config))
+
+    assert isinstance(result.exception, ConfigError)
+    assert "permissions" in str(result.exception)
+    assert notes == []
+    assert not os.path.exists(tmp_path / "state")

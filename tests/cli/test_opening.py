@@ -1,0 +1,130 @@
+"""Which configuration counts and which folder is meant."""
+
+import os
+
+import pytest
+
+from toolyard.cli.opening import Place, find_place
+from toolyard.config.models import Config
+from toolyard.core.errors import ConfigError
+from toolyard.core.modes import PermissionMode
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    folder = tmp_path.resolve() / "project"
+    (folder / "sub").mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def write(folder, text, name="toolyard.yaml"):
+    (folder / name).write_text(text)
+    return str(folder / name)
+
+
+def test_without_a_file_the_defaults_serve_the_current_folder(project):
+    assert find_place(None, None) == Place(Config(), str(project))
+
+
+def test_the_workspace_that_is_named_goes_first(project):
+    write(project, "toolyard: {workspace: elsewhere}\nagents: [{id: a, backend: {cwd: sub}}]\n")
+
+    assert find_place("sub", str(project / "toolyard.yaml")).workspace == str(project / "sub")
+
+
+@pytest.mark.parametrize(
+    ("text", "agent", "workspace"),
+    [
+        ("agents: [{id: a, backend: {cwd: sub}}]\ntoolyard: {workspace: other}\n", None, "sub"),
+        ("agents: [{id: a, backend: {cwd: sub}}, {id: b, backend: {cwd: deep/b}}]\n", "b", "deep/b"),
+        ("toolyard: {workspace: other}\n", None, "other"),
+        ("ui: {display_type: simple}\n", None, ""),
+    ],
+    ids=["the agent's", "the chosen agent's", "the file's", "the current folder"],
+)
+def test_then_the_agents_folder_then_the_files_beside_the_file(project, text, agent, workspace):
+    write(project, text)
+
+    assert find_place(None, None, agent).workspace == os.path.join(str(project), workspace).rstrip("/")
+
+
+def test_relative_folders_of_a_named_file_start_beside_it(project, tmp_path, monkeypatch):
+    config = write(project, "toolyard: {workspace: sub}\n", "mine.yaml")
+    monkeypatch.chdir(tmp_path)
+
+    assert find_place(None, config).workspace == str(project / "sub")
+
+
+def test_a_found_file_may_tighten(project):
+    write(
+        project,
+        "permissions: {mode: plan, deny: ['Read(secret/**)'], ask: [Write], presets: [secrets]}\n"
+        "toolyard: {workspace: sub}\n",
+    )
+
+    place = find_place(None, None)
+
+    assert (place.config.permissions.mode, place.workspace) == (PermissionMode.PLAN, str(project / "sub"))
+
+
+@pytest.mark.parametrize("mode", ["strict", "plan", "acceptEdits", "default"])
+def test_modes_that_refuse_or_ask_are_taken_from_a_found_file(project, mode):
+    write(project, f"permissions: {{mode: {mode}}}\n")
+
+    assert find_place(None, None).config.permissions.mode == mode
+
+
+WIDENING = {
+    "permission mode bypassPermissions": "permissions: {mode: bypassPermissions}",
+    "permission mode moderate": "agents: [{id: a, backend: {permission_mode: moderate}}]",
+    "allow rules": "permissions: {allow: [Write]}",
+    "further roots": "permissions: {moderate_roots: [/]}",
+    "context paths": "orchestrator: {context_paths: [{path: /etc}]}",
+    "code without a sandbox": "toolyard: {code_execution: {mode: none}}",
+    "a network for code": "toolyard: {code_execution: {docker: {network: host}}}",
+    "a workspace outside its own folder": "toolyard: {workspace: ..}",
+}
+
+
+@pytest.mark.parametrize(("reason", "text"), WIDENING.items(), ids=WIDENING)
+def test_a_found_file_that_widens_is_refused_and_a_named_one_is_trusted(project, reason, text):
+    path = write(project, text + "\n")
+
+    with pytest.raises(ConfigError) as caught:
+        find_place(None, None)
+
+    assert reason in caught.value.message
+    assert caught.value.where == path
+    assert f"--config {path}" in caught.value.hint
+    assert find_place(None, path).config.source == path
+
+
+def test_a_preset_that_allows_is_an_allow_rule(project):
+    write(project, "permissions: {presets: [readonly-commands]}\n")
+
+    with pytest.raises(ConfigError, match="allow rules"):
+        find_place(None, None)
+
+
+@pytest.mark.parametrize("where", ["/", "../..", "link", "sub/../.."])
+@pytest.mark.parametrize("key", ["toolyard: {{workspace: {}}}", "agents: [{{id: a, backend: {{cwd: {}}}}}]"])
+def test_a_found_file_cannot_choose_a_workspace_outside_its_folder(project, key, where):
+    os.symlink("/", project / "link")
+    write(project, key.format(where) + "\n")
+
+    with pytest.raises(ConfigError, match="a workspace outside its own folder"):
+        find_place(None, None)
+
+
+def test_a_workspace_the_user_names_may_lie_anywhere(project, tmp_path):
+    write(project, "toolyard: {workspace: ..}\n")
+
+    assert find_place(str(project), None).workspace == str(project)
+
+
+def test_the_file_of_the_named_workspace_is_the_one_that_is_found(project, tmp_path):
+    write(project / "sub", "permissions: {mode: plan}\n")
+    write(project, "permissions: {mode: default}\n")
+
+    assert find_place(str(project / "sub"), None).config.permissions.mode == PermissionMode.PLAN
