@@ -34,6 +34,7 @@ _SCHEMA: dict[str, Any] = {
     "properties": {"allow": {"type": "boolean", "title": "Allow this", "default": False}},
     "required": ["allow"],
 }
+_CAN_BE_ASKED = ClientCapabilities(elicitation=ElicitationCapability())
 
 Context = ServerRequestContext[Any, Any]
 
@@ -48,8 +49,7 @@ class QuestionPut(AnswerPending):
 
 def asker_for(context: Context, params: InputResponseRequestParams) -> Asker:
     """How this client can be asked; nobody, when it cannot."""
-    wanted = ClientCapabilities(elicitation=ElicitationCapability())
-    if not context.session.check_client_capability(wanted):
+    if not context.session.check_client_capability(_CAN_BE_ASKED):
         return ask_nobody
     if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return _LaterAnswer(params)
