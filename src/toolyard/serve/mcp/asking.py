@@ -28,6 +28,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from toolyard.app.dispatch import AnswerPending
 from toolyard.core.actions import Action, Decision
 from toolyard.core.calls import Asker, ask_nobody
+from toolyard.serve.mcp.wire import sendable
 
 _SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -105,7 +106,7 @@ def _question(action: Action, decision: Decision) -> str:
     through = ""
     if action.real_path is not None and action.real_path != action.path:
         through = f" It really lies at {action.real_path}."
-    return f"{decision.reason}{through} Allow {action.tool} to do this?"
+    return sendable(f"{decision.reason}{through} Allow {action.tool} to do this?")
 
 
 def _is_yes(answer: ElicitResult) -> bool:

@@ -57,11 +57,15 @@ class _Stream:
 
 
 class LineWriter(_Stream):
-    """Writes one message a line. Blocks its sender, and only it, while the pipe is full."""
+    """Writes one message a line. Blocks its sender, and only it, while the pipe is full.
+
+    A sender that is cancelled in the middle of its line leaves the rest to the next one: a line is never torn.
+    """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._lock = asyncio.Lock()
+        self._unsent = memoryview(b"")
         self.on_broken: Callable[[], None] | None = None
         """Called when nobody reads what we write any more."""
         self._owed: set[int | str] = set()
@@ -99,11 +103,11 @@ class LineWriter(_Stream):
                 self.settle(message.id)
 
     async def send_line(self, line: bytes) -> None:
-        view = memoryview(line + b"\n")
         async with self._lock:
-            while view:
+            self._unsent = memoryview(bytes(self._unsent) + line + b"\n")
+            while self._unsent:
                 try:
-                    view = view[os.write(self._fd, view) :]
+                    self._unsent = self._unsent[os.write(self._fd, self._unsent) :]
                 except BlockingIOError:
                     await _writable(self._fd)
                 except OSError as error:
@@ -300,12 +304,14 @@ def _has_id(line: bytes) -> bool:
 def claimed_stdio() -> Generator[tuple[int, int]]:
     """The wire's descriptors, moved away from 0 and 1 so that nothing else can read or write them."""
     wire_in, wire_out = os.dup(0), os.dup(1)
+    blocking = os.get_blocking(wire_out)  # a property of the pipe or terminal, which others hold too
     null = os.open(os.devnull, os.O_RDONLY)
     try:
         os.dup2(null, 0)
         os.dup2(2, 1)
         yield wire_in, wire_out
     finally:
+        os.set_blocking(wire_out, blocking)
         os.dup2(wire_in, 0)
         os.dup2(wire_out, 1)
         for fd in (wire_in, wire_out, null):

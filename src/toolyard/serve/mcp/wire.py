@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from typing import Any, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -45,7 +46,27 @@ def result_on_the_wire(result: Result, *, structured: bool = True) -> CallToolRe
 
 
 def error_on_the_wire(error: ToolyardError) -> MCPError:
-    return MCPError(code=error.code, message=str(error), data=error.data())
+    return MCPError(code=error.code, message=sendable(str(error)), data=_sendable_data(error.data()))
+
+
+def sendable(text: str) -> str:
+    """Text that JSON can carry. A file's name that is not UTF-8 is not: its bytes appear as escapes."""
+    if text.isascii():
+        return text
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _sendable_data(value: Any) -> Any:
+    if isinstance(value, str):
+        return sendable(value)
+    if isinstance(value, dict):
+        return {key: _sendable_data(item) for key, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_sendable_data(item) for item in cast("list[Any]", value)]
+    return value
 
 
 def block_on_the_wire(part: Part) -> ContentBlock:
