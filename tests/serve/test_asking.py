@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from toolyard.core.events import Outcome
@@ -52,14 +54,13 @@ def test_a_yes_lets_the_call_through_and_the_question_says_what_is_asked(place, 
     assert outcomes(place) == [("Write", "ask", Outcome.OK)]
 
 
-@pytest.mark.parametrize("answer", NOT_YES, ids=["no", "nothing", "text", "decline", "cancel"])
-def test_anything_but_a_yes_is_a_no_and_nothing_is_written(place, asking, answer):
-    with asking(answers=lambda params: {"result": answer}) as client:
-        error = client.call("Write", **WRITE["arguments"])["error"]
-    assert error["code"] == -32001
-    with pytest.raises(FileNotFoundError):
-        place.read("a.txt")
-    assert outcomes(place) == [("Write", "ask", Outcome.DENIED)]
+def test_anything_but_a_yes_is_a_no_and_nothing_is_written(place, asking):
+    left = iter(NOT_YES)
+    with asking(answers=lambda params: {"result": next(left)}) as client:
+        codes = [client.call("Write", **WRITE["arguments"])["error"]["code"] for _ in NOT_YES]
+    assert codes == [-32001] * len(NOT_YES)
+    assert os.listdir(place.workspace) == []
+    assert outcomes(place) == [("Write", "ask", Outcome.DENIED)] * len(NOT_YES)
 
 
 def test_a_client_that_breaks_its_promise_to_answer_has_said_no(place, asking):
@@ -107,33 +108,25 @@ def test_the_call_comes_back_with_a_yes_and_goes_through(place, asking):
     assert outcomes(place) == [("Write", "ask", Outcome.ASKED), ("Write", "ask", Outcome.OK)]
 
 
-@pytest.mark.parametrize("answer", NOT_YES, ids=["no", "nothing", "text", "decline", "cancel"])
-def test_the_call_comes_back_with_anything_else_and_is_refused(place, asking, answer):
+def test_the_call_comes_back_with_anything_else_and_is_refused(place, asking):
+    codes = []
     with asking(modern=True) as client:
-        key, _, state = put_question(client)
-        assert client.request("tools/call", answered(WRITE, key, answer, state))["error"]["code"] == -32001
-    with pytest.raises(FileNotFoundError):
-        place.read("a.txt")
-    assert outcomes(place) == [("Write", "ask", Outcome.ASKED), ("Write", "ask", Outcome.DENIED)]
+        for answer in NOT_YES:
+            key, _, state = put_question(client)
+            codes.append(client.request("tools/call", answered(WRITE, key, answer, state))["error"]["code"])
+    assert codes == [-32001] * len(NOT_YES)
+    assert os.listdir(place.workspace) == []
+    assert outcomes(place) == [("Write", "ask", Outcome.ASKED), ("Write", "ask", Outcome.DENIED)] * len(NOT_YES)
 
 
-@pytest.mark.parametrize(
-    "forge",
-    [
-        lambda state: state[:-4] + ("AAAA" if state[-4:] != "AAAA" else "BBBB"),
-        lambda state: '{"asked": null, "approved": []}',
-        lambda state: "v1.AAAA",
-        lambda state: "",
-    ],
-    ids=["changed", "plain", "short", "empty"],
-)
-def test_a_forged_state_is_refused_and_nothing_is_written(place, asking, forge):
+def test_a_forged_state_is_refused_and_nothing_is_written(place, asking):
     with asking(modern=True) as client:
         key, _, state = put_question(client)
-        answer = client.request("tools/call", answered(WRITE, key, YES, forge(state)))
-        assert answer.get("error", {}).get("code") == -32602 or answer["result"]["resultType"] == "input_required"
-        with pytest.raises(FileNotFoundError):
-            place.read("a.txt")
+        changed = state[:-4] + ("AAAA" if state[-4:] != "AAAA" else "BBBB")
+        forged = [changed, f'{{"asked": null, "approved": ["{key}"]}}', "v1.AAAA", ""]
+        answers = [client.request("tools/call", answered(WRITE, key, YES, state)) for state in forged]
+    assert [answer.get("error", {}).get("code") for answer in answers] == [-32602] * len(forged)
+    assert os.listdir(place.workspace) == []
 
 
 def test_a_state_approves_no_other_call(place, asking):

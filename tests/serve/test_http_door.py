@@ -159,7 +159,7 @@ def test_a_port_in_use_is_an_error_that_says_what_to_do(place):
     )
 
 
-@pytest.mark.parametrize("address", ["8765", "127.0.0.1", "127.0.0.1:x", ":1", "127.0.0.1:65536"])
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.1:65536"])
 def test_an_address_that_is_none_is_refused_before_anything_is_opened(place, address):
     ended = subprocess.run(place.command("--http", address), env=place.env, capture_output=True, check=False)
     assert ended.returncode == 2
