@@ -15,3 +15,18 @@ def bench(tmp_path):
     (tmp_path / "outside.txt").write_text("o")
     with closing(Mounts(str(folder))) as mounts:
         yield Bench(str(folder), mounts)
+
+
+@pytest.fixture
+def opened(bench):
+    """`bench.dispatch`, closed at the end."""
+    made = []
+
+    def make(*arguments, **options):
+        made.append(bench.dispatch(*arguments, **options))
+        return made[-1]
+
+    yield make
+    bench.log.broken = False
+    for dispatch in made:
+        dispatch.close()
