@@ -16,7 +16,6 @@ import pydantic
 from toolyard.config.models import UNKNOWN_KEY, Config
 from toolyard.config.settings import environment
 from toolyard.config.suggest import did_you_mean
-from toolyard.config.yaml_tree import Located, parse_yaml
 from toolyard.core.errors import ConfigError
 from toolyard.core.limits import MIB
 
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pydantic_core import ErrorDetails
+
+    from toolyard.config.yaml_tree import Located
 
 CONFIG_NAME = "toolyard.yaml"
 MAX_CONFIG_BYTES = 1 * MIB
@@ -64,6 +65,8 @@ def load_config(path: str | None, *, env: Mapping[str, str] | None = None) -> Co
     """The configuration in `path`; the defaults when it is None or the file is empty."""
     if path is None:
         return Config()
+    from toolyard.config.yaml_tree import parse_yaml  # most starts read no file
+
     text = _read(path)
     variables = environment() if env is None else env
 
@@ -143,6 +146,8 @@ def _expanded(value: str, variables: Mapping[str, str], where: str) -> str:
 
 def _respell(tree: Located, path: str) -> None:
     """Brings the other spellings of two keys to the one the model knows, keeping their lines."""
+    from toolyard.config.yaml_tree import Located
+
     keys = tree.value
     assert isinstance(keys, dict)  # noqa: S101 - checked by the only caller
     for other, usual in (("massgen", "toolyard"), ("agent", "agents")):
