@@ -10,7 +10,7 @@ from toolyard.config.models import Agent, Backend, Config
 from toolyard.config.settings import Settings
 from toolyard.core.actions import Action, Effect, Kind
 from toolyard.core.calls import Call
-from toolyard.core.errors import ConfigError, SecurityError, SystemFault
+from toolyard.core.errors import ConfigError, SecurityError, SystemFault, ValidationError
 from toolyard.core.modes import PermissionMode
 from toolyard.storage.audit_read import read
 from toolyard.storage.state import state_dir
@@ -136,3 +136,25 @@ def test_a_yard_serves_the_set_it_is_asked_for(options):
     with Yard.open(options(toolset=Toolset.REFERENCE)) as yard:
         assert "read_file" in yard.dispatch.tools
         assert "Read" not in yard.dispatch.tools
+
+
+async def test_resources_are_no_tools_and_go_with_the_reading_tools(tmp_path):
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws" / "a.txt").write_text("x")
+    reader = Config()
+    writer = Config(agents=({"id": "w", "backend": {"exclude_tools": ("Read",)}},))  # pyright: ignore[reportArgumentType]
+
+    async def ask(config: Config, *, hidden: bool) -> str:
+        options = YardOptions(str(tmp_path / "ws"), config, state_home=str(tmp_path / "state"))
+        with Yard.open(options) as yard:
+            try:
+                await yard.dispatch(Call("resources/list", {}, "test", hidden=hidden))
+            except ValidationError:
+                return "unknown"
+        return "listed"
+
+    assert [await ask(reader, hidden=True), await ask(reader, hidden=False), await ask(writer, hidden=True)] == [
+        "listed",
+        "unknown",
+        "unknown",
+    ]

@@ -81,7 +81,9 @@ class InProcess:
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> Answer:
         try:
-            result = await self.yard.dispatch(Call(tool, arguments, surface="test", session="attacker"))
+            result = await self.yard.dispatch(
+                Call(tool, arguments, surface="test", session="attacker", hidden="/" in tool)
+            )
         except ToolyardError as error:
             answer = Answer(error.code, str(error), error.data())
         else:

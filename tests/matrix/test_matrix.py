@@ -136,7 +136,7 @@ class InProcess:
 
         try:
             asker = ask if self._can_be_asked else ask_nobody
-            await self._yard.dispatch(Call(tool, arguments, surface="test", ask=asker))
+            await self._yard.dispatch(Call(tool, arguments, surface="test", ask=asker, hidden="/" in tool))
         except ToolyardError as error:
             return error.code
         return 0

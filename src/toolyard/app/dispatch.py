@@ -95,7 +95,7 @@ class Dispatch:
         return result
 
     async def _run(self, call: Call, gate: Gate) -> Result:
-        tool = self._tool(call.tool)
+        tool = self._tool(call.tool, hidden=call.hidden)
         arguments = tool.check(call.arguments)
         gate.deadline = time.monotonic() + self._resources.limits.call_seconds
         for asked in range(_MOST_QUESTIONS + 1):
@@ -129,8 +129,8 @@ class Dispatch:
             raise gate.overdue()
         return running.result()
 
-    def _tool(self, name: str) -> Tool[Any]:
-        tool = self.tools.get(name) or self._hidden.get(name)
+    def _tool(self, name: str, *, hidden: bool) -> Tool[Any]:
+        tool = (self._hidden if hidden else self.tools).get(name)
         if tool is None:
             close = difflib.get_close_matches(name, self.tools, n=1)
             hint = f"Did you mean {close[0]}?" if close else f"The tools are {', '.join(self.tools)}."

@@ -31,6 +31,8 @@ from toolyard.storage.state import ensure_state_dir, state_dir
 if TYPE_CHECKING:
     from toolyard.config.models import Config
 
+_READING = frozenset({"Read", "read_file", "read_text_file"})
+
 
 @dataclass(frozen=True, slots=True)
 class YardOptions:
@@ -57,7 +59,10 @@ class Yard:
         self.limits = options.config.limits.to_limits()
         self._audit = audit
         resources = Resources(mounts, policy, self.limits, Seen())
-        self.dispatch = Dispatch(_served(options), RESOURCE_TOOLS, resources, audit)
+        served = _served(options)
+        # Who is not served the reading tools does not get the files as resources either.
+        hidden = RESOURCE_TOOLS if _READING & served.keys() else {}
+        self.dispatch = Dispatch(served, hidden, resources, audit)
 
     @classmethod
     def open(cls, options: YardOptions) -> Self:

@@ -76,6 +76,8 @@ class Call:
     session: str = ""
     ask: Asker = ask_nobody
     progress: Progress = no_progress
+    hidden: bool = False
+    """Asks for one of the tools that serve a surface and are not shown to its clients."""
     id: str = field(default_factory=new_id)
 
 

@@ -90,7 +90,9 @@ class YardServer:
 
     async def list_resources(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
         after = params.cursor if params is not None and params.cursor is not None else ""
-        result = await self._dispatch(context, InputResponseRequestParams(), LIST_RESOURCES, {"after": after})
+        result = await self._dispatch(
+            context, InputResponseRequestParams(), LIST_RESOURCES, {"after": after}, hidden=True
+        )
         return ListResourcesResult(
             resources=[
                 Resource(uri=found["uri"], name=found["name"], mime_type=found["media_type"])
@@ -113,7 +115,7 @@ class YardServer:
         self, context: Context, params: ReadResourceRequestParams
     ) -> ReadResourceResult | InputRequiredResult:
         try:
-            result = await self._dispatch(context, params, READ_RESOURCE, {"uri": params.uri})
+            result = await self._dispatch(context, params, READ_RESOURCE, {"uri": params.uri}, hidden=True)
         except QuestionPut as question:
             return question.result
         facts = result.structured
@@ -124,7 +126,13 @@ class YardServer:
         return ReadResourceResult(contents=[blob])
 
     async def _dispatch(
-        self, context: Context, params: InputResponseRequestParams, tool: str, arguments: dict[str, Any]
+        self,
+        context: Context,
+        params: InputResponseRequestParams,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        hidden: bool = False,
     ) -> Result:
         call = Call(
             tool=tool,
@@ -134,11 +142,13 @@ class YardServer:
             session=_session(context, self._surface),
             ask=asker_for(context, params),
             progress=_reporter(context),
+            hidden=hidden,
         )
         try:
             return await self._yard.dispatch(call)
         except ToolyardError as error:
-            raise error_on_the_wire(error) from error
+            about = {"uri": arguments["uri"]} if tool == READ_RESOURCE else {}
+            raise error_on_the_wire(error, **about) from error
 
 
 def _reporter(context: Context) -> Progress:

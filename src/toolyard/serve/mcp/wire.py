@@ -45,8 +45,9 @@ def result_on_the_wire(result: Result, *, structured: bool = True) -> CallToolRe
     )
 
 
-def error_on_the_wire(error: ToolyardError) -> MCPError:
-    return MCPError(code=error.code, message=sendable(str(error)), data=_sendable_data(error.data()))
+def error_on_the_wire(error: ToolyardError, **about: str) -> MCPError:
+    """`about` adds what the protocol wants beside our own data, such as a resource's URI."""
+    return MCPError(code=error.code, message=sendable(str(error)), data=_sendable_data({**error.data(), **about}))
 
 
 def sendable(text: str) -> str:
