@@ -13,8 +13,8 @@ import contextlib
 import difflib
 import threading
 import time
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Generator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,6 @@ from toolyard.core.errors import SecurityError, SystemFault, ToolyardError, Vali
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
 
 _THREADS = 16
-_AT_ONCE_SECONDS = 0.002  # how long a single call may hold up the event loop; another may arrive meanwhile
 _STOP_SECONDS = 5.0
 _PROGRESS_SECONDS = 1.0
 _MOST_QUESTIONS = 8  # a call that touches more than this many things that need an answer is refused
@@ -39,6 +38,10 @@ _OUTCOMES = {"security": Outcome.DENIED, "validation": Outcome.INVALID}
 
 class AnswerPending(Exception):  # noqa: N818 - not an error: the answer comes with the next request
     """Raised by an Asker that can only put the question and must end the call until the answer arrives."""
+
+
+class _NotNow(Exception):  # noqa: N818 - not an error: the call takes the other way
+    """The call cannot be run in the calling thread."""
 
 
 class Dispatch:
@@ -65,13 +68,40 @@ class Dispatch:
         self._recorder.catch_up()
 
     async def __call__(self, call: Call) -> Result:
+        with self._recorded(call) as gate:
+            return await self._run(call, gate)
+
+    def now(self, call: Call) -> Result | None:
+        """Run a quick call in the calling thread. None, and nothing was done, when it has to be awaited.
+
+        For a surface that serves one client on the event loop's thread: while it runs, nothing else does.
+        """
+        tool = self.tools.get(call.tool)
+        if tool is None or tool.is_quick is None or self._under_way or not self._resources.mounts.are_local:
+            return None
+        try:
+            with self._recorded(call) as gate:
+                arguments = tool.check(call.arguments)
+                if not tool.is_quick(arguments):
+                    raise _NotNow
+                gate.started = True
+                return _work(tool, arguments, gate)
+        except (_NotNow, NeedsAnswer):
+            return None
+
+    @contextlib.contextmanager
+    def _recorded(self, call: Call) -> Generator[Gate]:
+        """Around each call: one event in every ending, unless it turns out that it has to be awaited."""
         started = time.perf_counter()
         gate = Gate(self._resources, call)
-        ending = _Ending(Outcome.FAILED, SystemFault.code, "The call was broken off.")
+        ending: _Ending | None = _Ending(Outcome.FAILED, SystemFault.code, "The call was broken off.")
         try:
             self._recorder.catch_up()
-            result = await self._run(call, gate)
+            yield gate
             ending = _Ending()
+        except (_NotNow, NeedsAnswer):
+            ending = None
+            raise
         except AnswerPending:
             ending = _Ending(Outcome.ASKED)
             raise
@@ -88,11 +118,11 @@ class Dispatch:
                 hint="This is a bug in Toolyard; please report it with the audit line of this call.",
             ) from error
         finally:
-            elapsed = (time.perf_counter() - started) * 1000
-            fault = self._recorder.record(_event(call, gate, ending, elapsed), ran=gate.started)
-            if fault is not None and not ending.caller_left:
-                raise _unrecorded(gate, ending, fault) from fault
-        return result
+            if ending is not None:
+                elapsed = (time.perf_counter() - started) * 1000
+                fault = self._recorder.record(_event(call, gate, ending, elapsed), ran=gate.started)
+                if fault is not None and not ending.caller_left:
+                    raise _unrecorded(gate, ending, fault) from fault
 
     async def _run(self, call: Call, gate: Gate) -> Result:
         tool = self._tool(call.tool, hidden=call.hidden)
@@ -110,13 +140,10 @@ class Dispatch:
         raise SecurityError("The call touches too many things that need an answer.", hint="Do less in one call.")
 
     async def _in_thread(self, tool: Tool[Any], arguments: Any, gate: Gate) -> Result:
-        alone = not self._under_way
         gate.started = True
         self._under_way.add(gate)
         work = self._threads.submit(_work, tool, arguments, gate)
         work.add_done_callback(lambda _: self._under_way.discard(gate))
-        if alone and _is_done_at_once(work):
-            return work.result()
         running = asyncio.wrap_future(work)
         seconds = self._resources.limits.call_seconds
         overdue = False
@@ -144,15 +171,6 @@ def _work(tool: Tool[Any], arguments: Any, gate: Gate) -> Result:
     # What only reads and was told to stop has left nothing behind, and may bring back half of what was asked.
     gate.completed = not (tool.read_only and gate.cancelled.is_set())
     return result
-
-
-def _is_done_at_once(work: Future[Result]) -> bool:
-    """Wait a moment, in the event loop's own thread: waking the loop up again costs more than most calls take."""
-    try:
-        work.exception(_AT_ONCE_SECONDS)
-    except TimeoutError:
-        return False
-    return True
 
 
 async def _finished(running: asyncio.Future[Result], seconds: float, name: str, call: Call) -> bool:

@@ -41,6 +41,8 @@ class Tool(Generic[A]):
     read_only: bool = True
     destructive: bool = False
     idempotent: bool = True
+    is_quick: Callable[[A], bool] | None = None
+    """Tells the calls that are over in far less time than it takes to wake a thread. None: no call is."""
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:

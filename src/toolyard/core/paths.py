@@ -32,7 +32,9 @@ def clean(path: object, base: str, *, field: str = "path", limits: Limits = DEFA
         raise ValidationError.of(
             field, f"has a name longer than {limits.name_bytes} bytes", hint="No file can have such a name."
         )
-    joined = path if path.startswith("/") else posixpath.join(base, path)
+    joined = path if path.startswith("/") else f"{base}/{path}"
+    if "//" not in joined and "/." not in joined and not joined.endswith("/"):
+        return joined  # normal already, as nearly all are
     return "/" + posixpath.normpath(joined).lstrip("/")
 
 

@@ -12,6 +12,7 @@ import os
 import stat
 import threading
 from collections.abc import Sequence
+from functools import cached_property
 from types import TracebackType
 from typing import Self
 
@@ -19,6 +20,9 @@ from toolyard.core.limits import DEFAULT_LIMITS, Limits
 from toolyard.core.paths import beneath, clean
 from toolyard.fs.faults import explain, link_out
 from toolyard.fs.roots import Handle, Root
+from toolyard.kernel.mountinfo import file_system_of
+
+_LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs", "tmpfs", "ramfs", "overlay"})
 
 
 class Target:
@@ -50,7 +54,7 @@ class Target:
     @property
     def real(self) -> str:
         """Where it really lies, once links are followed."""
-        return os.path.join(self.handle.real, *self.missing)
+        return os.path.join(self.handle.real, *self.missing) if self.missing else self.handle.real
 
     @property
     def relative(self) -> str:
@@ -89,6 +93,11 @@ class Mounts:
         for name in dict.fromkeys((os.path.abspath(spelling), root.path)):
             self._spellings.append((name, root))
 
+    @cached_property
+    def are_local(self) -> bool:
+        """Whether every declared root lies on a disk of this machine, so that reading waits for nobody else."""
+        return all(file_system_of(root.fd) in _LOCAL for root in self._roots)
+
     @property
     def declared(self) -> tuple[str, ...]:
         """The real paths of the declared roots, the workspace's first."""
@@ -107,6 +116,8 @@ class Mounts:
         for spelling, root in self._spellings:
             inside = beneath(absolute, spelling)
             if inside is not None:
+                if spelling == root.path:
+                    return absolute
                 return root.path if inside == "." else os.path.join(root.path, inside)
         return absolute
 

@@ -85,4 +85,6 @@ READ = Tool(
     ),
     run=read,
     kind="read",
+    # Plain files are read in microseconds; a PDF or a notebook can take seconds to be understood.
+    is_quick=lambda arguments: not arguments.file_path.lower().endswith((".pdf", ".ipynb")),
 )

@@ -20,7 +20,7 @@ from toolyard.core.calls import Part, Result, Text
 from toolyard.serve.mcp.wire import block_on_the_wire
 
 _METHOD = "tools/call"
-_PLAIN_PARAMETERS = frozenset({"name", "arguments", "_meta"})
+PLAIN_PARAMETERS = frozenset({"name", "arguments", "_meta"})
 
 Context = ServerRequestContext[Any, Any]
 Run = Callable[[Context, str, dict[str, Any]], Awaitable[Result]]
@@ -45,19 +45,25 @@ class QuickCalls:
         if call is None:
             return await call_next(ctx)
         result = await self._run(ctx, call.tool, call.arguments)
-        answer: dict[str, Any] = {"content": [_block(part) for part in result.parts], "isError": False}
-        if self._structured(ctx):
-            answer["structuredContent"] = result.structured
+        answer = plain_answer(result, structured=self._structured(ctx))
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             answer["resultType"] = "complete"
             answer["_meta"] = {SERVER_INFO_META_KEY: self._server_info()}
         return answer
 
 
+def plain_answer(result: Result, *, structured: bool) -> dict[str, Any]:
+    """A result in the shape of the handshake era."""
+    answer: dict[str, Any] = {"content": [_block(part) for part in result.parts], "isError": False}
+    if structured:
+        answer["structuredContent"] = result.structured
+    return answer
+
+
 def plain_call(context: Context) -> PlainCall | None:
     """The call, when nothing about it needs the SDK."""
     params = context.params
-    if params is None or not _PLAIN_PARAMETERS.issuperset(params) or not _is_ready(context):
+    if params is None or not PLAIN_PARAMETERS.issuperset(params) or not _is_ready(context):
         return None
     if "_meta" in params and context.meta is None:  # malformed
         return None

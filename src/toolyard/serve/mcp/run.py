@@ -9,6 +9,7 @@ import asyncio
 import signal
 
 from toolyard.app.yard import Yard
+from toolyard.serve.mcp.lane import Lane
 from toolyard.serve.mcp.server import YardServer
 from toolyard.serve.mcp.stdio import LineReader, LineWriter, claimed_stdio
 
@@ -20,15 +21,17 @@ def serve_stdio(yard: Yard) -> None:
 
 
 async def _stdio(yard: Yard) -> None:
-    server = YardServer(yard, "mcp-stdio").build()
     with claimed_stdio() as (wire_in, wire_out):
         writer = LineWriter(wire_out)
-        reader = LineReader(wire_in, writer)
+        lane = Lane(writer)
+        reader = LineReader(wire_in, writer, lane)
+        server = YardServer(yard, "mcp-stdio", lane).build()
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, reader.stop)
         try:
             await server.run(reader, writer, server.create_initialization_options())
         finally:
+            await lane.close()
             for number in _SIGNALS:
                 loop.remove_signal_handler(number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from mcp.server.context import ServerRequestContext
@@ -24,6 +25,7 @@ from mcp_types import (
     ResourceTemplate,
     TextResourceContents,
 )
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolyard import __version__
 from toolyard.app.tools.resources import LIST_RESOURCES, READ_RESOURCE, uri_of
@@ -32,6 +34,7 @@ from toolyard.core.calls import Call, Progress, Result
 from toolyard.core.errors import ToolyardError
 from toolyard.serve.mcp.asking import QuestionPut, asker_for
 from toolyard.serve.mcp.clients import wants_structured
+from toolyard.serve.mcp.lane import Lane, LaneClient
 from toolyard.serve.mcp.quick import QuickCalls
 from toolyard.serve.mcp.wire import error_on_the_wire, result_on_the_wire, tool_on_the_wire
 
@@ -44,8 +47,10 @@ Context = ServerRequestContext[Any, Any]
 class YardServer:
     """Handlers for the SDK's low-level server. `surface` names the transport in the audit log."""
 
-    def __init__(self, yard: Yard, surface: str) -> None:
+    def __init__(self, yard: Yard, surface: str, lane: Lane | None = None) -> None:
+        """`lane` takes plain calls of a connection past the SDK, once it is known who is there."""
         self._yard = yard
+        self._lane = lane
         self._surface = surface
         tools = list(yard.dispatch.tools.values())
         self._listed = ListToolsResult(tools=[tool_on_the_wire(tool) for tool in tools])
@@ -73,10 +78,30 @@ class YardServer:
         return server
 
     async def _plain(self, context: Context, tool: str, arguments: dict[str, Any]) -> Result:
+        self._open_lane(context)
         return await self._dispatch(context, InputResponseRequestParams(), tool, arguments)
+
+    def _open_lane(self, context: Context) -> None:
+        """Let the lane speak for this connection. Only the handshake era has one to speak for."""
+        if self._lane is None or self._lane.is_open or context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            return
+        # Outlives this request: questions go over the connection itself.
+        whole = replace(context, request_id=None, meta=None)
+
+        async def run(tool: str, arguments: dict[str, Any], progress: Progress) -> Result:
+            return await self._dispatch(whole, InputResponseRequestParams(), tool, arguments, progress=progress)
+
+        def now(tool: str, arguments: dict[str, Any]) -> Result | None:
+            try:
+                return self._yard.dispatch.now(self._call(whole, tool, arguments))
+            except ToolyardError as error:
+                raise error_on_the_wire(error) from error
+
+        self._lane.open(LaneClient(now, run, structured=wants_structured(_client(context))))
 
     async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         del params
+        self._open_lane(context)
         return self._listed if wants_structured(_client(context)) else self._listed_as_text
 
     async def call_tool(
@@ -125,6 +150,9 @@ class YardServer:
         blob = BlobResourceContents(uri=params.uri, blob=facts["blob"], mime_type=facts["media_type"])
         return ReadResourceResult(contents=[blob])
 
+    def _call(self, context: Context, tool: str, arguments: dict[str, Any]) -> Call:
+        return Call(tool, arguments, self._surface, self._yard.agent, _session(context, self._surface))
+
     async def _dispatch(
         self,
         context: Context,
@@ -133,15 +161,12 @@ class YardServer:
         arguments: dict[str, Any],
         *,
         hidden: bool = False,
+        progress: Progress | None = None,
     ) -> Result:
-        call = Call(
-            tool=tool,
-            arguments=arguments,
-            surface=self._surface,
-            agent=self._yard.agent,
-            session=_session(context, self._surface),
+        call = replace(
+            self._call(context, tool, arguments),
             ask=asker_for(context, params),
-            progress=_reporter(context),
+            progress=progress or _reporter(context),
             hidden=hidden,
         )
         try:

@@ -18,7 +18,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Protocol, Self, cast
 
 import anyio
 from mcp.shared.message import SessionMessage
@@ -103,8 +103,20 @@ class LineWriter(_Stream):
                 self.settle(message.id)
 
     async def send_line(self, line: bytes) -> None:
+        if not self.send_now(line):
+            await self.flush()
+
+    def send_now(self, line: bytes) -> bool:
+        """Take a line and pass on what the pipe takes at once, mostly all. False: `flush` has to do the rest."""
+        data = line + b"\n"
+        self._unsent = memoryview(bytes(self._unsent) + data) if self._unsent else memoryview(data)
+        if not self._lock.locked():
+            with contextlib.suppress(OSError):  # a pipe that is full or broken: `flush` will see it
+                self._unsent = self._unsent[os.write(self._fd, self._unsent) :]
+        return not self._unsent
+
+    async def flush(self) -> None:
         async with self._lock:
-            self._unsent = memoryview(bytes(self._unsent) + line + b"\n")
             while self._unsent:
                 try:
                     self._unsent = self._unsent[os.write(self._fd, self._unsent) :]
@@ -129,12 +141,21 @@ async def _writable(fd: int) -> None:
         loop.remove_writer(fd)
 
 
+class Bypass(Protocol):
+    """Somebody who answers some lines itself."""
+
+    def take(self, line: bytes) -> bool: ...
+    def cancel(self, request: object) -> None: ...
+
+
 class LineReader(_Stream):
     """Reads messages a line at a time and answers broken ones through the writer."""
 
-    def __init__(self, fd: int, writer: LineWriter) -> None:
+    def __init__(self, fd: int, writer: LineWriter, lane: Bypass | None = None) -> None:
+        """`lane` is offered each line first."""
         self._fd = fd
         self._writer = writer
+        self._lane = lane
         self._waiting: deque[bytes] = deque()
         self._partial = bytearray()
         self._skipping = False
@@ -183,7 +204,7 @@ class LineReader(_Stream):
         self._awake()
 
     async def _parse(self, line: bytes) -> SessionMessage | None:
-        if not line.strip():
+        if not line.strip() or self._is_taken(line):
             return None
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
@@ -197,8 +218,14 @@ class LineReader(_Stream):
                 await self._refuse(line)
                 return None
             if message.method == "notifications/cancelled":
-                self._writer.settle((message.params or {}).get("requestId"))
+                request = (message.params or {}).get("requestId")
+                self._writer.settle(request)
+                if self._lane is not None:
+                    self._lane.cancel(request)
         return SessionMessage(message)
+
+    def _is_taken(self, line: bytes) -> bool:
+        return self._lane is not None and self._lane.take(line)
 
     async def _refuse(self, line: bytes) -> None:
         """Say what is wrong with a line, under its own id where it has one."""
@@ -284,9 +311,9 @@ class LineReader(_Stream):
                 self._skipping = False
             elif self._partial:
                 self._partial += line
-                self._waiting.append(bytes(self._partial))
+                self._arrived(bytes(self._partial))
             else:
-                self._waiting.append(line)
+                self._arrived(line)
             self._partial.clear()
         if not self._skipping:
             self._partial += rest
@@ -294,6 +321,11 @@ class LineReader(_Stream):
                 self._partial.clear()
                 self._skipping = True
                 self._too_long += 1
+
+    def _arrived(self, line: bytes) -> None:
+        # In order: the lane may not overtake a line that still waits.
+        if self._waiting or not self._is_taken(line):
+            self._waiting.append(line)
 
 
 def _has_id(line: bytes) -> bool:
