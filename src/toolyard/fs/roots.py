@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from types import TracebackType
 from typing import Self
@@ -16,6 +17,9 @@ from toolyard.fs.faults import explain, not_a_file
 from toolyard.fs.resolve import Folder, open_beneath
 
 _DELETED = " (deleted)"
+_ODD = re.compile(
+    r"(?:^|/)(?:\.|/|$)"
+)  # names that are empty or begin with a dot: what they mean is the kernel's to say
 _REPLACED_TRIES = 100
 
 
@@ -24,11 +28,11 @@ class Handle:
 
     __slots__ = ("fd", "real", "status")
 
-    def __init__(self, fd: int) -> None:
-        """Takes `fd` over, and closes it when it cannot be looked at."""
+    def __init__(self, fd: int, real: str | None = None) -> None:
+        """Takes `fd` over, and closes it when it cannot be looked at. `real` is where it lies, if that is known."""
         self.fd = fd
         try:
-            self.real = os.readlink(f"/proc/self/fd/{fd}")
+            self.real = os.readlink(f"/proc/self/fd/{fd}") if real is None else real
             self.status = os.fstat(fd)
         except BaseException:
             self.close()
@@ -88,6 +92,7 @@ class Root:
             raise explain(error, path) from error
         self.path = os.readlink(f"/proc/self/fd/{self.fd}")
         self._folder = Folder(self.fd, self.path)
+        self._prefix = self.path.rstrip("/") + "/"
         self._kernel = kernel
 
     def close(self) -> None:
@@ -99,6 +104,14 @@ class Root:
         """The object at `relative`; OSError as `open_beneath` raises it."""
         if self.fd < 0:  # its number may stand for another folder by now
             raise OSError(errno.EBADF, "the folder is closed", relative)
+        if not _ODD.search(relative):
+            try:
+                fd = open_beneath(self._folder, relative, links=False, kernel=self._kernel)
+            except OSError as error:
+                if error.errno != errno.ELOOP or not links:
+                    raise
+            else:  # no link on the way: it lies where it was looked for
+                return Handle(fd, f"{self._prefix}{relative}")
         for _ in range(_REPLACED_TRIES):
             handle = Handle(open_beneath(self._folder, relative, links=links, kernel=self._kernel))
             if not handle.is_gone:
