@@ -9,7 +9,6 @@ import contextlib
 import os
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from toolyard.app.dispatch import Dispatch
@@ -19,6 +18,7 @@ from toolyard.app.tool import Tool
 from toolyard.app.tools.resources import RESOURCE_TOOLS
 from toolyard.app.toolsets import Toolset, tools_of
 from toolyard.config.settings import Settings
+from toolyard.core.closing import Closing
 from toolyard.core.errors import ConfigError
 from toolyard.core.modes import PermissionMode
 from toolyard.core.paths import is_beneath
@@ -47,7 +47,7 @@ class YardOptions:
     state_home: str | None = None
 
 
-class Yard:
+class Yard(Closing):
     """One open workspace."""
 
     def __init__(self, options: YardOptions, mounts: Mounts, policy: Policy, audit: AuditLog, state: str) -> None:
@@ -90,14 +90,6 @@ class Yard:
             each.callback(self.mounts.close)
             each.callback(self._audit.close)
             each.callback(self.dispatch.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _served(options: YardOptions) -> dict[str, Tool[Any]]:

@@ -11,8 +11,9 @@ import re
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import IO, Any, Self, cast
+from typing import IO, Any, cast
+
+from toolyard.core.closing import Closing
 
 _VERSION = "2025-11-25"
 _CLOSE_SECONDS = 10
@@ -28,7 +29,7 @@ class BenchFault(Exception):  # noqa: N818 - what went wrong with the measuremen
     """A server did not answer as it should; no figure can be had."""
 
 
-class Wire:
+class Wire(Closing):
     """One server over stdio, past its handshake."""
 
     def __init__(self, command: Sequence[str]) -> None:
@@ -45,14 +46,6 @@ class Wire:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         self._in.close()

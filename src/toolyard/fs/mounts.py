@@ -13,9 +13,8 @@ import stat
 import threading
 from collections.abc import Sequence
 from functools import cached_property
-from types import TracebackType
-from typing import Self
 
+from toolyard.core.closing import Closing
 from toolyard.core.limits import DEFAULT_LIMITS, Limits
 from toolyard.core.paths import beneath, clean
 from toolyard.fs.faults import explain, link_out
@@ -25,7 +24,7 @@ from toolyard.kernel.mountinfo import file_system_of
 _LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs", "tmpfs", "ramfs", "overlay"})
 
 
-class Target:
+class Target(Closing):
     """What a path names: an existing object, or a place where one could be made.
 
     `handle` is the object, or the deepest folder that exists; `missing` are the names that do not exist below it.
@@ -39,12 +38,7 @@ class Target:
         self.handle = handle
         self.missing = missing
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self.handle.close()
 
     @property

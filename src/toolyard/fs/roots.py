@@ -10,9 +10,8 @@ import errno
 import os
 import re
 import stat
-from types import TracebackType
-from typing import Self
 
+from toolyard.core.closing import Closing
 from toolyard.fs.faults import explain, not_a_file
 from toolyard.fs.resolve import Folder, open_beneath
 
@@ -23,7 +22,7 @@ _ODD = re.compile(
 _REPLACED_TRIES = 100
 
 
-class Handle:
+class Handle(Closing):
     """One object beneath a root, opened with O_PATH: it can be looked at, and reopened for use."""
 
     __slots__ = ("fd", "real", "status")
@@ -37,14 +36,6 @@ class Handle:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         if self.fd >= 0:

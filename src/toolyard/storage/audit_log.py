@@ -18,8 +18,8 @@ import os
 import time
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Self
 
+from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
 from toolyard.core.events import Event, Outcome
 from toolyard.core.ids import new_id
@@ -38,9 +38,6 @@ from toolyard.storage.audit_format import (
     parse,
 )
 from toolyard.storage.state import ensure_state_dir
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 REOPEN_TRIES = 5
 """How often a writer follows files that are being replaced under it."""
@@ -88,7 +85,7 @@ class _Handles:
             os.close(handle)
 
 
-class AuditLog:
+class AuditLog(Closing):
     def __init__(self, state_dir: str, handles: _Handles) -> None:
         """Use `AuditLog.open`."""
         self._state_dir = state_dir
@@ -147,14 +144,6 @@ class AuditLog:
                 self._sync(self._handles)
             finally:
                 self._drop()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _sync(self, handles: _Handles) -> None:
         try:

@@ -10,8 +10,9 @@ import contextlib
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import IO, Any, Self, cast
+from typing import IO, Any, cast
+
+from toolyard.core.closing import Closing
 
 HANDSHAKE_VERSION = "2025-11-25"
 MODERN_VERSION = "2026-07-28"
@@ -23,7 +24,7 @@ class ServerGone(Exception):  # noqa: N818 - what happened, in words
     """The server closed its output."""
 
 
-class StdioClient:
+class StdioClient(Closing):
     """One server process and the conversation with it."""
 
     def __init__(
@@ -54,14 +55,6 @@ class StdioClient:
             }
             self.greeting = self.request("initialize", params)
             self.notify("notifications/initialized", {})
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> int:
         """End the conversation; the server's exit code."""

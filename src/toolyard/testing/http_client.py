@@ -12,10 +12,10 @@ import http.client
 import json
 import subprocess
 from collections.abc import Generator, Mapping, Sequence
-from types import TracebackType
-from typing import IO, Any, Self, cast
+from typing import IO, Any, cast
 from urllib.parse import urlsplit
 
+from toolyard.core.closing import Closing
 from toolyard.testing.client import HANDSHAKE_VERSION, MODERN_VERSION, ServerGone
 
 _CLOSE_SECONDS = 10
@@ -25,7 +25,7 @@ _NAMED_BY = {"tools/call": "name", "resources/read": "uri", "prompts/get": "name
 _PRINTABLE = frozenset(map(chr, range(0x20, 0x7F)))
 
 
-class HttpServer:
+class HttpServer(Closing):
     """A `toolyard mcp --http` process; `url` is where it says it listens."""
 
     def __init__(self, command: Sequence[str], *, env: Mapping[str, str]) -> None:
@@ -39,14 +39,6 @@ class HttpServer:
             raise ServerGone(said)
         self.url = said.rsplit(" at ", 1)[1].strip()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def close(self) -> int:
         """End the server; its exit code."""
         self.process.terminate()
@@ -59,7 +51,7 @@ class HttpServer:
         return code
 
 
-class HttpClient:
+class HttpClient(Closing):
     """One conversation with a server at `url`."""
 
     def __init__(
@@ -89,14 +81,6 @@ class HttpClient:
             }
             self.greeting = self.request("initialize", params)
             self._tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         if self._open is not None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from types import TracebackType
-from typing import Self
 
+from toolyard.core.closing import Closing
 from toolyard.core.paths import beneath
 from toolyard.fs.confine import Confinement, Program
 from toolyard.fs.faults import explain, link_out, not_a_file, shown
@@ -21,7 +20,7 @@ from toolyard.fs.search.ripgrep import BASE_OPTIONS, Bounds, Output, collect, fi
 Visible = Callable[[str], bool]
 
 
-class Scope:
+class Scope(Closing):
     """A start that was opened beneath the root: a folder, or one file."""
 
     def __init__(self, root: Root, start: str, visible: Visible, bounds: Bounds, confinement: Confinement) -> None:
@@ -45,12 +44,7 @@ class Scope:
         self._base = "" if base == "." else base
         self._prefix = self.handle.real if self.is_file else self.handle.real.rstrip("/") + "/"
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self.handle.close()
 
     @property

@@ -1,0 +1,24 @@
+"""What is opened is closed: `with` for anything that has a `close()`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Self
+
+
+class Closing(ABC):
+    """Closed at the end of its `with` block, however that ends."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def close(self) -> object: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
