@@ -66,6 +66,12 @@ def test_a_broken_configuration_fails_with_its_line(examined, workspace):
     assert "toolyard.yaml:2" in checks["configuration"]["found"]
 
 
+def test_a_rule_that_is_none_fails_under_the_name_of_its_check(examined, workspace):
+    (workspace / "toolyard.yaml").write_text('permissions:\n  deny: ["Read(src"]\n')
+    code, checks = examined()
+    assert (code, checks["permission mode"]["status"]) == (1, "fail")
+
+
 def test_a_missing_workspace_fails(examined, workspace):
     workspace.rmdir()
     code, checks = examined()

@@ -70,8 +70,10 @@ class Patient:
 
 def examine(patient: Patient) -> Iterator[Check]:
     """Every check, in the order they are shown; one that breaks is a failed check, never the end."""
-    for check in (_python, _lookups, _landlock, _ripgrep):
-        yield _guarded(check)
+    yield _guarded("python", _python)
+    yield _guarded("path lookups", _lookups)
+    yield _guarded("search confinement", _landlock)
+    yield _guarded("ripgrep", _ripgrep)
     try:
         place = find_place(patient.workspace, patient.config_file)
     except ToolyardError as error:
@@ -83,19 +85,19 @@ def examine(patient: Patient) -> Iterator[Check]:
         fix = "Create it, or name another one with --workspace."
         yield Check(Status.FAIL, "workspace", f"{place.workspace} is not a folder", fix)
         return
-    yield _guarded(lambda: _unnamed_files(place.workspace))
+    yield _guarded("workspace", lambda: _unnamed_files(place.workspace))
     yield from _state(patient, place.workspace)
-    yield _guarded(lambda: _mode(patient, place))
-    yield _guarded(_tokens)
+    yield _guarded("permission mode", lambda: _mode(patient, place))
+    yield _guarded("context cost", _tokens)
     yield _git()
     yield _bubblewrap()
 
 
-def _guarded(check: Callable[[], Check]) -> Check:
+def _guarded(what: str, check: Callable[[], Check]) -> Check:
     try:
         return check()
     except ToolyardError as error:
-        return Check(Status.FAIL, check.__name__.strip("_"), error.message, error.hint)
+        return Check(Status.FAIL, what, error.message, error.hint)
 
 
 def _python() -> Check:
@@ -161,7 +163,7 @@ def _state(patient: Patient, workspace: str) -> Iterator[Check]:
         yield Check(Status.FAIL, "state folder", f"{folder} is not writable: {error.strerror}", choose)
         return
     yield Check(Status.OK, "state folder", f"{folder}: private, writable, outside the workspace")
-    yield _guarded(lambda: _audit(folder))
+    yield _guarded("audit log", lambda: _audit(folder))
 
 
 def _audit(folder: str) -> Check:

@@ -19,6 +19,10 @@ async def test_write_creates_a_file_with_its_folders_and_replaces_it(bench):
         (Text("Replaced new/a.txt (0 lines, 0 bytes)."),),
         {"path": "new/a.txt", "created": False, "bytes": 0, "lines": 0},
     )
+    assert await bench.call("Write", file_path="new/a.txt", content="a") == Result(
+        (Text("Replaced new/a.txt (1 line, 1 byte)."),),
+        {"path": "new/a.txt", "created": False, "bytes": 1, "lines": 1},
+    )
     assert bench.names() == ["new", "new/a.txt"]
 
 

@@ -51,7 +51,8 @@ def write(arguments: WriteArguments, gate: Gate) -> Result:
         created = change.before is None
         shown = gate.mounts.shown(target.path)
         lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
-        text = f"{'Created' if created else 'Replaced'} {shown} ({lines} lines, {len(data)} bytes)."
+        size = f"{_count(lines, 'line')}, {_count(len(data), 'byte')}"
+        text = f"{'Created' if created else 'Replaced'} {shown} ({size})."
         return Result((Text(text),), {"path": shown, "created": created, "bytes": len(data), "lines": lines})
 
 
@@ -91,7 +92,7 @@ def _edited(path: str, steps: Sequence[EditStep], gate: Gate) -> Result:
         outcome, created = edit_target(target, steps, gate)
         shown = gate.mounts.shown(target.path)
         count = sum(outcome.replacements)
-        text = f"Created {shown}." if created else f"Edited {shown}: {count} replacement{'s' * (count != 1)}."
+        text = f"Created {shown}." if created else f"Edited {shown}: {_count(count, 'replacement')}."
         structured: dict[str, Any] = {
             "path": shown,
             "created": created,
@@ -99,6 +100,10 @@ def _edited(path: str, steps: Sequence[EditStep], gate: Gate) -> Result:
             "snippet": outcome.snippet,
         }
         return Result((Text(f"{text}\n{outcome.snippet}"),), structured)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'s' * (number != 1)}"
 
 
 def edit_target(target: Target, steps: Sequence[EditStep], gate: Gate) -> tuple[EditOutcome, bool]:
