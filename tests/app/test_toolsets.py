@@ -3,6 +3,7 @@
 import pytest
 
 from toolyard.app.toolsets import Toolset, tools_of
+from toolyard.policy.rules import KNOWN_TOOLS
 
 CLAUDE = ["Read", "Write", "Edit", "MultiEdit", "Bash", "Grep", "Glob", "LS"]
 
@@ -31,3 +32,7 @@ def test_every_tool_describes_itself_and_is_honest_about_what_it_changes(tool):
     assert set(tool.output["required"]) <= set(tool.output["properties"])
     assert tool.read_only == (tool.kind == "read")
     assert not (tool.read_only and tool.destructive)
+
+
+def test_rules_know_every_tool_that_is_served():
+    assert set(tools_of(Toolset.ALL)) == KNOWN_TOOLS

@@ -39,7 +39,6 @@ def run(command: str | None, tool: str = "Bash") -> Action:
         ("Grep(src/**)", READ_A, True),
         ("Grep(docs/**)", READ_A, False),
         ("Glob", READ_A, False),
-        ("grep", READ_A, False),
         ("write_*", WRITE_A, True),
         ("*", WRITE_A, True),
         ("*", run("ls"), True),
@@ -138,3 +137,10 @@ def test_commands_that_only_read_are_known(command):
 )
 def test_what_is_not_surely_reading_is_not_read_only(command):
     assert not is_read_only(command)
+
+
+@pytest.mark.parametrize(("text", "guess"), [("Reed(*.txt)", "Read"), ("bash(ls)", "Bash"), ("Wirte", "Write")])
+def test_a_rule_that_names_no_tool_is_an_error_with_a_guess(text, guess):
+    with pytest.raises(ConfigError) as caught:
+        parse_rule(text, Effect.DENY)
+    assert caught.value.hint == f'Did you mean "{guess}"?'

@@ -8,7 +8,6 @@ speak to the terminal.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
 CHANGED = 1
 NO_LOG = 2
+_ROOMY = 140  # columns; a narrower terminal leaves out the reasons, which --json has
 _EXAMPLES = """\b
 Examples:
   toolyard audit --last 20                  the newest twenty calls in this folder's workspace
@@ -94,9 +94,9 @@ def printable(text: str) -> str:
 
 
 def _state_folder(workspace: str | None, state: str | None, config_file: str | None) -> str:
-    if workspace is None and config_file is not None:
+    if workspace is None:
         workspace = find_place(None, config_file).workspace
-    return state_dir(state or Settings.from_environment().state_home, workspace or os.getcwd())
+    return state_dir(state or Settings.from_environment().state_home, workspace)
 
 
 def _verify(folder: str, *, as_json: bool) -> int:
@@ -158,16 +158,21 @@ def _show_table(records: Iterable[AuditRecord]) -> None:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
+    console = Console(no_color=Settings.from_environment().no_color or None)
+    roomy = console.width >= _ROOMY
     for title in ("#", "time", "agent", "tool", "outcome"):
         table.add_column(title, no_wrap=True)
     table.add_column("target", overflow="fold")
-    table.add_column("why", overflow="fold")
+    if roomy:
+        table.add_column("why", overflow="fold")
     table.add_column("ms", justify="right", no_wrap=True)
     for record in records:
         event = record.event
         outcome = Text(event.outcome.value, style=_OUTCOME_STYLES.get(event.outcome, "red"))
         # Text, not str: what an agent chose is never read as markup.
-        before = (str(record.seq), record.time, printable(event.agent), printable(event.tool))
-        after = (printable(event.target), printable(event.reason), f"{event.milliseconds:.1f}")
+        when = record.time if roomy else record.time[11:19]
+        before = (str(record.seq), when, printable(event.agent), printable(event.tool))
+        why = (printable(event.reason),) if roomy else ()
+        after = (printable(event.target), *why, f"{event.milliseconds:.1f}")
         table.add_row(*map(Text, before), outcome, *map(Text, after))
-    Console(no_color=Settings.from_environment().no_color or None).print(table)
+    console.print(table)

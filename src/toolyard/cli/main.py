@@ -8,6 +8,7 @@ import sys
 import click
 
 from toolyard import __version__
+from toolyard.config.suggest import did_you_mean
 from toolyard.core.errors import ToolyardError
 
 _EXAMPLES = """\b
@@ -41,6 +42,14 @@ class LazyGroup(click.Group):
         module = importlib.import_module(_COMMANDS[cmd_name][0])
         command: click.Command = getattr(module, cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            raise click.UsageError(f"{error.message} {did_you_mean(args[0], _COMMANDS)}", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

@@ -35,12 +35,17 @@ def find_place(workspace: str | None, config_file: str | None, agent: str | None
     so; without any of them it is the current folder.
     """
     here = os.getcwd()
-    found = find_config(workspace or here) if config_file is None else None
+    found = _found(workspace, here) if config_file is None else None
     config = load_config(config_file or found)
     place = Place(config, _workspace(config, workspace, agent, here))
     if found is not None:
-        _refuse_widening(place, found)
+        _refuse_widening(place, found, chosen_by_file=workspace is None)
     return place
+
+
+def _found(workspace: str | None, here: str) -> str | None:
+    """The file in the workspace that was named, else the one in the current folder."""
+    return (find_config(workspace) if workspace is not None else None) or find_config(here)
 
 
 def _workspace(config: Config, workspace: str | None, agent: str | None, here: str) -> str:
@@ -55,9 +60,9 @@ def _workspace(config: Config, workspace: str | None, agent: str | None, here: s
     return here
 
 
-def _refuse_widening(place: Place, path: str) -> None:
+def _refuse_widening(place: Place, path: str, *, chosen_by_file: bool) -> None:
     reasons = [*_widenings(place.config)]
-    if not is_beneath(os.path.realpath(place.workspace), os.path.realpath(os.path.dirname(path))):
+    if chosen_by_file and not is_beneath(os.path.realpath(place.workspace), os.path.realpath(os.path.dirname(path))):
         reasons.append("a workspace outside its own folder")
     if reasons:
         raise ConfigError(

@@ -46,7 +46,9 @@ class ToolyardError(Exception):
 
     def data(self) -> dict[str, Any]:
         """The structured half of the error as it crosses the wire."""
-        return {"kind": self.kind, "hint": self.hint, "retryable": self.retryable}
+        # A refusal by the policy says what to do instead in its last sentence.
+        hint = self.hint or self.message.rpartition(". ")[2]
+        return {"kind": self.kind, "hint": hint, "retryable": self.retryable}
 
 
 class SecurityError(ToolyardError):

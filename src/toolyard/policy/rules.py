@@ -16,6 +16,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
+from toolyard.config.suggest import did_you_mean
 from toolyard.core.actions import Action, Effect, Kind
 from toolyard.core.errors import ConfigError
 from toolyard.policy.commands import CommandPattern, parse_command_pattern
@@ -24,6 +25,15 @@ from toolyard.policy.patterns import MAX_PATTERN_CHARS, PathPattern, Place, pars
 _RULE: Final = re.compile(r"([A-Za-z0-9_.*-]+)(?:\((.*)\))?", re.DOTALL)
 _EXAMPLE: Final = "Examples: Read(src/**), Write(//tmp/out/**), Bash(git status:*), mcp__github__*."
 _KINDS: Final = {"Read": Kind.READ, "Write": Kind.WRITE, "Edit": Kind.WRITE, "Bash": Kind.EXECUTE}
+KNOWN_TOOLS: Final = frozenset(
+    {
+        *("Read", "Write", "Edit", "MultiEdit", "Bash", "Grep", "Glob", "LS"),
+        *("read_file", "read_text_file", "read_media_file", "read_multiple_files", "write_file", "edit_file"),
+        *("create_directory", "list_directory", "list_directory_with_sizes", "directory_tree", "move_file"),
+        *("search_files", "get_file_info", "list_allowed_directories"),
+    }
+)
+"""Every tool Toolyard itself serves; a test holds this and the toolsets together."""
 _SERVER_PARTS: Final = 2
 """`mcp__server` has two parts, `mcp__server__tool` three."""
 
@@ -102,6 +112,7 @@ def parse_rule(
     if match is None:
         raise ConfigError(f'"{text}" is not a rule.', hint=_EXAMPLE)
     name, argument = match[1], match[2]
+    _check_name(name, text)
     try:
         commands = parse_command_pattern(argument) if name == "Bash" and argument is not None else None
         paths = parse_pattern(argument, home=home) if name != "Bash" and argument is not None else None
@@ -111,6 +122,14 @@ def parse_rule(
     return Rule(
         effect, name, argument, unless, source, paths, exceptions, commands, None if name in _KINDS else _names(name)
     )
+
+
+def _check_name(name: str, text: str) -> None:
+    """A rule that matches nothing because of a slip of the pen would protect nothing."""
+    if name in KNOWN_TOOLS or "*" in name or "__" in name or "." in name:
+        return
+    guess = did_you_mean(name, KNOWN_TOOLS)
+    raise ConfigError(f'the rule "{text}" names no tool: there is no "{name}".', hint=guess)
 
 
 def _names(name: str) -> re.Pattern[str]:
