@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import codecs
+import tracemalloc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -82,3 +85,24 @@ def test_line_numbers_agree_with_a_plain_count_wherever_the_count_starts(text, d
 
 def test_bare_feeds_become_the_wanted_line_end_and_spelled_out_ones_stay():
     assert with_ends("a\nb\r\nc\r", "\r\n") == "a\r\nb\r\nc\r"
+
+
+@given(st.binary(max_size=60), st.integers(0, 40))
+def test_broken_bytes_are_counted_as_one_by_one(noise, healthy):
+    data = "\u00e9".encode() * healthy + noise
+    marks = [character for character in data.decode("utf-8", "surrogateescape") if not character.isascii()]
+    broken = sum("\udc80" <= character <= "\udcff" for character in marks)
+    if broken and not data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        assert decode(data).damaged is (len(marks) - broken >= broken * 4)
+
+
+def test_a_file_of_broken_bytes_takes_little_more_memory_than_its_text():
+    data = b"\xff" * 2_000_000
+    decode(data[:100])  # what is imported for it is not counted
+    tracemalloc.start()
+    try:
+        decode(data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 10 * len(data)
