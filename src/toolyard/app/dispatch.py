@@ -20,28 +20,26 @@ from typing import Any
 
 import anyio
 
-from toolyard.app.gate import Gate, NeedsAnswer, Resources
+from toolyard.app.gate import Gate, NeedsAnswer, NotNow, Resources
 from toolyard.app.recording import EventLog, Recorder
 from toolyard.app.tool import Tool
 from toolyard.core.actions import Action
 from toolyard.core.calls import Call, Result
 from toolyard.core.errors import SecurityError, SystemFault, ToolyardError, ValidationError
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
+from toolyard.core.limits import KIB
 
 _THREADS = 16
 _STOP_SECONDS = 5.0
 _PROGRESS_SECONDS = 1.0
 _MOST_QUESTIONS = 8  # a call that touches more than this many things that need an answer is refused
 _SHOWN_NAME = 100
+_QUICK_CHARS = 256 * KIB  # of arguments
 _OUTCOMES = {"security": Outcome.DENIED, "validation": Outcome.INVALID}
 
 
 class AnswerPending(Exception):  # noqa: N818 - not an error: the answer comes with the next request
     """Raised by an Asker that can only put the question and must end the call until the answer arrives."""
-
-
-class _NotNow(Exception):  # noqa: N818 - not an error: the call takes the other way
-    """The call cannot be run in the calling thread."""
 
 
 class Dispatch:
@@ -82,11 +80,11 @@ class Dispatch:
         try:
             with self._recorded(call) as gate:
                 arguments = tool.check(call.arguments)
-                if not tool.is_quick(arguments):
-                    raise _NotNow
-                gate.started = True
+                if not tool.is_quick(arguments) or _size(call.arguments) > _QUICK_CHARS:
+                    raise NotNow
+                gate.started, gate.patient = True, False
                 return _work(tool, arguments, gate)
-        except (_NotNow, NeedsAnswer):
+        except (NotNow, NeedsAnswer):
             return None
 
     @contextlib.contextmanager
@@ -99,7 +97,7 @@ class Dispatch:
             self._recorder.catch_up()
             yield gate
             ending = _Ending()
-        except (_NotNow, NeedsAnswer):
+        except (NotNow, NeedsAnswer):
             ending = None
             raise
         except AnswerPending:
@@ -163,6 +161,10 @@ class Dispatch:
             hint = f"Did you mean {close[0]}?" if close else f"The tools are {', '.join(self.tools)}."
             raise ValidationError.of("name", f"there is no tool called {name[:_SHOWN_NAME]!r}", hint=hint)
         return tool
+
+
+def _size(arguments: Mapping[str, Any]) -> int:
+    return sum(len(value) for value in arguments.values() if isinstance(value, str))
 
 
 def _work(tool: Tool[Any], arguments: Any, gate: Gate) -> Result:

@@ -17,12 +17,13 @@ from toolyard.app.seen import Seen
 from toolyard.core.actions import Action, Decision, Effect, Kind
 from toolyard.core.calls import Call
 from toolyard.core.errors import SecurityError, ToolError
-from toolyard.core.limits import Limits
+from toolyard.core.limits import KIB, Limits
 from toolyard.core.paths import is_beneath
 from toolyard.fs.mounts import Mounts, Target
 from toolyard.fs.walk import walk
 from toolyard.policy.policy import Policy
 
+_QUICK_BYTES = 256 * KIB
 _ORDER = {Effect.ALLOW: 0, Effect.ASK: 1, Effect.DENY: 2}
 
 
@@ -33,6 +34,10 @@ class NeedsAnswer(Exception):  # noqa: N818 - a question, not an error
         super().__init__(decision.reason)
         self.action = action
         self.decision = decision
+
+
+class NotNow(Exception):  # noqa: N818 - not an error: the call takes the other way
+    """The call may take long, and was to run where it would hold up everybody else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,8 @@ class Gate:
     approved: frozenset[Action] = frozenset()
     cancelled: threading.Event = field(default_factory=threading.Event)
     deadline: float = float("inf")
+    patient: bool = True
+    """False while everybody else waits for this call: see `takes_long`."""
     started: bool = False
     """Whether the tool's function was handed to a thread, so that it may have done something."""
     completed: bool = False
@@ -75,16 +82,33 @@ class Gate:
         spelled = self.mounts.clean(path, field=argument)
         for kind in kinds:
             self.require(Action(kind, self.call.tool, spelled, spelled, agent=self.call.agent))
+        if not self.patient and not self.mounts.is_declared(spelled):
+            self.takes_long()  # nobody knows what kind of disk is out there
         target = self.mounts.find(spelled)
         real = target.real
-        if real != spelled:
-            try:
+        try:
+            if real != spelled:
                 for kind in kinds:
                     self.require(Action(kind, self.call.tool, spelled, real, agent=self.call.agent))
-            except BaseException:
-                target.handle.close()
-                raise
+            if not self.patient and not _is_quick(target):
+                self.takes_long()
+        except BaseException:
+            target.handle.close()
+            raise
         return target
+
+    def takes_long(self) -> None:
+        """Say that what comes next may take long. A call that others wait for ends here and begins again in a thread.
+
+        For tools, before they change anything.
+        """
+        if not self.patient:
+            raise NotNow
+
+    def may_wait(self) -> None:
+        """Pass while this call may go on waiting for somebody else."""
+        self.takes_long()
+        self.check_time()
 
     def carry(self, source: Target, destination: Target) -> None:
         """Pass when everything inside the folder `source` may leave its place and be put below `destination`.
@@ -155,3 +179,9 @@ class Gate:
     def verdict(self) -> tuple[Action, Decision] | None:
         """The most restrictive thing decided in this call, for the audit log."""
         return max(self.judged, key=lambda pair: _ORDER[pair[1].effect], default=None)
+
+
+def _is_quick(target: Target) -> bool:
+    """Whether what was found is small, and on the root's own disk: another may be mounted anywhere beneath it."""
+    status = target.handle.status
+    return status.st_dev == target.root.device and (not target.handle.is_file or status.st_size <= _QUICK_BYTES)

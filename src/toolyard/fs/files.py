@@ -95,10 +95,17 @@ def too_large(path: str, size: int, limits: Limits) -> ValidationError:
     )
 
 
-def rewrite(target: Target, transform: Transform, limits: Limits) -> Change:
+def _never_mind() -> None:
+    """Waiting is fine."""
+
+
+def rewrite(
+    target: Target, transform: Transform, limits: Limits, before_waiting: Callable[[], None] = _never_mind
+) -> Change:
     """Replace a file's content by what `transform` makes of the old, or create it. All or nothing.
 
-    `transform` runs under the folder's lock and may raise to leave everything as it is.
+    `transform` runs under the folder's lock and may raise to leave everything as it is. So may `before_waiting`,
+    which is called again and again while somebody else holds that lock.
     """
 
     def made_of(before: Contents | None) -> bytes:
@@ -111,7 +118,7 @@ def rewrite(target: Target, transform: Transform, limits: Limits) -> Change:
         made_of(None)  # a rehearsal: what is refused must not leave the folders it would have lain in
     folder, name = _folder_of(target)
     try:
-        with _locked((folder,), target.path, limits):
+        with _locked((folder,), target.path, limits, before_waiting):
             before = _current(folder, name, target.path, limits)
             after = made_of(before)
             status = _put(folder, name, after, before.status if before else None)
@@ -135,7 +142,12 @@ def make_folder(target: Target) -> bool:
     return True
 
 
-def move(source: Target, destination: Target, limits: Limits = DEFAULT_LIMITS) -> None:
+def move(
+    source: Target,
+    destination: Target,
+    limits: Limits = DEFAULT_LIMITS,
+    before_waiting: Callable[[], None] = _never_mind,
+) -> None:
     """Rename a file or folder; refuses to replace anything. Writers of either folder are waited for."""
     if not source.exists:
         raise explain(FileNotFoundError(errno.ENOENT, "not there"), source.path)
@@ -148,7 +160,7 @@ def move(source: Target, destination: Target, limits: Limits = DEFAULT_LIMITS) -
         try:
             there, new_name = _folder_of(destination)
             try:
-                with _locked((here, there), destination.path, limits):
+                with _locked((here, there), destination.path, limits, before_waiting):
                     _same(here, name, source)
                     rename_without_replacing(name, here, new_name, there)
             finally:
@@ -215,19 +227,21 @@ def _descend(target: Target, names: tuple[str, ...]) -> int:
 
 
 @contextlib.contextmanager
-def _locked(folders: tuple[int, ...], path: str, limits: Limits) -> Generator[None]:
+def _locked(
+    folders: tuple[int, ...], path: str, limits: Limits, before_waiting: Callable[[], None] = _never_mind
+) -> Generator[None]:
     """Hold the folders' locks. They are tried, not awaited, so that somebody who never lets go cannot hang us."""
     deadline = time.monotonic() + limits.lock_seconds
     # Each once and always in the same order, so that two who need the same two never wait for each other.
     distinct = {(status.st_dev, status.st_ino): fd for fd in folders for status in (os.fstat(fd),)}
     with contextlib.ExitStack() as held:
         for _, fd in sorted(distinct.items()):
-            _lock(fd, deadline, path)
+            _lock(fd, deadline, path, before_waiting)
             held.callback(fcntl.flock, fd, fcntl.LOCK_UN)
         yield
 
 
-def _lock(folder: int, deadline: float, path: str) -> None:
+def _lock(folder: int, deadline: float, path: str, before_waiting: Callable[[], None]) -> None:
     wait = _FIRST_WAIT
     while True:
         try:
@@ -239,6 +253,7 @@ def _lock(folder: int, deadline: float, path: str) -> None:
                     hint="Try again in a moment.",
                     retryable=True,
                 ) from None
+            before_waiting()
             time.sleep(wait)
             wait = min(wait * 2, _LONGEST_WAIT)
         else:

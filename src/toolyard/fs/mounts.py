@@ -125,6 +125,10 @@ class Mounts:
                 self._host = Root("/", shown_as="/")
             return self._host
 
+    def is_declared(self, path: str) -> bool:
+        """Whether a clean `path` lies in one of our roots, not somewhere else on the host."""
+        return any(beneath(path, root.path) is not None for root in self._roots)
+
     def shown(self, path: str) -> str:
         """A clean path as people read it: relative inside the workspace, absolute elsewhere."""
         inside = beneath(path, self.workspace.path)

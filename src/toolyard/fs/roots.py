@@ -82,6 +82,7 @@ class Root:
         except OSError as error:
             raise explain(error, path) from error
         self.path = os.readlink(f"/proc/self/fd/{self.fd}")
+        self.device = os.fstat(self.fd).st_dev
         self._folder = Folder(self.fd, self.path)
         self._prefix = self.path.rstrip("/") + "/"
         self._kernel = kernel

@@ -12,7 +12,9 @@ from toolyard.app.tool import Arguments, Tool, output_schema
 from toolyard.core.actions import Kind
 from toolyard.core.calls import Result
 from toolyard.fs import files
+from toolyard.fs.content.kinds import Category, sniff
 from toolyard.fs.content.render import Rendered, render
+from toolyard.fs.content.text import is_utf8
 from toolyard.fs.mounts import Target
 from toolyard.fs.paging import is_large, page_of_large
 
@@ -36,6 +38,8 @@ def _rendered(arguments: ReadArguments, gate: Gate, target: Target) -> Rendered:
         first = arguments.offset or 1
         return page_of_large(target, first, arguments.limit or limits.read_lines, limits, gate.check_time)
     contents = files.read(target, limits)
+    if not gate.patient and not _is_plain(contents.data, target.path):
+        gate.takes_long()
     rendered = render(
         contents.data,
         target.path,
@@ -46,6 +50,12 @@ def _rendered(arguments: ReadArguments, gate: Gate, target: Target) -> Rendered:
     )
     gate.seen.record(gate.call.session, target.real, contents.data)
     return rendered
+
+
+def _is_plain(data: bytes, path: str) -> bool:
+    """Whether it is shown as it is. Other files have to be understood first, whatever they are called."""
+    category = sniff(data, path).category
+    return category not in {Category.PDF, Category.NOTEBOOK} and (category is not Category.TEXT or is_utf8(data))
 
 
 def _structured(path: str, rendered: Rendered) -> dict[str, Any]:

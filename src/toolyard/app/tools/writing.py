@@ -14,6 +14,7 @@ from toolyard.core.calls import Result, Text
 from toolyard.core.errors import FieldError, ToolError, ValidationError
 from toolyard.fs import files
 from toolyard.fs.content.edits import EditOutcome, EditStep, apply_edits
+from toolyard.fs.content.text import is_utf8
 from toolyard.fs.faults import explain
 from toolyard.fs.files import Change, Contents
 from toolyard.fs.mounts import Target
@@ -69,7 +70,7 @@ def write_bytes(target: Target, data: bytes, gate: Gate) -> Change:
             )
         return data
 
-    change = files.rewrite(target, replaced, gate.limits)
+    change = files.rewrite(target, replaced, gate.limits, gate.may_wait)
     gate.seen.record(session, real, data)
     return change
 
@@ -116,10 +117,12 @@ def edit_target(target: Target, steps: Sequence[EditStep], gate: Gate) -> tuple[
         gate.check_time()
         if before is None and steps[0].old:
             raise explain(FileNotFoundError(2, "not there"), gate.mounts.shown(target.path))
+        if before is not None and not gate.patient and not is_utf8(before.data):
+            gate.takes_long()  # its encoding has to be guessed
         done.append(apply_edits(before.data if before else b"", steps))
         return done[-1].data
 
-    change = files.rewrite(target, edited, gate.limits)
+    change = files.rewrite(target, edited, gate.limits, gate.may_wait)
     gate.seen.record(gate.call.session, target.real, change.after)
     return done[-1], change.before is None
 
