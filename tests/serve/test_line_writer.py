@@ -6,7 +6,8 @@ import os
 import anyio
 import pytest
 
-from toolyard.serve.mcp.stdio import LineWriter, claimed_stdio
+from toolyard.serve.mcp.line_writer import LineWriter
+from toolyard.serve.mcp.stdio import claimed_stdio
 
 LONG = b"x" * 1_000_000
 

@@ -12,6 +12,7 @@ A Lane owns the tasks of its calls; `close()` cancels them and waits.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
@@ -19,16 +20,17 @@ from typing import Any, cast
 
 import anyio
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR
 from pydantic_core import PydanticSerializationError, to_json
 
 from toolyard.core.calls import Progress, Result, no_progress
+from toolyard.serve.mcp.line_writer import LineWriter
 from toolyard.serve.mcp.quick import PLAIN_PARAMETERS, plain_answer
-from toolyard.serve.mcp.stdio import LineWriter
 
 _METHOD = b'"tools/call"'
 _REQUEST_MEMBERS = frozenset({"jsonrpc", "id", "method", "params"})
 _MOST_AT_ONCE = 1_000  # beyond that the SDK's own way holds the reader back
+_LAST_SECONDS = 1.0  # for the client to read its last answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class Lane:
         self._client: LaneClient | None = None
         self._tasks: dict[int | str, asyncio.Task[None]] = {}
         self._cancelled: set[int | str] = set()
+        self._closing = False
 
     def open(self, client: LaneClient) -> None:
         self._client = client
@@ -76,7 +79,7 @@ class Lane:
         loop = asyncio.get_running_loop()
         try:
             result = self._client.now(request.tool, request.arguments)
-        except MCPError as error:
+        except Exception as error:  # noqa: BLE001 - raised any further it would take the lines after it along
             answer = _failed(error)
         else:
             if result is None:
@@ -97,19 +100,27 @@ class Lane:
         task = self._tasks.get(request) if isinstance(request, int | str) else None
         if task is not None:
             self._cancelled.add(cast("int | str", request))
-            task.cancel()
+            # A task cancelled before its first step never runs at all, and its call would not be recorded.
+            asyncio.get_running_loop().call_soon(task.cancel)
 
     async def close(self) -> None:
+        self._closing = True
+        await asyncio.sleep(0)  # what was taken has begun, and is recorded
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        with contextlib.suppress(TimeoutError, anyio.BrokenResourceError):  # who does not read does not keep us
+            async with asyncio.timeout(_LAST_SECONDS):
+                await self._writer.flush()
 
     async def _answered(self, request: _Request, client: LaneClient) -> None:
         answer = await self._answer(request, client)
-        if request.id not in self._cancelled:
-            await self._writer.send_line(_line({"jsonrpc": "2.0", "id": request.id, **answer}))
+        if request.id in self._cancelled:
+            return
+        if not self._writer.send_now(_line({"jsonrpc": "2.0", "id": request.id, **answer})) and not self._closing:
+            await self._writer.flush()
 
     async def _deliver(self, request: _Request, sending: Coroutine[Any, Any, None]) -> None:
         try:
@@ -124,7 +135,7 @@ class Lane:
     async def _answer(self, request: _Request, client: LaneClient) -> dict[str, Any]:
         try:
             result = await client.run(request.tool, request.arguments, self._progress(request))
-        except MCPError as error:
+        except Exception as error:  # noqa: BLE001 - the client waits for an answer, whatever happened to us
             return _failed(error)
         except asyncio.CancelledError:
             # Cancelled by the client or by our own end; only the latter still owes an answer.
@@ -147,7 +158,9 @@ class Lane:
         return report
 
 
-def _failed(error: MCPError) -> dict[str, Any]:
+def _failed(error: Exception) -> dict[str, Any]:
+    if not isinstance(error, MCPError):
+        return {"error": {"code": INTERNAL_ERROR, "message": f"Toolyard failed ({type(error).__name__})."}}
     return {"error": {"code": error.error.code, "message": error.error.message, "data": error.error.data}}
 
 

@@ -10,8 +10,9 @@ import signal
 
 from toolyard.app.yard import Yard
 from toolyard.serve.mcp.lane import Lane
+from toolyard.serve.mcp.line_writer import LineWriter
 from toolyard.serve.mcp.server import YardServer
-from toolyard.serve.mcp.stdio import LineReader, LineWriter, claimed_stdio
+from toolyard.serve.mcp.stdio import LineReader, claimed_stdio
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

@@ -15,130 +15,23 @@ import asyncio
 import contextlib
 import json
 import os
+import time
 from collections import deque
-from collections.abc import Callable, Generator
-from types import TracebackType
+from collections.abc import Generator
 from typing import Any, Protocol, Self, cast
 
 import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, PARSE_ERROR
-from mcp_types.jsonrpc import (
-    JSONRPCError,
-    JSONRPCNotification,
-    JSONRPCRequest,
-    JSONRPCResponse,
-    jsonrpc_message_adapter,
-)
+from mcp_types.jsonrpc import JSONRPCNotification, JSONRPCRequest, jsonrpc_message_adapter
+
+from toolyard.serve.mcp.line_writer import LineWriter, Stream
 
 _CHUNK = 1 << 18
 _LONGEST_LINE = 64 << 20
-_DRAIN_SECONDS = 10.0
 _HIGH_WATER = 256  # messages waiting to be taken before we stop reading
+_TURN_SECONDS = 0.05  # of calls run at once, before signals and everybody else get their turn
 _SHOWN_ID_CHARS = 200
-
-
-class _Stream:
-    """What the SDK expects of either half: an async context manager that closes."""
-
-    async def aclose(self) -> None:
-        raise NotImplementedError
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-
-class LineWriter(_Stream):
-    """Writes one message a line. Blocks its sender, and only it, while the pipe is full.
-
-    A sender that is cancelled in the middle of its line leaves the rest to the next one: a line is never torn.
-    """
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-        self._lock = asyncio.Lock()
-        self._unsent = memoryview(b"")
-        self.on_broken: Callable[[], None] | None = None
-        """Called when nobody reads what we write any more."""
-        self._owed: set[int | str] = set()
-        self._settled = asyncio.Event()
-        os.set_blocking(fd, False)
-
-    def owe(self, request: int | str) -> None:
-        """A request came in: an answer is owed."""
-        self._owed.add(request)
-        self._settled.clear()
-
-    def settle(self, request: object) -> None:
-        if isinstance(request, int | str):
-            self._owed.discard(request)
-        if not self._owed:
-            self._settled.set()
-
-    def forgive(self) -> None:
-        """Nobody waits for what is still owed."""
-        self._owed.clear()
-        self._settled.set()
-
-    async def drained(self) -> None:
-        """Wait until every answer is out, for a bounded time."""
-        if self._owed:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._settled.wait(), _DRAIN_SECONDS)
-
-    async def send(self, item: SessionMessage) -> None:
-        message = item.message
-        try:
-            await self.send_line(message.model_dump_json(by_alias=True, exclude_unset=True).encode())
-        finally:
-            if isinstance(message, JSONRPCResponse | JSONRPCError):
-                self.settle(message.id)
-
-    async def send_line(self, line: bytes) -> None:
-        if not self.send_now(line):
-            await self.flush()
-
-    def send_now(self, line: bytes) -> bool:
-        """Take a line and pass on what the pipe takes at once, mostly all. False: `flush` has to do the rest."""
-        data = line + b"\n"
-        self._unsent = memoryview(bytes(self._unsent) + data) if self._unsent else memoryview(data)
-        if not self._lock.locked():
-            with contextlib.suppress(OSError):  # a pipe that is full or broken: `flush` will see it
-                self._unsent = self._unsent[os.write(self._fd, self._unsent) :]
-        return not self._unsent
-
-    async def flush(self) -> None:
-        async with self._lock:
-            while self._unsent:
-                try:
-                    self._unsent = self._unsent[os.write(self._fd, self._unsent) :]
-                except BlockingIOError:
-                    await _writable(self._fd)
-                except OSError as error:
-                    if self.on_broken is not None:
-                        self.on_broken()
-                    raise anyio.BrokenResourceError from error
-
-    async def aclose(self) -> None:
-        """Nothing to close: the descriptor belongs to whoever opened it."""
-
-
-async def _writable(fd: int) -> None:
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[None] = loop.create_future()
-    loop.add_writer(fd, lambda: ready.done() or ready.set_result(None))
-    try:
-        await ready
-    finally:
-        loop.remove_writer(fd)
 
 
 class Bypass(Protocol):
@@ -148,7 +41,7 @@ class Bypass(Protocol):
     def cancel(self, request: object) -> None: ...
 
 
-class LineReader(_Stream):
+class LineReader(Stream):
     """Reads messages a line at a time and answers broken ones through the writer."""
 
     def __init__(self, fd: int, writer: LineWriter, lane: Bypass | None = None) -> None:
@@ -162,6 +55,7 @@ class LineReader(_Stream):
         self._too_long = 0
         self._ended = False
         self._stopped = False
+        self._turn_ends = 0.0
         self._wake: asyncio.Future[None] | None = None
         self._reading = False
         self._pump: asyncio.Task[None] | None = None
@@ -181,7 +75,9 @@ class LineReader(_Stream):
             while self._too_long:
                 self._too_long -= 1
                 await self._answer(None, INVALID_REQUEST, f"a message is longer than {_LONGEST_LINE} bytes")
-            if self._waiting:
+            if self._waiting and self._writer.is_behind and not self._ended:
+                await self._room()
+            elif self._waiting:
                 message = await self._parse(self._waiting.popleft())
                 if message is not None:
                     return message
@@ -197,14 +93,19 @@ class LineReader(_Stream):
         self._ended = True
 
     def stop(self) -> None:
-        """End the stream now; what is under way is cancelled."""
+        """End the stream now; what is under way is cancelled, and what still waits is not begun."""
         self._ended = self._stopped = True
+        self._waiting.clear()
+        self._too_long = 0
         self._writer.forgive()
         self._stop_reading()
         self._awake()
 
     async def _parse(self, line: bytes) -> SessionMessage | None:
-        if not line.strip() or self._is_taken(line):
+        if not line.strip():
+            return None
+        if self._is_taken(line):
+            await asyncio.sleep(0)  # the call may have run at once; who else waits has a turn before the next
             return None
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
@@ -256,6 +157,24 @@ class LineReader(_Stream):
         finally:
             self._wake = None
 
+    async def _room(self) -> None:
+        """Wait until the client has read what it was sent, or for anything else that `receive` has to look at."""
+        loop = asyncio.get_running_loop()
+        self._wake = loop.create_future()
+        # Whoever sent those lines may have been cancelled since: somebody has to see them out.
+        flushing = loop.create_task(self._writer.flush())
+        flushing.add_done_callback(self._flushed)
+        try:
+            await self._wake
+        finally:
+            self._wake = None
+            flushing.cancel()
+
+    def _flushed(self, flushing: asyncio.Task[None]) -> None:
+        if not flushing.cancelled():
+            flushing.exception()  # a broken pipe has stopped us already
+            self._awake()
+
     def _awake(self) -> None:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
@@ -298,6 +217,7 @@ class LineReader(_Stream):
                 self._partial.clear()
             self._stop_reading()
         else:
+            self._turn_ends = time.monotonic() + _TURN_SECONDS
             self._split(chunk)
             if len(self._waiting) > _HIGH_WATER:
                 self._stop_reading()
@@ -324,8 +244,12 @@ class LineReader(_Stream):
 
     def _arrived(self, line: bytes) -> None:
         # In order: the lane may not overtake a line that still waits.
-        if self._waiting or not self._is_taken(line):
+        if self._waiting or self._writer.is_behind or self._turn_is_over or not self._is_taken(line):
             self._waiting.append(line)
+
+    @property
+    def _turn_is_over(self) -> bool:
+        return time.monotonic() > self._turn_ends
 
 
 def _has_id(line: bytes) -> bool:
