@@ -15,6 +15,7 @@ PROTECTED = (
     ".git/commondir",
     ".git/modules/sub/config",
     ".git/worktrees/w/gitdir",
+    ".git/rebase-merge/git-rebase-todo",
     "./.git/config",
     ".git//config",
     ".git/./hooks/./x",

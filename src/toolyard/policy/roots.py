@@ -14,8 +14,8 @@ from toolyard.policy.patterns import PathPattern, Place, parse_pattern
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-# Git runs what these name (hooks, commands in a config, another repository's hooks through `commondir`), so an
-# agent that could write them would run code as the user, outside every wall.
+# Git runs what these name (hooks, commands in a config, another repository's hooks through `commondir`, the `exec`
+# lines of a rebase under way), so an agent that could write them would run code as the user, outside every wall.
 DEFAULT_PROTECTED = (
     "**/.git/hooks/**",
     "**/.git/config",
@@ -23,6 +23,7 @@ DEFAULT_PROTECTED = (
     "**/.git/commondir",
     "**/.git/modules/**",
     "**/.git/worktrees/**",
+    "**/.git/rebase-merge/**",
     "/toolyard.yaml",
 )
 
