@@ -24,7 +24,7 @@ from toolyard.app.gate import Gate, NeedsAnswer, NotNow, Resources
 from toolyard.app.recording import EventLog, Recorder
 from toolyard.app.tool import Tool
 from toolyard.core.actions import Action
-from toolyard.core.calls import Call, Result
+from toolyard.core.calls import Call, Result, ask_nobody
 from toolyard.core.errors import SecurityError, SystemFault, ToolyardError, ValidationError
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
 from toolyard.core.limits import KIB
@@ -107,7 +107,7 @@ class Dispatch:
             ending = _Ending(Outcome.OK if gate.completed else Outcome.CANCELLED, caller_left=True)
             raise
         except ToolyardError as error:
-            ending = _Ending(_OUTCOMES.get(error.kind, Outcome.FAILED), error.code, error.message)
+            ending = _Ending(_OUTCOMES.get(error.kind, Outcome.FAILED), error.code, _reason(error))
             raise
         except Exception as error:  # the outermost edge: a fault of ours must not end the server
             ending = _Ending(Outcome.FAILED, SystemFault.code, f"{type(error).__name__}: {error}")
@@ -211,7 +211,21 @@ def _looked_at(ended: asyncio.Future[Result]) -> None:
         ended.exception()
 
 
+def _reason(error: ToolyardError) -> str:
+    """What the log keeps of an error. A tool's message may quote the file after its first sentence; the log never."""
+    if error.kind == "security":
+        return error.message
+    first = error.message.partition("\n")[0]
+    sentence, more, _ = first.partition(". ")
+    return f"{sentence}." if more else first
+
+
 async def _ask(call: Call, question: NeedsAnswer) -> None:
+    if call.ask is ask_nobody:
+        raise SecurityError(
+            f"{question.decision.reason} Nobody can be asked here, so it is refused.",
+            hint="Do something else, or tell the user which permission is missing.",
+        )
     if not await call.ask(question.action, question.decision):
         raise SecurityError(
             f"{question.decision.reason} The answer was no.",
