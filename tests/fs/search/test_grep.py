@@ -1,6 +1,10 @@
 """Grep through its public door, in both confinements: the same answers."""
 
 import os
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -272,3 +276,36 @@ def test_an_unreadable_file_is_noted_and_the_rest_is_found(yard):
     yard.write("locked.py")
     os.chmod(f"{yard.path}/locked.py", 0)
     assert yard.grep() == result("a.py", note="1 file or folder could not be read.")
+
+
+def test_a_search_whose_master_is_killed_ends_by_itself(tmp_path):
+    endless = tmp_path / "endless"
+    with endless.open("wb") as file:
+        file.truncate(1 << 40)  # a sparse file: hours of zeros without a match
+    script = f"""
+import os, signal, threading, time
+from toolyard.core.limits import Limits
+from toolyard.fs.roots import Root
+from toolyard.fs.search import GrepQuery, grep
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+grep(Root({str(tmp_path)!r}), ".", GrepQuery("x", "content"), visible=lambda _: True, limits=Limits(),
+     cancel=threading.Event(), deadline=time.monotonic() + 2)
+"""
+    killed = subprocess.run([sys.executable, "-c", script], check=False, timeout=30)
+    assert killed.returncode == -signal.SIGKILL
+
+    def searching() -> bool:
+        folders = [os.path.join("/proc", pid, "cwd") for pid in os.listdir("/proc") if pid.isdigit()]
+        return any(os.path.islink(folder) and _leads_to(folder, str(tmp_path)) for folder in folders)
+
+    until = time.monotonic() + 30
+    while searching() and time.monotonic() < until:
+        os.sched_yield()
+    assert not searching()
+
+
+def _leads_to(link: str, folder: str) -> bool:
+    try:
+        return os.readlink(link) == folder
+    except OSError:
+        return False

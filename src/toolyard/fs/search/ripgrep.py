@@ -33,6 +33,7 @@ from toolyard.fs.temporary import TEMPORARY_PREFIX
 TEMPORARY_FILES = f"{TEMPORARY_PREFIX}*"
 
 _MEMORY_BYTES = 2048 * MIB
+_LONGEST_SECONDS = 3_600.0
 _REGEX_BYTES, _DFA_BYTES = 16 * MIB, 64 * MIB
 _STDERR_BYTES = 64 * KIB
 _CHUNK_BYTES = 256 * KIB
@@ -142,7 +143,7 @@ def collect(program: Program, confinement: Confinement, bounds: Bounds, *, most:
         return Output(b"", early, 0)
     process = confine.start(program, confinement)
     try:
-        _limit_memory(process.pid)
+        _limit(process.pid, bounds)
         out, errors, stop = _drain(process, bounds, most)
         if stop is None:
             _wait(process)
@@ -157,9 +158,13 @@ def collect(program: Program, confinement: Confinement, bounds: Bounds, *, most:
     return Output(out, None, _judge(process.returncode, errors, glob_field))
 
 
-def _limit_memory(pid: int) -> None:
+def _limit(pid: int, bounds: Bounds) -> None:
+    """Memory, and processor time: should we be killed, nobody is left to end the search at its deadline."""
+    left = min(max(bounds.deadline - time.monotonic(), 0.0), _LONGEST_SECONDS)
+    seconds = (int(left) + 1) * (os.cpu_count() or 1)
     with contextlib.suppress(ProcessLookupError):  # it is done already
         resource.prlimit(pid, resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+        resource.prlimit(pid, resource.RLIMIT_CPU, (seconds, seconds))
 
 
 def _wait(process: subprocess.Popen[bytes]) -> None:
