@@ -39,7 +39,7 @@ async def test_a_no_or_nobody_to_ask_refuses(bench, opened, ask):
     dispatch = opened(touching(WRITE), PermissionMode.DEFAULT)
     options = {"ask": ask} if ask else {}
 
-    with pytest.raises(SecurityError, match="The answer was no|Nobody can be asked here"):
+    with pytest.raises(SecurityError, match=r"The answer was no|Nobody can be asked here"):
         await dispatch(call(arguments={"paths": ["a.txt"]}, **options))
 
     assert bench.log.outcomes == ["denied"]
