@@ -8,8 +8,8 @@ import pytest
 
 from toolyard.core.events import Event, Outcome
 
-CANCEL_SECONDS = 1.0
-STOP_SECONDS = 2.0
+CANCEL_SECONDS = 5.0  # far less on an idle machine; two tests run at once on two cores
+STOP_SECONDS = 8.0  # far less on an idle machine; two tests run at once on two cores
 PROGRESS_TOKEN = "watch-me"
 
 
