@@ -1,0 +1,1 @@
+"""Running commands and code so that they cannot get out."""
