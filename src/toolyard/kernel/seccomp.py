@@ -1,0 +1,251 @@
+"""The seccomp filter of a sandbox: which system calls its processes may not make.
+
+`program()` builds a classic BPF program, an array of `struct sock_filter`, and does nothing else. Whoever wants it
+in force sets `no_new_privs` and hands the bytes to seccomp(2); it then holds for that process and all it starts.
+
+It is a deny filter: it narrows the kernel behind the walls that really confine (namespaces, Landlock), and ordinary
+programs do not notice it. A refusal is EPERM. Two calls answer ENOSYS instead, because what they ask lies in memory
+that a filter cannot read, and every program falls back to the older call: clone3 to clone, openat2 to openat.
+
+Arguments are compared by their lower 32 bits. Each checked one is an `int` or shorter to the kernel, which ignores
+the upper half; a filter that looks at it is passed with a bit set there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import platform
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from typing import Literal
+
+from toolyard.kernel.libc import LIBC
+from toolyard.kernel.seccomp_calls import NUMBERS, Numbers
+
+_Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, constant
+
+_LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
+_IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT = 0x15, 0x35, 0x45
+
+_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+
+# struct seccomp_data; both architectures are little-endian, so an argument's lower half comes first.
+_NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT, _ARGUMENT_SIZE = 0, 4, 16, 8
+
+_X32_BIT = 0x40000000  # x86_64 calls with 32-bit pointers: a second table of numbers
+
+_GET_ACTION_AVAIL = 2
+_SYS_SECCOMP = Numbers(317, 277)
+
+
+class Sockets(Enum):
+    """Which sockets a process may make.
+
+    `ORDINARY`: TCP, UDP, ping, unix sockets, and netlink for asking about interfaces. For a sandbox with its own
+    network namespace. `NONE`: only pairs of connected streams. For one without: there a unix socket reaches the
+    services of the machine, and Landlock does not cover that.
+    """
+
+    ORDINARY = "ordinary"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class _If:
+    """One test of an argument: `any_bit`, it has one of these bits; `among` or `outside` these values."""
+
+    argument: int
+    how: Literal["any_bit", "among", "outside"]
+    values: tuple[int, ...]
+    mask: int = 0
+
+    def code(self, rest: int) -> list[_Instruction]:
+        """Goes on after itself when the test holds, past the next `rest` instructions when not."""
+        load: list[_Instruction] = [(_LOAD, 0, 0, _ARGUMENTS_AT + _ARGUMENT_SIZE * self.argument)]
+        if self.mask:
+            load.append((_AND, 0, 0, self.mask))
+        if self.how == "any_bit":
+            return [*load, (_IF_ANY_BIT, 0, rest, self.values[0])]
+        last = len(self.values) - 1
+        if self.how == "outside":
+            return [*load, *((_IF_EQUAL, last - i + rest, 0, value) for i, value in enumerate(self.values))]
+        return [
+            *load,
+            *((_IF_EQUAL, last - i, rest if i == last else 0, value) for i, value in enumerate(self.values)),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """`call` fails with `error` when all of `when` holds; always, when that is empty."""
+
+    call: str
+    when: tuple[_If, ...] = ()
+    error: int = errno.EPERM
+
+    def code(self) -> list[_Instruction]:
+        code: list[_Instruction] = [(_RETURN, 0, 0, _ERRNO | self.error)]
+        for test in reversed(self.when):
+            code = [*test.code(len(code)), *code]
+        return code
+
+
+# Set-user-id and set-group-id: a file that leaves the sandbox through the workspace must not lend its owner's rights
+# to whoever runs it. Folders are refused too, as a filter sees no difference. Nor are devices made (in S_IFCHR and
+# S_IFBLK alike): where the sandbox has no user namespace, root could reach a disk by one.
+_SET_ID = 0o6000
+_DEVICE = 0o020000
+_MAY_CREATE = 0o100 | 0o20000000  # O_CREAT, and the bit of O_TMPFILE; the mode counts only with one of them
+
+# CLONE_NEW*: inside a new user namespace a process holds every capability, and so reaches parts of the kernel that
+# are otherwise for root alone. Most local exploits of recent years start there.
+_NEW_NAMESPACE = 0x7E020000
+
+# Typing into the terminal the server was started from, and its clipboard.
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+
+# Plain Linux, with 32-bit or 2.6 names in uname, and the question which one is set. The rest weakens address layout.
+_HARMLESS_PERSONALITIES = (0, 0x0008, 0x20000, 0x20008, 0xFFFFFFFF)
+
+_UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
+_STREAM, _DATAGRAM, _SEQPACKET = 1, 2, 5
+_TYPE_MASK = 0xF  # the other bits are SOCK_CLOEXEC and SOCK_NONBLOCK
+_PROTOCOLS = (0, 1, 6, 17, 58, 262)  # the default, ICMP (ping, not raw), TCP, UDP, ICMPv6, MPTCP
+_NETLINK_ROUTE = 0
+
+# Calls whose arguments decide. The often used come first: the kernel remembers the answer for all others.
+_BY_ARGUMENT: tuple[_Refusal, ...] = (
+    _Refusal("openat", (_If(2, "any_bit", (_MAY_CREATE,)), _If(3, "any_bit", (_SET_ID,)))),
+    _Refusal("ioctl", (_If(1, "among", (_TIOCSTI, _TIOCLINUX)),)),
+    _Refusal("clone", (_If(0, "any_bit", (_NEW_NAMESPACE,)),)),
+    _Refusal("open", (_If(1, "any_bit", (_MAY_CREATE,)), _If(2, "any_bit", (_SET_ID,)))),
+    _Refusal("creat", (_If(1, "any_bit", (_SET_ID,)),)),
+    _Refusal("chmod", (_If(1, "any_bit", (_SET_ID,)),)),
+    _Refusal("fchmod", (_If(1, "any_bit", (_SET_ID,)),)),
+    _Refusal("fchmodat", (_If(2, "any_bit", (_SET_ID,)),)),
+    _Refusal("fchmodat2", (_If(2, "any_bit", (_SET_ID,)),)),
+    _Refusal("mknod", (_If(1, "any_bit", (_SET_ID | _DEVICE,)),)),
+    _Refusal("mknodat", (_If(2, "any_bit", (_SET_ID | _DEVICE,)),)),
+    _Refusal("personality", (_If(0, "outside", _HARMLESS_PERSONALITIES),)),
+)
+
+# Families that a network namespace does not hold back (vsock), raw packets, and protocols whose rarely used code is
+# loaded on demand (SCTP, DCCP, TIPC, AF_ALG).
+_ORDINARY_SOCKETS: tuple[_Refusal, ...] = (
+    _Refusal("socket", (_If(0, "outside", (_UNIX, _INET, _INET6, _NETLINK)),)),
+    _Refusal("socket", (_If(0, "among", (_INET, _INET6)), _If(1, "outside", (_STREAM, _DATAGRAM), mask=_TYPE_MASK))),
+    _Refusal("socket", (_If(0, "among", (_INET, _INET6)), _If(2, "outside", _PROTOCOLS))),
+    _Refusal("socket", (_If(0, "among", (_NETLINK,)), _If(2, "outside", (_NETLINK_ROUTE,)))),
+    _Refusal("socketpair", (_If(0, "outside", (_UNIX,)),)),
+)
+
+# A datagram socket of a pair still sends to any path it names, so only connected kinds are left.
+_NO_SOCKETS: tuple[_Refusal, ...] = (
+    _Refusal("socket"),
+    _Refusal("connect"),
+    _Refusal("socketpair", (_If(0, "outside", (_UNIX,)),)),
+    _Refusal("socketpair", (_If(1, "outside", (_STREAM, _SEQPACKET), mask=_TYPE_MASK),)),
+)
+
+_FALL_BACK = ("clone3", "openat2")
+
+_ALWAYS: tuple[tuple[str, ...], ...] = (
+    # Other processes' memory, descriptors and pages. mbind and set_mempolicy stay: they are about one's own memory.
+    ("ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd", "migrate_pages", "move_pages"),
+    # Another root, other namespaces, other mounts: ways to rearrange the walls from inside.
+    ("unshare", "setns", "chroot", "pivot_root", "mount", "umount2", "mount_setattr", "open_tree", "open_tree_attr"),
+    ("move_mount", "fsopen", "fsconfig", "fsmount", "fspick"),
+    # Files by handle, which pass by every folder on the way.
+    ("name_to_handle_at", "open_by_handle_at"),
+    # Work handed to the kernel: io_uring makes calls that no filter sees, the others were often the way to root.
+    ("io_uring_setup", "io_uring_enter", "io_uring_register", "bpf", "perf_event_open", "userfaultfd"),
+    # The keyring belongs to the user, not to a namespace.
+    ("add_key", "request_key", "keyctl"),
+    # Memory no debugger can read, 16-bit segments, and what no program of today calls.
+    ("memfd_secret", "modify_ldt", "uselib", "lookup_dcookie", "nfsservctl"),
+    # The machine: its kernel, clock, log, ports, swap, accounts, name. For root without a user namespace.
+    ("kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module", "reboot"),
+    ("settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "syslog", "iopl", "ioperm"),
+    ("swapon", "swapoff", "acct", "quotactl", "quotactl_fd", "vhangup", "sethostname", "setdomainname"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Architecture:
+    name: Literal["x86_64", "aarch64"]
+    audit: int
+
+    def number(self, numbers: Numbers) -> int | None:
+        return numbers.x86_64 if self.name == "x86_64" else numbers.aarch64
+
+
+_ARCHITECTURES = {
+    "x86_64": _Architecture("x86_64", 0xC000003E),
+    "aarch64": _Architecture("aarch64", 0xC00000B7),
+}
+
+
+def program(*, sockets: Sockets = Sockets.ORDINARY, machine: str | None = None) -> bytes:
+    """The filter for `machine` (as uname names it; by default this one). Raises OSError for one it does not know."""
+    architecture = _architecture(machine)
+    if architecture is None:
+        raise OSError(errno.ENOSYS, f"no seccomp filter is known for {machine or platform.machine()}")
+    # Another architecture's calls have other numbers. No program that runs here makes them, so the process ends.
+    code: list[_Instruction] = [
+        (_LOAD, 0, 0, _ARCHITECTURE_AT),
+        (_IF_EQUAL, 1, 0, architecture.audit),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, _NUMBER_AT),
+    ]
+    if architecture.name == "x86_64":
+        code += [(_IF_AT_LEAST, 0, 1, _X32_BIT), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
+    for call, refusals in _by_call(_refusals(sockets)).items():
+        number = architecture.number(NUMBERS[call])
+        if number is None:
+            continue
+        body = [instruction for refusal in refusals for instruction in refusal.code()]
+        if all(refusal.when for refusal in refusals):
+            body.append((_RETURN, 0, 0, _ALLOW))
+        code += [(_IF_EQUAL, 0, len(body), number), *body]
+    code.append((_RETURN, 0, 0, _ALLOW))
+    return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
+
+
+@cache
+def available() -> bool:
+    """Whether a filter is known for this machine and its kernel takes one."""
+    architecture = _architecture(None)
+    if architecture is None:
+        return False
+    kill = ctypes.c_uint32(_KILL)
+    answer: int = LIBC.syscall(
+        architecture.number(_SYS_SECCOMP), ctypes.c_uint(_GET_ACTION_AVAIL), ctypes.c_uint(0), ctypes.byref(kill)
+    )
+    return answer == 0
+
+
+def _architecture(machine: str | None) -> _Architecture | None:
+    if machine is None and struct.calcsize("P") != ctypes.sizeof(ctypes.c_uint64):
+        return None  # a 32-bit Python on a 64-bit kernel makes 32-bit calls
+    return _ARCHITECTURES.get(machine or platform.machine())
+
+
+def _refusals(sockets: Sockets) -> Iterable[_Refusal]:
+    yield from _BY_ARGUMENT
+    yield from _NO_SOCKETS if sockets is Sockets.NONE else _ORDINARY_SOCKETS
+    for call in _FALL_BACK:
+        yield _Refusal(call, error=errno.ENOSYS)
+    for group in _ALWAYS:
+        for call in group:
+            yield _Refusal(call)
+
+
+def _by_call(refusals: Iterable[_Refusal]) -> dict[str, list[_Refusal]]:
+    found: dict[str, list[_Refusal]] = {}
+    for refusal in refusals:
+        found.setdefault(refusal.call, []).append(refusal)
+    return found
