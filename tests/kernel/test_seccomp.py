@@ -175,6 +175,11 @@ def test_both_architectures_refuse_the_same(machine, audit):
     assert run(audit, numbers["clone3"]) == run(audit, numbers["openat2"]) == enosys
     assert run(audit, numbers["openat"], 0, 0, os.O_CREAT, 0o4755) == eperm
     assert run(audit, numbers["openat"], 0, 0, os.O_CREAT, 0o755) == allow
+    modes = {"creat": 1, "chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mknod": 1, "mknodat": 2}
+    for call, at in modes.items():
+        for place in range(6) if call in numbers else ():
+            arguments = [0o6000 if n == place else 0 for n in range(6)]
+            assert run(audit, numbers[call], *arguments) == (eperm if place == at else allow)
     assert run(audit, numbers["clone"], 0x10000000) == eperm
     assert run(audit, numbers["clone"], 0x3D0F00) == allow  # a thread
     assert run(audit, numbers["socket"], 1, 1) == allow
