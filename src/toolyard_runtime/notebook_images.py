@@ -1,0 +1,171 @@
+"""The images of one run: figures, images shown with display(), and a last value that is an image."""
+
+from __future__ import annotations
+
+import sys
+from binascii import Error as Base64Error
+from binascii import a2b_base64, b2a_base64
+
+from toolyard_runtime.notebook_errors import summary
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+MAX_IMAGES = 20
+MAX_IMAGE_BYTES = 5 * 1024 * 1024
+MAX_TOTAL_BYTES = 15 * 1024 * 1024
+NAMED_LEFT_OUT = 10
+MAX_NOTES = 20
+
+PNG = "image/png"
+_METHODS = (("_repr_png_", PNG), ("_repr_jpeg_", "image/jpeg"))
+
+
+class Gallery:
+    def __init__(self) -> None:
+        self.images: list[dict[str, str]] = []
+        self._notes: list[str] = []
+        self._total = 0
+        self._left_out: list[str] = []
+
+    def add(self, media_type: str, data: bytes, label: str) -> None:
+        if len(data) > MAX_IMAGE_BYTES:
+            self.note(f"{label} left out: it has {len(data):,} bytes, more than {MAX_IMAGE_BYTES:,}.")
+        elif self.is_full() or self._total + len(data) > MAX_TOTAL_BYTES:
+            self._left_out.append(label)
+        else:
+            self._total += len(data)
+            self.images.append({"media_type": media_type, "data": b2a_base64(data, newline=False).decode("ascii")})
+
+    def add_figure(self, figure: Any, label: str) -> None:
+        if self.is_full():
+            self._left_out.append(label)
+            return
+        import io
+        import warnings
+
+        target = io.BytesIO()
+        # What drawing warns of has no line of the agent's to point at, so it becomes a note.
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            try:
+                figure.savefig(target, format="png", bbox_inches="tight")
+            except Exception as fault:  # noqa: BLE001 (whatever the agent put in the figure fails here)
+                self.note(f"{label} could not be drawn: {summary(fault)}")
+                return
+        for text in dict.fromkeys(str(warning.message) for warning in caught):
+            self.note(f"{label}: {text}")
+        self.add(PNG, target.getvalue(), label)
+
+    def add_value(self, value: object) -> bool:
+        """Take the value if it is an image. Returns whether it was."""
+        label = f"The image of a {type(value).__name__}"
+        if _is_figure(value):
+            self.add_figure(value, label)
+            return True
+        found = False
+        try:
+            for media_type, data in _encoded(value):
+                self.add(media_type, data, label)
+                found = True
+        except Exception as fault:  # noqa: BLE001 (the value's own methods run here)
+            self.note(f"{label} could not be made: {summary(fault)}")
+        return found
+
+    def is_full(self) -> bool:
+        return len(self.images) >= MAX_IMAGES
+
+    def note(self, text: str) -> None:
+        if len(self._notes) < MAX_NOTES:
+            self._notes.append(text)
+
+    def notes(self) -> list[str]:
+        if not self._left_out:
+            return self._notes
+        names = ", ".join(self._left_out[:NAMED_LEFT_OUT])
+        more = len(self._left_out) - NAMED_LEFT_OUT
+        names = f"{names} and {more:,} more" if more > 0 else names
+        size = MAX_TOTAL_BYTES // (1024 * 1024)
+        return [*self._notes, f"Left out, as a run shows at most {MAX_IMAGES} images and {size} MB: {names}."]
+
+
+class _Showing:
+    """Where figures go that are shown now: matplotlib finds its backend by name, so no argument can say it."""
+
+    gallery: Gallery | None = None
+
+
+def new_gallery() -> Gallery:
+    """The gallery of a run that begins."""
+    _Showing.gallery = Gallery()
+    return _Showing.gallery
+
+
+def take_figure(figure: Any, label: str) -> None:
+    """Add a figure to the run that is going on, if there is one, and close it."""
+    if _Showing.gallery is not None:
+        _Showing.gallery.add_figure(figure, label)
+        close_figure(figure)
+
+
+def take_open_figures() -> None:
+    """Take the figures that pyplot holds open."""
+    pyplot: Any = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None or not hasattr(pyplot, "get_fignums"):  # absent, or only half imported
+        return
+    for number in pyplot.get_fignums():
+        take_figure(pyplot.figure(number), f"Figure {number}")
+
+
+def close_figure(value: object) -> None:
+    """Close the value if it is a figure: one that was shown is not shown again as one left open."""
+    pyplot: Any = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None and _is_figure(value):
+        pyplot.close(value)
+
+
+def _is_figure(value: object) -> bool:
+    module = sys.modules.get("matplotlib.figure")
+    kind = getattr(module, "Figure", None)
+    return isinstance(kind, type) and isinstance(value, kind)
+
+
+def _encoded(value: object) -> Iterator[tuple[str, bytes]]:
+    # Looked up on the class: objects that answer to every name (mocks, proxies) are no images.
+    for name, media_type in _METHODS:
+        method = getattr(type(value), name, None)
+        if method is None or isinstance(value, type):
+            continue
+        data = _as_bytes(method(value))
+        if data:
+            yield media_type, data
+            return
+    if _is_pillow_image(value):
+        yield PNG, _pillow_png(value)
+
+
+def _as_bytes(data: Any) -> bytes | None:
+    if isinstance(data, tuple) and data:  # notebooks allow (data, metadata)
+        data = data[0]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(data, str):
+        try:
+            return a2b_base64(data)
+        except (Base64Error, ValueError):
+            return None
+    return bytes(data) if isinstance(data, bytes | bytearray) else None
+
+
+def _is_pillow_image(value: object) -> bool:
+    module = sys.modules.get("PIL.Image")
+    kind = getattr(module, "Image", None)
+    return isinstance(kind, type) and isinstance(value, kind)
+
+
+def _pillow_png(value: Any) -> bytes:
+    import io
+
+    target = io.BytesIO()
+    value.convert("RGB").save(target, "PNG")
+    return target.getvalue()

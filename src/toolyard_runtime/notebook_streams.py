@@ -1,0 +1,160 @@
+"""Standard input and output of the code in a notebook.
+
+The caller puts the run's pipes at descriptors 1 and 2 before each run; this module owns the text streams over them,
+never the descriptors. Both streams are line-buffered, so a run that is killed has already shown its whole lines, and
+both are flushed when a run ends, also when the code put something else in `sys.stdout`.
+
+A thread that a run leaves behind must not write into the output of the next one. Its text is set aside, bounded, and
+told in that run's notes. Threads of executors are no such thread: they print for whoever gave them work.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from _thread import get_ident
+
+from toolyard_runtime.notebook_text import shorten
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from threading import Thread
+    from typing import Any
+
+STDIN, STDOUT, STDERR = 0, 1, 2
+SET_ASIDE_LIMIT = 5_000
+
+
+class SetAside:
+    """What threads of earlier runs print, and which threads those are."""
+
+    def __init__(self) -> None:
+        self.threads: set[Thread] = set()
+        self._parts: list[str] = []
+        self._size = 0
+
+    def holds(self) -> bool:
+        """Whether the thread that asks was left behind by an earlier run."""
+        if not self.threads:
+            return False
+        import threading
+
+        return get_ident() != threading.main_thread().ident and threading.current_thread() in self.threads
+
+    def mark(self) -> None:
+        """Take every thread that runs now for one that was left behind."""
+        threading = sys.modules.get("threading")
+        if threading is None or threading.active_count() == 1:
+            self.threads = set()
+            return
+        pools = sys.modules.get("concurrent.futures.thread")
+        workers = set(getattr(pools, "_threads_queues", ()))
+        main = threading.main_thread()
+        self.threads = {thread for thread in threading.enumerate() if thread is not main} - workers
+
+    def add(self, text: str) -> int:
+        self._parts.append(text)
+        self._size += len(text)
+        while self._size > 2 * SET_ASIDE_LIMIT and len(self._parts) > 1:
+            self._size -= len(self._parts.pop(0))
+        return len(text)
+
+    def take(self) -> str:
+        parts, self._parts, self._size = self._parts, [], 0
+        return shorten("".join(parts).rstrip(), SET_ASIDE_LIMIT)
+
+
+class Stream(io.TextIOWrapper):
+    """Text to a descriptor it does not own."""
+
+    def __init__(self, descriptor: int, aside: SetAside) -> None:
+        self._raw = io.FileIO(descriptor, "w", closefd=False)
+        self._aside = aside
+        super().__init__(
+            io.BufferedWriter(self._raw),
+            encoding="utf-8",
+            errors="backslashreplace",
+            newline="\n",
+            line_buffering=True,
+        )
+
+    def write(self, text: str, /) -> int:
+        if self._aside.threads and self._aside.holds():
+            return self._aside.add(text)
+        return super().write(text)
+
+    def abandon(self) -> None:
+        """Forget what could not be written, so that it does not turn up in a later run."""
+        self._raw.close()
+
+
+class Streams:
+    def __init__(self) -> None:
+        self.aside = SetAside()
+        self._out: Stream | None = None
+        self._err: Stream | None = None
+        self._in: io.TextIOWrapper | None = None
+
+    def begin(self) -> list[str]:
+        """Make sys.stdin, sys.stdout and sys.stderr usable. Returns what is wrong with them, in words."""
+        notes: list[str] = []
+        for descriptor, name in ((STDIN, None), (STDOUT, "output"), (STDERR, "error")):
+            if _reopen_if_closed(descriptor) and name:
+                notes.append(f"Standard {name} had been closed by an earlier run; what this run wrote there is lost.")
+        self._restore()
+        return notes
+
+    def settle(self) -> None:
+        """End of a run: flush what the code wrote, and put our streams back."""
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not self._out and stream is not self._err:
+                _flush(stream)
+        for stream in (self._out, self._err):
+            if stream is not None and not _flush(stream):
+                stream.abandon()
+        self._restore()
+        self.aside.mark()
+
+    def _restore(self) -> None:
+        if self._out is None or not _usable(self._out):
+            self._out = Stream(STDOUT, self.aside)
+        if self._err is None or not _usable(self._err):
+            self._err = Stream(STDERR, self.aside)
+        if self._in is None or not _usable(self._in):
+            self._in = open(STDIN, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115 (kept)
+        sys.stdin, sys.stdout, sys.stderr = self._in, self._out, self._err
+
+
+def no_input(prompt: object = "", /) -> str:
+    """Stands in for input(): nobody is there to type."""
+    print(prompt, end="", flush=True)  # noqa: T201 (what input does with its prompt)
+    raise EOFError("input() has nobody to answer it here; put the value in the code or read it from a file")
+
+
+def _usable(stream: io.TextIOWrapper) -> bool:
+    try:
+        return not stream.closed and stream.fileno() >= 0
+    except (ValueError, OSError):  # detached, or abandoned
+        return False
+
+
+def _flush(stream: Any) -> bool:
+    try:
+        stream.flush()
+    except Exception:  # noqa: BLE001 (the code may have put any object there, or closed the descriptor)
+        return False
+    return True
+
+
+def _reopen_if_closed(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        null = os.open(os.devnull, os.O_RDWR)
+        if null != descriptor:
+            os.dup2(null, descriptor)
+            os.close(null)
+        os.set_inheritable(descriptor, True)  # noqa: FBT003 (the function takes it by position only)
+        return True
+    return False
