@@ -31,3 +31,26 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """What one command or piece of code may use. The configuration may change them (`code_execution: limits:`)."""
+
+    seconds: float = 120.0
+    """The wall clock of a run that names no time-out."""
+    most_seconds: float = 600.0
+    """The longest time-out a run may name."""
+    cpu_seconds: int = 600
+    memory_bytes: int = 4 * 1024 * MIB
+    """Of one process, and of all together where cgroups can be used."""
+    processes: int = 1_000
+    """Processes and threads of one agent."""
+    open_files: int = 4_096
+    file_bytes: int = 1024 * MIB
+    """The largest file a run may write."""
+    output_bytes: int = 10 * MIB
+    disk_bytes: int = 4 * 1024 * MIB
+    """What a run may add to the disk."""
+    temporary_bytes: int = 512 * MIB
+    """The private /tmp, which lies in memory."""

@@ -29,6 +29,7 @@ _NEWEST_KNOWN = 7
 
 _FILES_FIRST_LEVEL = (1 << 13) - 1
 _FILES_ADDED = {2: 1 << 13, 3: 1 << 14, 5: 1 << 15}  # refer, truncate, ioctl on devices
+_OF_A_FILE = EXECUTE | 1 << 1 | READ_FILE | 1 << 14 | 1 << 15  # write, truncate, ioctl beside the two named above
 _TCP = (4, 0b11)  # bind, connect
 _SCOPES = (6, 0b11)  # abstract unix sockets, signals
 
@@ -81,12 +82,24 @@ def handled(at: int) -> Handled:
     return Handled(files, tcp, scopes, fields * ctypes.sizeof(ctypes.c_uint64))
 
 
+def everything(at: int, *, folder: bool) -> int:
+    """All that can be done with a folder and what lies in it, or with a single file."""
+    files = handled(at).files
+    return files if folder else files & _OF_A_FILE
+
+
+def attributes(at: int, *, tcp: bool) -> bytes:
+    """The ruleset's structure as the system call takes it; `tcp` says whether it also takes TCP away."""
+    taken = handled(at)
+    return bytes(_Ruleset(taken.files, taken.tcp if tcp else 0, taken.scopes))[: taken.size]
+
+
 def restrict_thread(rules: Sequence[Rule], *, at: int | None = None) -> None:
     """Leave the calling thread, and what it starts, nothing but `rules`. For good. Raises OSError."""
     taken = handled(level() if at is None else at)
-    attributes = _Ruleset(taken.files, taken.tcp, taken.scopes)
+    structure = _Ruleset(taken.files, taken.tcp, taken.scopes)
     ruleset = checked(
-        LIBC.syscall(_SYS_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(taken.size), ctypes.c_uint32(0)),
+        LIBC.syscall(_SYS_CREATE_RULESET, ctypes.byref(structure), ctypes.c_size_t(taken.size), ctypes.c_uint32(0)),
         "landlock_create_ruleset",
     )
     try:

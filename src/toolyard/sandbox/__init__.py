@@ -1,1 +1,5 @@
-"""Running commands and code so that they cannot get out."""
+"""Processes under limits: the sandbox that commands and code run in.
+
+`spec` is the interface; each kind of sandbox has a file of its own; `box` is the host's end of the warden that all of
+them start inside; `choose` finds out which of them stand on this machine.
+"""

@@ -1,0 +1,258 @@
+"""The host's end of a warden: one process to talk to, any number of runs at once.
+
+A Box owns the process it is given and the line to it. One thread reads frames and hands each run its own; the caller
+of `run` waits in its own thread, keeps the clock and says when to stop. When the line ends, for whatever reason,
+every run under way ends as LOST, and so does every later one: the owner opens another box. `close()` hangs up, which
+makes the warden exit and takes everything inside with it, and kills the process should it stay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import queue
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import cast
+
+from toolyard.core.closing import Closing
+from toolyard.core.errors import SystemFault
+from toolyard.sandbox.line import Line
+from toolyard.sandbox.spec import Ending, Outcome, Request, Sink, Stream
+from toolyard_runtime import wire
+
+_READY_SECONDS = 20.0
+_TICK_SECONDS = 0.02  # between looks at the clock, the cancel flag and the disk
+_STOP_SECONDS = 5.0  # a killed run tells its end within this, or the box is given up
+_EXIT_SECONDS = 2.0
+_STREAMS = {wire.OUT: Stream.OUT, wire.ERR: Stream.ERR}
+_LOST = -1
+_SIGNAL_CODES = 128
+_SIGKILL = 9
+_MESSAGE_BYTES = 2_000
+_HINT = "Run `toolyard doctor` to see what this machine offers."
+
+Frame = tuple[int, bytes]
+Watch = Callable[[], str | None]
+"""Looked at while a run is under way; says why the run has to end, if it has to."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSetup:
+    """What every request carries for the worker that runs it."""
+
+    workspace: str
+    shell: str
+    environment: Mapping[str, str]
+    limits: Mapping[str, int]
+    output_bytes: int
+
+
+class Box(Closing):
+    def __init__(self, process: subprocess.Popen[bytes], line: Line, setup: RunSetup) -> None:
+        self.process = process
+        self._line = line
+        self._setup = setup
+        self._numbers = itertools.count(1)
+        self._runs: dict[int, queue.SimpleQueue[Frame]] = {}
+        self._turns: dict[str, threading.Lock] = {}
+        self._sessions: set[str] = set()
+        self._guard = threading.Lock()
+        self._sending = threading.Lock()
+        self._greetings: queue.SimpleQueue[Frame] = queue.SimpleQueue()
+        self._ended = threading.Event()
+        self._reader = threading.Thread(target=self._read, name="toolyard-box", daemon=True)
+        self._reader.start()
+
+    @property
+    def is_up(self) -> bool:
+        return not self._ended.is_set()
+
+    def set_up(self, setup: Mapping[str, object]) -> None:
+        """Tell the warden what it is; returns when its walls stand. Raises SystemFault, and closes, otherwise."""
+        try:
+            self._send(wire.NO_RUN, wire.SETUP, wire.packed(dict(setup)))
+            kind, body = self._greetings.get(timeout=_READY_SECONDS)
+        except (queue.Empty, OSError):
+            kind, body = wire.BROKEN, b""
+        if kind != wire.READY or body != str(wire.PROTOCOL).encode():
+            self._line.hang_up()
+            said = body.decode("utf-8", "replace") or self._last_words() or "it gave no reason"
+            self.close()
+            raise SystemFault(f"The sandbox did not start: {said}", hint=_HINT)
+
+    def run(
+        self, request: Request, sink: Sink, cancelled: threading.Event, watch: Watch = lambda: None
+    ) -> Outcome:
+        if not request.session:
+            return self._run(request, sink, cancelled, watch)
+        with self._guard:
+            turn = self._turns.setdefault(request.session, threading.Lock())
+        with turn:  # a session does one thing at a time
+            with self._guard:
+                is_new = request.session not in self._sessions
+                self._sessions.add(request.session)
+            outcome = self._run(request, sink, cancelled, watch)
+            if outcome.value is None or outcome.ending is not Ending.FINISHED:
+                with self._guard:
+                    self._sessions.discard(request.session)
+            return replace(outcome, session_is_new=is_new)
+
+    def drop_session(self, name: str) -> bool:
+        with self._guard:
+            known = name in self._sessions
+            self._sessions.discard(name)
+        if known:
+            with contextlib.suppress(OSError):
+                self._send(wire.NO_RUN, wire.DROP, name.encode())
+        return known
+
+    def close(self) -> None:
+        self._line.hang_up()
+        try:
+            self.process.wait(_EXIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._reader.join(_EXIT_SECONDS)
+        self._line.close()
+        if self.process.stderr is not None:
+            self.process.stderr.close()
+
+    def _run(self, request: Request, sink: Sink, cancelled: threading.Event, watch: Watch) -> Outcome:
+        number = next(self._numbers)
+        frames: queue.SimpleQueue[Frame] = queue.SimpleQueue()
+        self._runs[number] = frames
+        try:
+            if self._ended.is_set():
+                return _lost()
+            self._send(number, wire.RUN, wire.packed(self._worded(request)))
+            return _Waiting(request, sink, cancelled, watch, lambda: self._kill(number)).through(frames)
+        except OSError:
+            return _lost()
+        finally:
+            del self._runs[number]
+
+    def _worded(self, request: Request) -> dict[str, object]:
+        return {
+            "what": request.what.value,
+            "code": request.code,
+            "session": request.session,
+            "folder": request.folder or self._setup.workspace,
+            "shell": self._setup.shell,
+            "environment": dict(self._setup.environment),
+            "limits": dict(self._setup.limits),
+            "output_bytes": self._setup.output_bytes,
+        }
+
+    def _kill(self, number: int) -> None:
+        with contextlib.suppress(OSError):
+            self._send(number, wire.KILL, b"")
+
+    def _send(self, number: int, kind: int, body: bytes) -> None:
+        with self._sending:
+            self._line.send(wire.frame(number, kind, body))
+
+    def _read(self) -> None:
+        frames = wire.Frames()
+        with contextlib.suppress(ValueError):  # no frames: whoever talks there is not our warden
+            while data := self._line.receive():
+                for number, kind, body in frames.feed(data):
+                    self._deliver(number, (kind, body))
+        self._ended.set()
+        self._greetings.put((wire.BROKEN, b""))
+        for number in tuple(self._runs):
+            self._deliver(number, (_LOST, b""))
+
+    def _deliver(self, number: int, frame: Frame) -> None:
+        if number == wire.NO_RUN:
+            self._greetings.put(frame)
+        elif (waiting := self._runs.get(number)) is not None:
+            waiting.put(frame)
+
+    def _last_words(self) -> str:
+        if self.process.stderr is None:
+            return ""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(_EXIT_SECONDS)
+        if self.process.poll() is None:
+            return ""
+        return self.process.stderr.read(_MESSAGE_BYTES).decode("utf-8", "replace").strip()
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Waits for the end of one run, and brings it about when its time is up."""
+
+    request: Request
+    sink: Sink
+    cancelled: threading.Event
+    watch: Watch
+    kill: Callable[[], None]
+    ending: Ending = Ending.FINISHED
+    reason: str = ""
+    value: Mapping[str, object] | None = None
+    folder: str = ""
+
+    def through(self, frames: queue.SimpleQueue[Frame]) -> Outcome:
+        until = time.monotonic() + self.request.seconds
+        while True:
+            try:
+                kind, body = frames.get(timeout=_TICK_SECONDS)
+            except queue.Empty:
+                kind, body = wire.NO_RUN, b""
+            if kind == _LOST:
+                return _lost()
+            if kind == wire.EXIT:
+                return self._ended(body)
+            self._take(kind, body)
+            if self.ending is Ending.FINISHED:
+                if self._is_over(until):
+                    self.kill()
+                    until = time.monotonic() + _STOP_SECONDS
+            elif time.monotonic() > until:
+                return _lost()
+
+    def _take(self, kind: int, body: bytes) -> None:
+        stream = _STREAMS.get(kind)
+        if stream is not None:
+            self.sink(stream, body)
+        elif kind == wire.VALUE:
+            self.value = _answer(body)
+        elif kind == wire.FOLDER:
+            self.folder = body.decode("utf-8", "surrogateescape").rstrip("\n")
+
+    def _is_over(self, until: float) -> bool:
+        if self.cancelled.is_set():
+            self.ending = Ending.CANCELLED
+        elif time.monotonic() >= until:
+            self.ending = Ending.TIMEOUT
+        elif (reason := self.watch()) is not None:
+            self.ending, self.reason = Ending.DISK, reason
+        return self.ending is not Ending.FINISHED
+
+    def _ended(self, body: bytes) -> Outcome:
+        how, code, left = wire.EXITED.unpack(body)
+        ending = Ending.OUTPUT if how == wire.TOO_MUCH_OUTPUT else self.ending
+        if how == wire.BY_ITSELF:
+            ending = Ending.FINISHED  # it was done before it could be stopped
+        return Outcome(
+            ending, code if code >= 0 else _SIGNAL_CODES - code, self.value, self.folder, left, self.reason
+        )
+
+
+def _lost() -> Outcome:
+    return Outcome(Ending.LOST, _SIGNAL_CODES + _SIGKILL)
+
+
+def _answer(body: bytes) -> Mapping[str, object] | None:
+    """What the code's process says its answer is. Anything else than an object counts as none."""
+    try:
+        answer: object = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, object]", answer) if isinstance(answer, dict) else None

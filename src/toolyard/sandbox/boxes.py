@@ -1,0 +1,106 @@
+"""A sandbox made of boxes: launches one, gives it runs, and another when it is lost.
+
+`BoxSandbox` is the one implementation of the `Sandbox` protocol; the kinds of sandbox differ in how they launch the
+warden. It owns the box, its control group and the network's door until `close()`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from toolyard.core.closing import Closing
+from toolyard.core.errors import SystemFault
+from toolyard.sandbox.box import Box, RunSetup
+from toolyard.sandbox.cgroups import Cgroup
+from toolyard.sandbox.line import Line
+from toolyard.sandbox.spec import Outcome, Request, Sink, Spec, Tier
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A warden that was started and waits for its first frame."""
+
+    process: subprocess.Popen[bytes]
+    line: Line
+    runs: RunSetup
+    setup: Mapping[str, object]
+    first_process: int | None = None
+    """The warden's pid on this machine, where it can be put into a control group."""
+
+
+Launch = Callable[[Spec], Launched]
+
+
+class BoxSandbox(Closing):
+    def __init__(self, tier: Tier, launch: Launch) -> None:
+        self.tier = tier
+        self._launch = launch
+        self._spec: Spec | None = None
+        self._box: Box | None = None
+        self._group: Cgroup | None = None
+        self._opening = threading.Lock()
+
+    def start(self, spec: Spec) -> None:
+        self._spec = spec
+        self._open()
+
+    def run(self, request: Request, sink: Sink, cancelled: threading.Event) -> Outcome:
+        box, is_replaced = self._open()
+        outcome = box.run(request, sink, cancelled)
+        return replace(outcome, sandbox_is_new=is_replaced)
+
+    def drop_session(self, name: str) -> bool:
+        box = self._box
+        return box is not None and box.drop_session(name)
+
+    def close(self) -> None:
+        with self._opening:
+            self._spec = None
+            self._close_box()
+
+    def _open(self) -> tuple[Box, bool]:
+        """The box, and whether it had to be replaced just now."""
+        box = self._box
+        if box is not None and box.is_up:
+            return box, False
+        with self._opening:
+            if self._spec is None:
+                raise SystemFault("The sandbox is closed.", hint="Open the workspace again.")
+            lost = self._box is not None
+            if self._box is not None and self._box.is_up:
+                return self._box, False
+            self._close_box()
+            self._box = self._launched(self._spec)
+            return self._box, lost
+
+    def _launched(self, spec: Spec) -> Box:
+        launched = self._launch(spec)
+        box = Box(launched.process, launched.line, launched.runs)
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._close_group)
+            undo.callback(box.close)
+            if launched.first_process is not None:
+                # The warden starts nothing before its first frame, so all that follows is in the group with it.
+                self._group = Cgroup.create(
+                    memory_bytes=spec.limits.memory_bytes, processes=spec.limits.processes, name="box"
+                )
+                if self._group is not None:
+                    self._group.add(launched.first_process)
+            box.set_up(launched.setup)
+            undo.pop_all()
+        return box
+
+    def _close_box(self) -> None:
+        box, self._box = self._box, None
+        if box is not None:
+            box.close()
+        self._close_group()
+
+    def _close_group(self) -> None:
+        group, self._group = self._group, None
+        if group is not None:
+            group.close()

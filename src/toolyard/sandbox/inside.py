@@ -1,0 +1,169 @@
+"""What every sandbox looks like from inside: its variables, its Python, its user, and the walls' finished structures."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import toolyard_runtime
+from toolyard.core.errors import SystemFault
+from toolyard.core.limits import RunLimits
+from toolyard.core.paths import is_beneath
+from toolyard.kernel import landlock, seccomp
+from toolyard.kernel.seccomp import Sockets
+from toolyard.sandbox.box import RunSetup
+from toolyard.sandbox.spec import Spec
+
+HOME = "/home/agent"
+TEMPORARY = "/tmp"  # noqa: S108 - the sandbox's own
+RUNTIME = "/run/toolyard"
+"""Where the runtime package is found inside."""
+USER_ID = 1000
+PROXY_PORT = 3128
+
+_SHELLS = ("/bin/bash", "/usr/bin/bash")
+_SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+_PID_MAX_PER_NAMESPACE = (6, 14)
+_LEAST_PID_MAX = 301  # the kernel takes no less
+
+ETC = {
+    "/etc/passwd": f"root:x:0:0:root:/root:/bin/sh\nagent:x:{USER_ID}:{USER_ID}:agent:{HOME}:/bin/bash\n"
+    "nobody:x:65534:65534:nobody:/:/bin/false\n",
+    "/etc/group": f"root:x:0:\nagent:x:{USER_ID}:\nnogroup:x:65534:\n",
+    "/etc/hosts": "127.0.0.1 localhost toolyard\n::1 localhost\n",
+    "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+    "/etc/gitconfig": "[user]\n\tname = agent\n\temail = agent@localhost\n[init]\n\tdefaultBranch = main\n",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """The Python that code runs under, and the folders of the host it needs to be seen."""
+
+    executable: str
+    folders: tuple[str, ...]
+
+    @property
+    def scripts(self) -> str:
+        return os.path.dirname(self.executable)
+
+
+def own_interpreter() -> Interpreter:
+    """The environment that Toolyard itself is installed in, with whatever else is installed there."""
+    prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
+    folders = {path for prefix in prefixes for path in (prefix, os.path.realpath(prefix))}
+    outside_usr = sorted(path for path in folders if not is_beneath(path, "/usr"))
+    return Interpreter(sys.executable, tuple(outside_usr))
+
+
+def runtime_folder() -> str:
+    """Where the runtime package lies on the host. Importing the warden here leaves its compiled form on disk."""
+    import toolyard_runtime.warden  # noqa: F401  # pyright: ignore[reportUnusedImport] - for the effect
+
+    return os.path.dirname(os.path.abspath(toolyard_runtime.__file__))
+
+
+def start_line(python: str, runtime: str, reading: int, writing: int) -> tuple[str, ...]:
+    """The command that starts the warden."""
+    code = f"import sys; sys.path.insert(0, {runtime!r}); from toolyard_runtime.warden import main; main()"
+    return (python, "-I", "-S", "-c", code, str(reading), str(writing))
+
+
+def find_shell() -> str:
+    for path in _SHELLS:
+        if os.access(path, os.X_OK):
+            return path
+    raise SystemFault("Commands need bash, and none was found.", hint="Install bash.")
+
+
+def variables(scripts: str, named: Mapping[str, str], *, proxied: bool) -> dict[str, str]:
+    """The whole environment of a run: a few plain values, and what the user named."""
+    proxy = f"http://127.0.0.1:{PROXY_PORT}"
+    return {
+        "PATH": f"{scripts}:{_SYSTEM_PATH}",
+        "HOME": HOME,
+        "USER": "agent",
+        "LOGNAME": "agent",
+        "SHELL": "/bin/bash",
+        "TMPDIR": TEMPORARY,
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+        "PAGER": "cat",
+        "GIT_PAGER": "cat",
+        "GIT_TERMINAL_PROMPT": "0",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "MPLBACKEND": "module://toolyard_runtime.figures",
+        "MPLCONFIGDIR": f"{TEMPORARY}/matplotlib",
+        **(dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), proxy) if proxied else {}),
+        **named,
+    }
+
+
+def run_setup(spec: Spec, scripts: str) -> RunSetup:
+    """What every run of a sandbox on this machine starts from."""
+    environment = variables(scripts, spec.environment, proxied=bool(spec.allowed_hosts))
+    return RunSetup(
+        spec.workspace, find_shell(), environment, _resources(spec.limits), spec.limits.output_bytes
+    )
+
+
+def _resources(limits: RunLimits) -> dict[str, int]:
+    """The limits that the kernel holds for each process, by the names the worker knows."""
+    return {
+        "cpu_seconds": limits.cpu_seconds,
+        "memory_bytes": limits.memory_bytes,
+        "open_files": limits.open_files,
+        "file_bytes": limits.file_bytes,
+        "core_bytes": 0,
+        # Counts the user's processes, inside a user namespace only those in there; it does not bind root.
+        "processes": limits.processes,
+    }
+
+
+def pid_max(limits: RunLimits) -> int:
+    """What to set the namespace's own limit of processes to; 0 where the kernel has only one for all."""
+    found = re.match(r"(\d+)\.(\d+)", platform.release())
+    if found is None or (int(found[1]), int(found[2])) < _PID_MAX_PER_NAMESPACE:
+        return 0
+    return max(limits.processes, _LEAST_PID_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class Walls:
+    """Landlock and seccomp for one sandbox, as far as this kernel has them."""
+
+    landlock: bytes
+    landlock_rules: tuple[tuple[str, int], ...]
+    seccomp: bytes
+
+    @classmethod
+    def around(cls, writable: Iterator[str], *, readable: tuple[str, ...] = ("/",), own_network: bool) -> Walls:
+        """Everything below `readable` may be read and executed, everything below `writable` changed as well.
+
+        A sandbox without a network of its own gets no sockets at all.
+        """
+        level = landlock.level()
+        rules = [(path, landlock.READ | landlock.EXECUTE) for path in readable]
+        rules += [(path, landlock.everything(level, folder=os.path.isdir(path))) for path in writable]
+        sockets = Sockets.ORDINARY if own_network else Sockets.NONE
+        return cls(
+            landlock.attributes(level, tcp=not own_network) if level else b"",
+            tuple(rules) if level else (),
+            seccomp.program(sockets=sockets) if seccomp.available() else b"",
+        )
+
+    def worded(self, *, pid_max: int, in_worker: bool) -> dict[str, object]:
+        """As the warden's first frame carries it."""
+        return {
+            "pid_max": pid_max,
+            "landlock": self.landlock,
+            "landlock_rules": list(self.landlock_rules),
+            "seccomp": self.seccomp,
+            "walls_in_worker": in_worker,
+        }

@@ -1,0 +1,78 @@
+"""The stream between host and warden: a socket where both are on one machine, a program's pipes where one lies between.
+
+`receive` returns b"" once the other side is gone. `hang_up` may be called from any thread and ends a `receive` that
+is under way: at once over a socket, when the program has gone over pipes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+from typing import IO, Protocol
+
+from toolyard.core.errors import SystemFault
+
+_CHUNK = 1 << 18
+
+
+class Line(Protocol):
+    def send(self, data: bytes) -> None: ...
+
+    def receive(self) -> bytes: ...
+
+    def hang_up(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class SocketLine:
+    def __init__(self, ours: socket.socket) -> None:
+        self._socket = ours
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def receive(self) -> bytes:
+        try:
+            return self._socket.recv(_CHUNK)
+        except OSError:
+            return b""
+
+    def hang_up(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class PipeLine:
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._to, self._from = _pipe(process.stdin), _pipe(process.stdout)
+
+    def send(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._to.fileno(), view) :]
+
+    def receive(self) -> bytes:
+        try:
+            return os.read(self._from.fileno(), _CHUNK)
+        except (OSError, ValueError):
+            return b""
+
+    def hang_up(self) -> None:
+        with contextlib.suppress(OSError):
+            self._to.close()
+
+    def close(self) -> None:
+        self.hang_up()
+        self._from.close()
+
+
+def _pipe(end: IO[bytes] | None) -> IO[bytes]:
+    if end is None:
+        raise SystemFault("The sandbox was started without pipes.", hint="Report this as a bug.")
+    return end

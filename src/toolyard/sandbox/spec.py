@@ -1,0 +1,128 @@
+"""What a sandbox is asked for, and what it gives back. Pure data, the same for every kind of sandbox.
+
+    Sandbox.start(Spec)                 a box around one agent's folders
+    Sandbox.run(Request, sink) -> Outcome   any number of times, from any thread
+    Sandbox.close()                     ends everything in it
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from toolyard.core.limits import RunLimits
+
+
+class Tier(StrEnum):
+    """How strong the walls are, the strongest first."""
+
+    DOCKER = "docker"
+    BUBBLEWRAP = "bubblewrap"
+    NAMESPACES = "namespaces"
+    LANDLOCK = "landlock"
+    NONE = "none"
+
+    @property
+    def is_weak(self) -> bool:
+        return self in {Tier.LANDLOCK, Tier.NONE}
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A file or folder of the host that is seen inside, at `target` (the same path when left out)."""
+
+    source: str
+    writable: bool = False
+    target: str = ""
+
+    @property
+    def inside(self) -> str:
+        return self.target or self.source
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    workspace: str
+    """Real path of the agent's folder: where runs start."""
+    writable: bool = True
+    mounts: tuple[Mount, ...] = ()
+    """Beside the workspace, and inside it where a part has other rights; a later one covers an earlier one."""
+    hidden: tuple[str, ...] = ()
+    """Real paths that seem empty inside: what the policy does not let agents read."""
+    environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Variables that runs see beside the few every run gets. Nothing else of the host's environment is seen."""
+    allowed_hosts: tuple[str, ...] = ()
+    limits: RunLimits = RunLimits()
+
+
+class What(StrEnum):
+    COMMAND = "command"
+    PYTHON = "python"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    what: What
+    code: str
+    seconds: float
+    session: str = ""
+    """Python only: the name of the session whose variables the code shares."""
+    folder: str = ""
+    """Where it starts, the workspace when empty."""
+
+
+class Ending(StrEnum):
+    FINISHED = "finished"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    OUTPUT = "output"
+    """It printed more than `output_bytes`."""
+    DISK = "disk"
+    """It wrote more than `disk_bytes`."""
+    LOST = "lost"
+    """The sandbox itself went away under it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    ending: Ending
+    exit_code: int
+    """As a shell tells it: 128 and the signal's number for a process that was killed."""
+    value: Mapping[str, object] | None = None
+    """What the Python code answered. It crossed the wall: believe none of it."""
+    folder: str = ""
+    """Where a command ended, when it told."""
+    left_behind: int = 0
+    """Processes that outlived the run and were ended."""
+    reason: str = ""
+    session_is_new: bool = False
+    sandbox_is_new: bool = False
+    """The sandbox was lost since the last run: its /tmp and its sessions are gone."""
+
+
+class Stream(StrEnum):
+    OUT = "stdout"
+    ERR = "stderr"
+
+
+Sink = Callable[[Stream, bytes], None]
+"""Gets output as it comes, in the thread that called `run`."""
+
+
+class Sandbox(Protocol):
+    """One box. `start` is called once; `run` from any thread; `close` ends all runs and may be called twice."""
+
+    tier: Tier
+
+    def start(self, spec: Spec) -> None: ...
+
+    def run(self, request: Request, sink: Sink, cancelled: threading.Event) -> Outcome: ...
+
+    def drop_session(self, name: str) -> bool:
+        """Forget a Python session and its variables. False when there was none."""
+        ...
+
+    def close(self) -> None: ...

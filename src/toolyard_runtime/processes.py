@@ -1,0 +1,98 @@
+"""Finding and ending what a run left behind.
+
+The warden is the first process of its namespace, or a subreaper, so whatever loses its parent becomes its child.
+A child that the warden did not fork itself is therefore a leftover: of a run that is over, or of one being ended.
+"""
+
+from __future__ import annotations
+
+import os
+from time import monotonic
+
+_SIGKILL = 9
+_CONVERGE_SECONDS = 0.5
+_MY_CHILDREN = f"/proc/self/task/{os.getpid()}/children"
+
+
+def children() -> set[int]:
+    """The pids of this process's children, zombies too."""
+    try:
+        with open(_MY_CHILDREN, "rb", buffering=0) as file:
+            return {int(pid) for pid in file.read().split()}
+    except OSError:  # a kernel without that file
+        me = os.getpid()
+        return {pid for pid, parent in _parents().items() if parent == me}
+
+
+def end_tree(root: int) -> None:
+    """Kill a process and all that descends from it. What is orphaned on the way turns up among our children."""
+    for pid in (root, *_descendants({root})):
+        _kill(pid)
+
+
+def end_leftovers(known: set[int], *, alone: bool) -> tuple[int, bool]:
+    """Kill every child that is not in `known`, with all its descendants.
+
+    Returns how many leftovers there were, and whether the known children went with them. `alone` says that no
+    other run is under way: then one signal to everybody ends them all at once, which no fork can outrun. It is also
+    the last resort when a tree forks faster than it can be killed.
+    """
+    left = children() - known
+    if not left:
+        return 0, False
+    ended: set[int] = set()
+    until = monotonic() + _CONVERGE_SECONDS
+    while left:
+        found = left | _descendants(left)
+        ended |= found
+        if os.getpid() == 1 and (alone or monotonic() > until):
+            os.kill(-1, _SIGKILL)
+            return len(ended), True
+        for pid in found:
+            _kill(pid)
+        _reap(left)
+        left = children() - known
+        if monotonic() > until and os.getpid() != 1:
+            break
+    return len(ended), False
+
+
+def _reap(pids: set[int]) -> None:
+    for pid in pids:
+        try:
+            os.waitpid(pid, 0)
+        except ChildProcessError:
+            continue
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, _SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _descendants(roots: set[int]) -> set[int]:
+    parents = _parents()
+    below: set[int] = set()
+    frontier = roots
+    while frontier:
+        frontier = {pid for pid, parent in parents.items() if parent in frontier} - below
+        below |= frontier
+    return below
+
+
+def _parents() -> dict[int, int]:
+    """Each visible process and its parent."""
+    found: dict[int, int] = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb", buffering=0) as file:
+                stat = file.read(1024)
+        except OSError:
+            continue
+        # The program's name is in brackets and may itself hold brackets and blanks.
+        found[int(name)] = int(stat[stat.rindex(b")") + 2 :].split()[1])
+    return found
