@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint types unit e2e bench constraints clean
+.PHONY: setup demo test lint types unit e2e docker bench constraints clean
 
 setup: $(READY)
 
@@ -28,13 +28,18 @@ types: setup
 	$(BIN)/basedpyright
 
 unit: setup
-	$(BIN)/pytest -n auto -m "not e2e"
+	$(BIN)/pytest -n auto -m "not e2e and not docker"
 
 e2e: setup
 	$(BIN)/pytest -m e2e tests/e2e
 
+# Starts an engine of its own, as root; Debian: apt-get install docker.io debootstrap
+docker: setup
+	TOOLYARD_REQUIRE_DOCKER=1 $(BIN)/pytest -m docker tests/docker
+
 bench: setup
 	$(BIN)/toolyard bench files
+	$(BIN)/toolyard bench sandbox
 
 # Pins for everything above; the file names packages and versions, never where they come from.
 constraints: pyproject.toml
