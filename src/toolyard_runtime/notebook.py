@@ -6,18 +6,18 @@
     notebook.close()
 
 Contract
-- One process serves one notebook, in its main thread. The caller owns the process, its limits and its descriptors: it
-  puts the run's pipes at 1 and 2 (and /dev/null at 0) before each run. Time-outs, crashes and os._exit are its affair.
-- `run` returns when the code has ended, in every ending: `status` is "ok", "error" (an exception, told in `error`) or
-  "exit" (SystemExit, with its `exit_code`). It raises only if a signal's exception arrives while it tidies up.
+- One process serves one notebook, in its main thread. The caller owns the process, its limits and its descriptors:
+  it puts the run's pipes at 1 and 2 (and /dev/null at 0) before each run. Time-outs and crashes are its affair.
+- `run` returns when the code has ended, in every ending: `status` is "ok", "error" (an exception, told in `error`)
+  or "exit" (SystemExit, with its `exit_code`). It raises only if a signal's exception arrives while it tidies up.
 - The code is the module `__main__`, without `__file__`. It may await at the top level: all pieces share one event
   loop, which only runs while a piece awaits. `value` is the repr of the last expression, unless it is None or a `;`
   follows it; `_` is that value in the next piece.
 - `images` are PNG or JPEG: figures shown or left open (they are closed), what `display()` is given, a last value that
   is an image. What was left out, and what threads of earlier runs printed, is told in `notes`.
 - A child that the code forks and lets run on to its end ends here; it never returns to the caller.
-- `close` does what the end of a program does: cancels tasks, joins threads, runs exit handlers, and drops the variables
-  so that open files are written. A one-off run is `run`, `close`, and only then the answer, as all of that may print.
+- `close` does what the end of a program does: cancels tasks, joins threads, runs exit handlers, drops the variables
+  so that open files are written. A one-off run is `run`, `close`, and only then the answer: closing may print.
 - `preload` imports what most code needs. Call it once, in idle time, in the process that notebooks are forked from.
 """
 
@@ -26,6 +26,7 @@ from __future__ import annotations
 import builtins
 import os
 import sys
+from contextvars import copy_context
 
 from toolyard_runtime import notebook_errors, notebook_images
 from toolyard_runtime.notebook_cells import (
@@ -76,6 +77,8 @@ class Notebook:
         self._sources = Sources()
         self._streams = Streams()
         self._gallery = notebook_images.new_gallery()
+        # One for everything: numpy's print options or decimal's precision hold for awaiting pieces and reprs too.
+        self._context = copy_context()
         self._runner: Runner | None = None
         self._future_flags = 0
         self._count = 0
@@ -90,7 +93,7 @@ class Notebook:
         try:
             result = self._execute(code)
             if result is not None:
-                value = self._show(result)
+                value = self._context.run(self._show, result)
         except SystemExit as stop:
             status, exit_code = "exit", _exit_code(stop)
         except BaseException as fault:  # noqa: BLE001 (the code may raise anything; this is the outermost edge)
@@ -114,20 +117,26 @@ class Notebook:
 
     def close(self) -> None:
         """End as a program ends. The notebook cannot be used afterwards."""
-        import atexit
-        import gc
+        self._streams.release()
+        for step in (self._end_loop, _join_threads, _run_exit_handlers, self._drop_names):
+            try:
+                step()
+            except SystemExit:
+                continue
+            except BaseException as fault:  # noqa: BLE001 (the code's own endings run here)
+                print(notebook_errors.render(fault), file=sys.stderr)  # noqa: T201 (as the interpreter does)
+        self._streams.settle()
 
+    def _end_loop(self) -> None:
         if self._runner is not None:
             self._runner.close()
-            self._runner = None
-        threading = sys.modules.get("threading")
-        if threading is not None:
-            threading._shutdown()  # noqa: SLF001 (what the interpreter itself calls to join threads)
-        atexit._run_exitfuncs()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] (likewise)
+
+    def _drop_names(self) -> None:
+        import gc
+
         self._last = None
         self._namespace.clear()
         gc.collect()
-        self._streams.settle()
 
     def display(self, *values: object, **_options: object) -> None:
         """Show each value: an image as an image, anything else as text. Offered to the code as `display`."""
@@ -137,7 +146,8 @@ class Notebook:
             notebook_images.close_figure(value)
 
     def _begin(self) -> list[str]:
-        notes = self._streams.begin()
+        notes: list[str] = []
+        self._streams.begin()
         self._gallery = notebook_images.new_gallery()
         late = self._streams.aside.take()
         if late:
@@ -174,7 +184,7 @@ class Notebook:
         if is_coroutine(code):
             self._run_coroutine(eval(code, self._namespace))  # noqa: S307 (running code is the purpose)
         else:
-            exec(code, self._namespace)  # noqa: S102 (likewise)
+            self._context.run(exec, code, self._namespace)
         return self._namespace.pop(VALUE_NAME, None)
 
     def _run_coroutine(self, coroutine: Any) -> None:
@@ -182,7 +192,12 @@ class Notebook:
             import asyncio
 
             self._runner = asyncio.Runner()
-        self._runner.run(coroutine)
+        try:
+            self._runner.run(coroutine, context=self._context)
+        except KeyboardInterrupt as stop:
+            # The runner cancels the code and raises anew: the cancelled code's traceback is the one that says where.
+            cancelled = stop.__context__
+            raise (stop.with_traceback(cancelled.__traceback__) if cancelled else stop) from None
 
     def _show(self, value: Any) -> str:
         # A `_` that the code bound itself (gettext, a loop variable) stays its own.
@@ -193,7 +208,7 @@ class Notebook:
         return _repr(value)
 
     def _finish(self, value: str | None) -> list[str]:
-        notebook_images.take_open_figures()
+        self._context.run(notebook_images.take_open_figures)
         self._streams.settle()
         notes = self._gallery.notes()
         if value is not None and len(value) > TEXT_LIMIT:
@@ -211,6 +226,18 @@ def _offer_builtins(notebook: Notebook) -> None:
         offered["exit"] = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
         offered["quit"] = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")
         offered["help"] = _sitebuiltins._Helper()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] (as site does)
+
+
+def _join_threads() -> None:
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        threading._shutdown()  # noqa: SLF001 (what the interpreter itself calls)
+
+
+def _run_exit_handlers() -> None:
+    import atexit
+
+    atexit._run_exitfuncs()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] (likewise)
 
 
 def _repr(value: object) -> str:

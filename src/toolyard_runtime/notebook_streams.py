@@ -1,8 +1,9 @@
 """Standard input and output of the code in a notebook.
 
-The caller puts the run's pipes at descriptors 1 and 2 before each run; this module owns the text streams over them,
-never the descriptors. Both streams are line-buffered, so a run that is killed has already shown its whole lines, and
-both are flushed when a run ends, also when the code put something else in `sys.stdout`.
+The caller puts the run's pipes at descriptors 1 and 2; this module owns the text streams over them, never the
+descriptors. Both streams are line-buffered, so a run that is killed has already shown its whole lines, and both are
+flushed when a run ends, also when the code put something else in `sys.stdout`. When a run ends, the streams and the
+descriptors are again what they were when it began, whatever the code closed or redirected.
 
 A thread that a run leaves behind must not write into the output of the next one. Its text is set aside, bounded, and
 told in that run's notes. Threads of executors are no such thread: they print for whoever gave them work.
@@ -95,26 +96,41 @@ class Streams:
         self._out: Stream | None = None
         self._err: Stream | None = None
         self._in: io.TextIOWrapper | None = None
+        self._saved: dict[int, int] = {}
 
-    def begin(self) -> list[str]:
-        """Make sys.stdin, sys.stdout and sys.stderr usable. Returns what is wrong with them, in words."""
-        notes: list[str] = []
-        for descriptor, name in ((STDIN, None), (STDOUT, "output"), (STDERR, "error")):
-            if _reopen_if_closed(descriptor) and name:
-                notes.append(f"Standard {name} had been closed by an earlier run; what this run wrote there is lost.")
+    def begin(self) -> None:
+        """Make sys.stdin, sys.stdout and sys.stderr usable, and remember what lies beneath them."""
+        for descriptor in (STDIN, STDOUT, STDERR):
+            _open_if_closed(descriptor)
         self._restore()
-        return notes
+        for descriptor in (STDIN, STDOUT, STDERR):
+            try:
+                self._saved[descriptor] = os.dup(descriptor)
+            except OSError:  # the code holds all descriptors: go on without a copy
+                break
 
     def settle(self) -> None:
-        """End of a run: flush what the code wrote, and put our streams back."""
-        for stream in (sys.stdout, sys.stderr):
+        """End of a run: flush what the code wrote, and put streams and descriptors back."""
+        for stream in (getattr(sys, "stdout", None), getattr(sys, "stderr", None)):
             if stream is not self._out and stream is not self._err:
                 _flush(stream)
         for stream in (self._out, self._err):
             if stream is not None and not _flush(stream):
                 stream.abandon()
+        while self._saved:
+            descriptor, copy = self._saved.popitem()
+            _put_back(copy, descriptor)
+        for descriptor in (STDIN, STDOUT, STDERR):
+            _open_if_closed(descriptor)
         self._restore()
         self.aside.mark()
+
+    def release(self) -> None:
+        """The last run is over and no other follows: what threads print belongs to it."""
+        self.aside.threads = set()
+        late = self.aside.take()
+        if late and self._out is not None:
+            self._out.write(late + "\n")
 
     def _restore(self) -> None:
         if self._out is None or not _usable(self._out):
@@ -147,7 +163,24 @@ def _flush(stream: Any) -> bool:
     return True
 
 
-def _reopen_if_closed(descriptor: int) -> bool:
+def _put_back(copy: int, descriptor: int) -> None:
+    """Make the descriptor what it was when it was copied, and close the copy."""
+    try:
+        if not _is_same(copy, descriptor):
+            os.dup2(copy, descriptor)
+        os.close(copy)
+    except OSError:  # the code closed the copy: what it did stays done
+        return
+
+
+def _is_same(one: int, other: int) -> bool:
+    try:
+        return os.path.sameopenfile(one, other)
+    except OSError:
+        return False
+
+
+def _open_if_closed(descriptor: int) -> None:
     try:
         os.fstat(descriptor)
     except OSError:
@@ -156,5 +189,3 @@ def _reopen_if_closed(descriptor: int) -> bool:
             os.dup2(null, descriptor)
             os.close(null)
         os.set_inheritable(descriptor, True)  # noqa: FBT003 (the function takes it by position only)
-        return True
-    return False
