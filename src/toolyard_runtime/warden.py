@@ -71,6 +71,7 @@ class Warden:
         self._spare: Run | None = None
         self._setup: Setup | None = None
         self._to_import = list(worker.PRELOADED)
+        self._forwarder = 0
         self._woken, woken_by = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         _signal.set_wakeup_fd(woken_by, warn_on_full_buffer=False)
         _signal.signal(_signal.SIGCHLD, lambda *_: None)
@@ -134,7 +135,18 @@ class Warden:
         except OSError as error:
             self._send(wire.NO_RUN, wire.BROKEN, f"{error.filename or ''}: {error.strerror}".encode())
             raise SystemExit(1) from None
+        self._fork_forwarder()
         self._send(wire.NO_RUN, wire.READY, str(wire.PROTOCOL).encode())
+
+    def _fork_forwarder(self) -> None:
+        """Keep the way to the allowed hosts open: code inside may have ended the process that was it."""
+        setup = self._setup
+        if setup is None or not setup["forward"] or self._forwarder:
+            return
+        pid = os.fork()
+        if pid == 0:
+            worker.forward(setup["forward_port"], setup["forward"])
+        self._forwarder = pid
 
     def _start(self, number: int, request: Request) -> None:
         run = self._sessions.get(request["session"]) if request["session"] else None
@@ -270,6 +282,9 @@ class Warden:
                 return
             if pid == 0:
                 return
+            if pid == self._forwarder:
+                self._forwarder = 0
+                self._fork_forwarder()
             run = self._runs.pop(pid, None)
             if run is not None:
                 self._finish(run, status)
@@ -283,7 +298,7 @@ class Warden:
             del self._sessions[run.session]
         if run is self._spare:
             self._spare = None
-        left, swept_all = processes.end_leftovers(set(self._runs), alone=not self._is_busy())
+        left, swept_all = processes.end_leftovers({*self._runs, self._forwarder}, alone=not self._is_busy())
         if swept_all:
             self._spare = None
         if not run.number:

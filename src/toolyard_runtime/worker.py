@@ -27,6 +27,9 @@ if TYPE_CHECKING:
         seccomp: bytes
         walls_in_worker: bool
         """Workers alone are walled in: the warden must stay outside of what they may signal."""
+        forward: str
+        """The socket of the proxy that leads to the allowed hosts, empty when there are none."""
+        forward_port: int
 
     class Request(TypedDict):
         """One run. `session` is empty for one that stands alone."""
@@ -80,11 +83,28 @@ def main(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
         os._exit(code)
 
 
-def _detach(requests: int, reply: int, out: int, err: int) -> None:
-    os.setsid()
+def forward(port: int, socket_path: str) -> None:
+    """Be the process that leads to the allowed hosts. Never returns."""
+    try:
+        os.setsid()
+        _default_signals()
+        os.closerange(3, _HIGHEST_FD)
+        from toolyard_runtime import forward as forwarding
+
+        forwarding.serve(forwarding.listen(port), socket_path)
+    finally:
+        os._exit(1)
+
+
+def _default_signals() -> None:
     for number in (_signal.SIGCHLD, _signal.SIGPIPE, _signal.SIGTERM):
         _signal.signal(number, _signal.SIG_DFL)
     _signal.set_wakeup_fd(-1)
+
+
+def _detach(requests: int, reply: int, out: int, err: int) -> None:
+    os.setsid()
+    _default_signals()
     # Through high numbers first, so that none is overwritten before it is used.
     high = [_moved_up(fd) for fd in (out, err, reply, requests)]
     nothing = os.open("/dev/null", os.O_RDONLY)

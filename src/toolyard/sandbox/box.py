@@ -26,7 +26,8 @@ from toolyard.sandbox.spec import Ending, Outcome, Request, Sink, Stream
 from toolyard_runtime import wire
 
 _READY_SECONDS = 20.0
-_TICK_SECONDS = 0.02  # between looks at the clock, the cancel flag and the disk
+_TICK_SECONDS = 0.02  # between looks at the clock and the cancel flag
+_WATCH_SECONDS = 0.05  # between looks at the disk
 _STOP_SECONDS = 5.0  # a killed run tells its end within this, or the box is given up
 _EXIT_SECONDS = 2.0
 _STREAMS = {wire.OUT: Stream.OUT, wire.ERR: Stream.ERR}
@@ -146,7 +147,7 @@ class Box(Closing):
             "shell": self._setup.shell,
             "environment": dict(self._setup.environment),
             "limits": dict(self._setup.limits),
-            "output_bytes": self._setup.output_bytes,
+            "output_bytes": request.output_bytes or self._setup.output_bytes,
         }
 
     def _kill(self, number: int) -> None:
@@ -197,9 +198,11 @@ class _Waiting:
     reason: str = ""
     value: Mapping[str, object] | None = None
     folder: str = ""
+    watch_at: float = 0.0
 
     def through(self, frames: queue.SimpleQueue[Frame]) -> Outcome:
         until = time.monotonic() + self.request.seconds
+        self.watch_at = time.monotonic() + _WATCH_SECONDS
         while True:
             try:
                 kind, body = frames.get(timeout=_TICK_SECONDS)
@@ -229,10 +232,14 @@ class _Waiting:
     def _is_over(self, until: float) -> bool:
         if self.cancelled.is_set():
             self.ending = Ending.CANCELLED
-        elif time.monotonic() >= until:
+        elif (now := time.monotonic()) >= until:
             self.ending = Ending.TIMEOUT
+        elif now < self.watch_at:
+            return False
         elif (reason := self.watch()) is not None:
             self.ending, self.reason = Ending.DISK, reason
+        else:
+            self.watch_at = now + _WATCH_SECONDS
         return self.ending is not Ending.FINISHED
 
     def _ended(self, body: bytes) -> Outcome:

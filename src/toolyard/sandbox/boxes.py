@@ -7,17 +7,27 @@ warden. It owns the box, its control group and the network's door until `close()
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
+from toolyard.core.limits import MIB
+from toolyard.sandbox import inside
 from toolyard.sandbox.box import Box, RunSetup
 from toolyard.sandbox.cgroups import Cgroup
+from toolyard.sandbox.disk import DiskWatch
+from toolyard.sandbox.door import SOCKET_NAME, Door, OnConnection, tell_nobody
 from toolyard.sandbox.line import Line
-from toolyard.sandbox.spec import Outcome, Request, Sink, Spec, Tier
+from toolyard.sandbox.spec import Ending, Mount, Outcome, Request, Sink, Spec, Tier
+
+_KEPT_FREE_BYTES = 256 * MIB
+_MOST_FILES = 500_000
+_KILLED = 137
+_WITH_OWN_NETWORK = frozenset({Tier.BUBBLEWRAP, Tier.NAMESPACES, Tier.DOCKER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +48,30 @@ Launch = Callable[[Spec], Launched]
 class BoxSandbox(Closing):
     def __init__(self, tier: Tier, launch: Launch) -> None:
         self.tier = tier
+        self.on_connection: OnConnection = tell_nobody
+        """Told of each host that code inside wanted to reach."""
         self._launch = launch
+        self._door: Door | None = None
         self._spec: Spec | None = None
         self._box: Box | None = None
         self._group: Cgroup | None = None
         self._opening = threading.Lock()
 
     def start(self, spec: Spec) -> None:
+        if spec.allowed_hosts and self.tier in _WITH_OWN_NETWORK:
+            self._door = Door.open(spec.allowed_hosts, self._tell_connection)
+            mount = Mount(self._door.folder, target=inside.NETWORK)
+            spec = replace(spec, mounts=(*spec.mounts, mount))
         self._spec = spec
         self._open()
 
     def run(self, request: Request, sink: Sink, cancelled: threading.Event) -> Outcome:
         box, is_replaced = self._open()
-        outcome = box.run(request, sink, cancelled)
+        with self._disk_watch() as watch:
+            outcome = box.run(request, sink, cancelled, watch.check)
+        group = self._group
+        if outcome.exit_code == _KILLED and group is not None and group.was_out_of_memory():
+            outcome = replace(outcome, ending=Ending.MEMORY)
         return replace(outcome, sandbox_is_new=is_replaced)
 
     def drop_session(self, name: str) -> bool:
@@ -61,6 +82,32 @@ class BoxSandbox(Closing):
         with self._opening:
             self._spec = None
             self._close_box()
+            door, self._door = self._door, None
+            if door is not None:
+                door.close()
+
+    def _tell_connection(self, host: str, port: int, allowed: bool) -> None:
+        self.on_connection(host, port, allowed)
+
+    @contextlib.contextmanager
+    def _disk_watch(self) -> Iterator[DiskWatch]:
+        spec, group = self._spec, self._group
+        if spec is None:
+            raise _closed()
+        folders = [spec.workspace] if spec.writable else []
+        folders += [mount.source for mount in spec.mounts if mount.writable and os.path.isdir(mount.source)]
+        watch = DiskWatch(
+            folders,
+            most_bytes=spec.limits.disk_bytes,
+            most_files=_MOST_FILES,
+            reserve_bytes=_KEPT_FREE_BYTES,
+            processes=group.processes if group is not None else tuple,
+        )
+        try:
+            watch.begin()
+            yield watch
+        finally:
+            watch.close()
 
     def _open(self) -> tuple[Box, bool]:
         """The box, and whether it had to be replaced just now."""
@@ -69,7 +116,7 @@ class BoxSandbox(Closing):
             return box, False
         with self._opening:
             if self._spec is None:
-                raise SystemFault("The sandbox is closed.", hint="Open the workspace again.")
+                raise _closed()
             lost = self._box is not None
             if self._box is not None and self._box.is_up:
                 return self._box, False
@@ -90,7 +137,8 @@ class BoxSandbox(Closing):
                 )
                 if self._group is not None:
                     self._group.add(launched.first_process)
-            box.set_up(launched.setup)
+            forward = f"{inside.NETWORK}/{SOCKET_NAME}" if self._door else ""
+            box.set_up({**launched.setup, "forward": forward, "forward_port": inside.PROXY_PORT})
             undo.pop_all()
         return box
 
@@ -104,3 +152,7 @@ class BoxSandbox(Closing):
         group, self._group = self._group, None
         if group is not None:
             group.close()
+
+
+def _closed() -> SystemFault:
+    return SystemFault("The sandbox is closed.", hint="Open the workspace again.")

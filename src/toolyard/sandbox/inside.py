@@ -22,6 +22,8 @@ HOME = "/home/agent"
 TEMPORARY = "/tmp"  # noqa: S108 - the sandbox's own
 RUNTIME = "/run/toolyard"
 """Where the runtime package is found inside."""
+NETWORK = f"{RUNTIME}/network"
+"""The folder with the door to the allowed hosts, where there are any."""
 USER_ID = 1000
 PROXY_PORT = 3128
 

@@ -72,6 +72,8 @@ class Request:
     """Python only: the name of the session whose variables the code shares."""
     folder: str = ""
     """Where it starts, the workspace when empty."""
+    output_bytes: int = 0
+    """What it may print before it is ended; the sandbox's own limit when 0."""
 
 
 class Ending(StrEnum):
@@ -82,6 +84,8 @@ class Ending(StrEnum):
     """It printed more than `output_bytes`."""
     DISK = "disk"
     """It wrote more than `disk_bytes`."""
+    MEMORY = "memory"
+    """The kernel ended it because the sandbox used more than `memory_bytes`."""
     LOST = "lost"
     """The sandbox itself went away under it."""
 
