@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import select
 import signal
+import time
 
 import pytest
 
@@ -10,6 +14,7 @@ from toolyard.core.events import Event, Outcome
 
 CANCEL_SECONDS = 5.0  # far less on an idle machine; two tests run at once on two cores
 STOP_SECONDS = 8.0  # far less on an idle machine; two tests run at once on two cores
+GONE_SECONDS = 1.0  # what is promised of a killed server
 PROGRESS_TOKEN = "watch-me"
 
 
@@ -94,6 +99,35 @@ def test_a_signal_ends_calls_that_go_on_after_the_end_of_input(place, wait_until
     assert client.process.wait(STOP_SECONDS) == 0
     client.close()
     assert endings(place.events()) == [("Grep", Outcome.CANCELLED)]
+
+
+def test_a_killed_server_leaves_no_search_behind(place, wait_until, children):
+    client = place.stdio()
+    for _ in range(3):
+        client.post("tools/call", {"name": "Grep", "arguments": place.endless()})
+    wait_until(lambda: children(client.process.pid).count("rg") == 3)
+    searches = [os.pidfd_open(pid) for pid in pids_of(client.process.pid)]  # readable once it has ended
+    try:
+        assert len(searches) == 3
+        client.process.kill()
+        killed_at = time.monotonic()
+        for search in searches:
+            left = max(killed_at + GONE_SECONDS - time.monotonic(), 0)
+            assert select.select([search], [], [], left)[0] == [search]
+    finally:
+        client.close()
+        for search in searches:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(search, signal.SIGKILL)
+            os.close(search)
+
+
+def pids_of(parent: int) -> list[int]:
+    found: list[int] = []
+    for task in os.listdir(f"/proc/{parent}/task"):
+        with contextlib.suppress(FileNotFoundError), open(f"/proc/{parent}/task/{task}/children") as file:
+            found += map(int, file.read().split())
+    return found
 
 
 def test_forty_calls_at_once_are_all_answered_and_each_is_recorded_once(place, modern):

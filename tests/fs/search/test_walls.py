@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import select
+import signal
 import subprocess
 import sys
 import threading
@@ -16,6 +18,7 @@ from toolyard.fs.search import find_ripgrep
 
 ROUNDS = 100
 CANCEL_SECONDS = 0.1
+ORPHAN_SECONDS = 1.0
 SWAP = """
 import ctypes, os, sys
 libc, here, exchange = ctypes.CDLL(None), -100, 2
@@ -112,6 +115,36 @@ def test_a_search_past_its_deadline_ends_and_leaves_no_process(yard):
     with pytest.raises(ToolError, match="deadline"):
         yard.grep("(a?){200}(b|c){5}z", start="big.txt", seconds=0.1)
     assert running_children() == []
+
+
+SEARCHER = """
+import os, sys
+from toolyard.fs import confine
+from toolyard.fs.confine import Confinement, Program
+from toolyard.fs.search import find_ripgrep
+
+fd = os.open(sys.argv[1], os.O_PATH)
+arguments = (find_ripgrep(), "--no-config", "needle", "endless.txt")
+print(confine.start(Program(arguments, fd, (fd,)), Confinement(sys.argv[2])).pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_search_ends_when_the_process_that_started_it_is_killed(yard):
+    with open(f"{yard.path}/endless.txt", "wb") as file:
+        file.truncate(1 << 38)  # holes: minutes of reading, and no disk
+    command = [sys.executable, "-c", SEARCHER, yard.path, yard.confinement]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner:
+        pid = int(owner.stdout.readline())
+        search = os.pidfd_open(pid)  # readable once the process has ended
+        try:
+            assert select.select([search], [], [], 0.2)[0] == [], "it searches"
+            owner.kill()
+            assert select.select([search], [], [], ORPHAN_SECONDS)[0] == [search]
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(search, signal.SIGKILL)
+            os.close(search)
 
 
 def test_a_finished_search_leaves_no_descriptor_open(yard):

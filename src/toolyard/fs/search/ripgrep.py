@@ -1,7 +1,8 @@
 """Running ripgrep: finding the binary, starting it confined, collecting what it prints, and ending it.
 
 `collect` owns the process it starts. It is gone (killed and reaped) when `collect` returns or raises, whether ripgrep
-finished, printed more than its budget, ran past the deadline or was cancelled.
+finished, printed more than its budget, ran past the deadline or was cancelled. `confine` ends it when this process is
+killed.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ def collect(program: Program, confinement: Confinement, bounds: Bounds, *, most:
 
 
 def _limit(pid: int, bounds: Bounds) -> None:
-    """Memory, and processor time: should we be killed, nobody is left to end the search at its deadline."""
+    """Memory, and processor time: a second bound, should we be killed in the moment before the tether holds."""
     left = min(max(bounds.deadline - time.monotonic(), 0.0), _LONGEST_SECONDS)
     seconds = (int(left) + 1) * (os.cpu_count() or 1)
     with contextlib.suppress(ProcessLookupError):  # it is done already
