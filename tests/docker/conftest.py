@@ -1,0 +1,42 @@
+"""A real Docker engine and the project's image, once for all tests here; run by `make docker`.
+
+The tests are skipped where no engine can be started. With TOOLYARD_REQUIRE_DOCKER=1 that is a failure instead.
+"""
+
+import os
+import pathlib
+
+import pytest
+
+from .engine import running, why_not
+from .image import build_image
+
+TEST_SECONDS = 900
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "docker: needs root and a Docker engine; run by `make docker`")
+
+
+def pytest_collection_modifyitems(items):
+    here = pathlib.Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.docker)
+            item.add_marker(pytest.mark.timeout(TEST_SECONDS))
+
+
+@pytest.fixture(scope="session")
+def engine():
+    reason = why_not()
+    if reason is not None and os.environ.get("TOOLYARD_REQUIRE_DOCKER") == "1":
+        pytest.fail(reason)
+    if reason is not None:
+        pytest.skip(reason)
+    with running() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def image(engine):
+    return build_image(engine)
