@@ -239,7 +239,7 @@ def test_command_rules_take_the_same_order(judge, text, found):
         (
             policy("default"),
             Action(Kind.EXECUTE, "Bash", command="make"),
-            Decision(ASK, 'Running "make": default mode asks before that.', "mode default"),
+            Decision(ASK, 'Running "make" runs other code (make): default mode asks before that.', "mode default"),
         ),
         (
             policy("default", allow=["Bash(make)"]),

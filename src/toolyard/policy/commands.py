@@ -1,90 +1,30 @@
-"""What can be told from a command's text. Advice for asking and refusing early, never the wall: that is the sandbox.
+"""Rules about commands, matched on what a parse of the text shows. Advice, never the wall: that is the sandbox.
 
-A command counts as read-only when it is one plain word list (nothing that a shell would expand into a second
-command or a file), its program is known to only read, and no option is among those that write or run something.
-What is not understood is not read-only.
+Permission is narrow and refusal wide. An allow rule covers one plain command, or a text spelled out exactly. A deny
+or ask rule catches a command anywhere in the text, also inside wrappers, substitutions and `bash -c`; where the parse
+does not show everything, the text is cut at whatever may separate commands, so that no rule is weakened by what is
+not understood.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import dataclass
 from typing import Final
 
 from toolyard.core.errors import ConfigError
+from toolyard.policy.analysis import MAX_COMMAND_CHARS, analyse
 
-MAX_COMMAND_CHARS: Final = 20_000
 READ_ONLY_CLASS: Final = "@read-only"
 
-_SHELL_SYNTAX: Final = re.compile(r"[;|&<>$`(){}!\\#\x00-\x1f\x7f]")
 _BETWEEN_COMMANDS: Final = re.compile(r"[;|&(){}<>`$!\n\r]+")
+_BETWEEN_BRACES: Final = re.compile(r"\{([^{}\n]*,[^{}\n]*)\}")
 _ASSIGNMENT: Final = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*\+?=")
 _BLANKS: Final = re.compile(r"\s+")
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """A program that only reads, unless one of these options is given. Long ones may come abbreviated."""
-
-    subcommands: frozenset[str] = frozenset()
-    """When there are any, the first argument must be one of them."""
-    unsafe: tuple[str, ...] = ()
-
-
-_HARMLESS: Final = Reader()
-_GIT: Final = Reader(
-    frozenset(("status", "log", "diff", "show", "blame", "ls-files", "ls-tree", "rev-parse", "describe", "shortlog")),
-    ("--output", "--ext-diff", "--textconv", "--paginate", "-O"),
-)
-READERS: Final[dict[str, Reader]] = {
-    **dict.fromkeys(
-        (
-            *("ls", "cat", "head", "tail", "wc", "pwd", "stat", "du", "df", "echo", "true", "false", "basename"),
-            *(
-                "dirname",
-                "realpath",
-                "readlink",
-                "cut",
-                "nl",
-                "cmp",
-                "diff",
-                "cksum",
-                "md5sum",
-                "sha1sum",
-                "sha256sum",
-            ),
-            *("uname", "whoami", "id", "which", "printf", "tac", "od", "strings", "grep", "egrep", "fgrep"),
-        ),
-        _HARMLESS,
-    ),
-    "rg": Reader(unsafe=("--pre", "--hostname-bin", "--search-zip", "-z")),
-    "git": _GIT,
-}
-
-
 def is_read_only(command: str | None) -> bool:
-    if command is None or len(command) > MAX_COMMAND_CHARS or _SHELL_SYNTAX.search(command):
-        return False
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return False
-    reader = READERS.get(words[0]) if words else None
-    if reader is None:
-        return False
-    arguments = words[1:]
-    if reader.subcommands and (not arguments or arguments[0] not in reader.subcommands):
-        return False
-    return not any(_gives(argument, option) for argument in arguments for option in reader.unsafe)
-
-
-def _gives(argument: str, option: str) -> bool:
-    """Whether `argument` may be `option`: itself, abbreviated, with a value, or in a bundle of short ones."""
-    if option.startswith("--"):
-        name = argument.partition("=")[0]
-        return len(name) > 2 and name.startswith("--") and option.startswith(name)
-    return argument.startswith("-") and not argument.startswith("--") and option[1] in argument[1:]
+    return command is not None and analyse(command).read_only
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +39,8 @@ class CommandPattern:
             return is_read_only(command)
         if self.text in {command, "*"}:
             return True
-        return not _SHELL_SYNTAX.search(command) and self._matches(_words(command))
+        found = analyse(command)
+        return found.plain and (self._matches(_words(command)) or self._matches(found.commands[0]))
 
     def catches(self, command: str) -> bool:
         """For deny and ask rules: any part of a compound command is enough."""
@@ -107,7 +48,10 @@ class CommandPattern:
             return is_read_only(command)
         if self._matches(_words(command)):
             return True
-        return any(self._matches(part) for part in _parts(command))
+        found = analyse(command)
+        if any(self._matches(text) for text in found.commands):
+            return True
+        return not found.shows_all and any(self._matches(part) for part in _parts(command))
 
     def _matches(self, command: str) -> bool:
         if self.text.endswith(":*"):
@@ -129,9 +73,11 @@ def _words(command: str) -> str:
 
 
 def _parts(command: str) -> set[str]:
-    """The simple commands in a compound one, without assignments, also with the program's bare name."""
+    """What may be the simple commands of a text nobody understands, also with the programs' bare names."""
     found: set[str] = set()
-    for piece in _BETWEEN_COMMANDS.split(command[:MAX_COMMAND_CHARS]):
+    text = command[:MAX_COMMAND_CHARS].replace("\\\n", "")
+    text = _BETWEEN_BRACES.sub(lambda braces: f";{braces[1].replace(',', ' ')};", text)
+    for piece in _BETWEEN_COMMANDS.split(text):
         words = piece.replace("\\", "").replace('"', "").replace("'", "").split()
         while words and _ASSIGNMENT.match(words[0]):
             words.pop(0)

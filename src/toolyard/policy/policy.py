@@ -15,12 +15,12 @@ Both spellings of a path are judged (as called, and where it really lies), and t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from toolyard.core.actions import Action, Decision, Effect, Kind
 from toolyard.core.modes import PermissionMode
 from toolyard.policy import reasons
-from toolyard.policy.commands import is_read_only
+from toolyard.policy.analysis import analyse
 from toolyard.policy.index import PatternIndex, any_of
 from toolyard.policy.modes import MODES, SEVERITY, ModeRow, Zone, strictest
 from toolyard.policy.patterns import Place
@@ -231,9 +231,10 @@ class Policy:
                 return _ruled(rule, what)
         if not compiled.row.guards:
             return compiled.allowed
-        read_only = is_read_only(action.command)
+        found = None if action.command is None else analyse(action.command)
+        read_only, does = (False, "") if found is None else (found.read_only, found.summary)
         if self.mode is PermissionMode.PLAN and not read_only:
-            return Decision(Effect.DENY, reasons.plan_command(what), f"mode {self.mode}")
+            return Decision(Effect.DENY, reasons.plan_command(what, does), f"mode {self.mode}")
         base = compiled.row.read_only_command if read_only else compiled.row.other_command
         for path in paths:
             base = strictest(base, self._zone_effect(Kind.READ, compiled.roots.of(path)))
@@ -242,13 +243,27 @@ class Policy:
             return Decision(base, reason, f"mode {self.mode}")
         for rule in rules.ask:
             if any(rule.applies(action, place) for place in places):
-                return _ruled(rule, what)
+                return _ruled(rule, reasons.command(action, does))
         if base is Effect.ALLOW:
             return compiled.allowed
-        lifts = [_lifting(rules.allow, action, place, base) for place in places]
+        lifts = [_lifting_command(rules.allow, action, place, base) for place in places]
         if lifts[0] is None or None in lifts:
-            return Decision(base, reasons.asks(what, self.mode), f"mode {self.mode}")
+            return Decision(base, reasons.asks(reasons.command(action, does), self.mode), f"mode {self.mode}")
         return _ruled(lifts[0], what)
+
+
+def _lifting_command(allow: tuple[Rule, ...], action: Action, place: Place | None, base: Effect) -> Rule | None:
+    """As `_lifting`; a compound is also allowed when each of its parts is, by a rule or because it only reads."""
+    lift = _lifting(allow, action, place, base)
+    if lift is not None or action.command is None:
+        return lift
+    first: Rule | None = None
+    for piece in analyse(action.command).pieces:
+        rule = _lifting(allow, replace(action, command=piece.text), place, base) if piece.plain else None
+        if rule is None and not piece.read_only:
+            return None
+        first = first or rule
+    return first
 
 
 def _lifting(allow: tuple[Rule, ...], action: Action, place: Place | None, base: Effect) -> Rule | None:

@@ -56,10 +56,16 @@ def protected(what: str, pattern: str) -> str:
     return f'{what} is refused: it is protected ("{pattern}"). Leave it as it is, or ask the user to change it.'
 
 
-def plan_command(what: str) -> str:
+def command(action: Action, does: str) -> str:
+    """`Running "rm -rf build" deletes files (rm -rf build)`."""
+    return f"{subject(action)} {does}" if does else subject(action)
+
+
+def plan_command(what: str, does: str) -> str:
+    because = f" This one {does}." if does else ""
     return (
-        f"{what} is refused: plan mode runs only commands known to just read (ls, cat, rg, git diff ...), "
-        "one at a time, without pipes, redirections or substitutions."
+        f"{what} is refused: plan mode runs only commands known to just read (ls, cat, rg, find, git diff ...), "
+        f"alone or joined.{because}"
     )
 
 

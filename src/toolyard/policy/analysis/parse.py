@@ -1,0 +1,341 @@
+"""From text to `Script`, through the tree-sitter grammar of bash.
+
+Nothing is guessed: where the grammar reports a fault, or the text is of a shape this reader does not know to be read
+as bash reads it, there is a `ParseFailure`, and whoever asked must take the text for one that may do anything.
+
+The parser is native code with no limit of its own, so what would be slow or deep in it is refused before it starts.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from toolyard.policy.analysis.tree import Assignment, Place, Redirection, Script, Simple, Word
+from toolyard.policy.analysis.words import is_plain_expansion, spelled, word_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tree_sitter import Language, Node
+
+MAX_COMMAND_CHARS: Final = 20_000
+MAX_DEPTH: Final = 60
+MAX_OPEN_BRACKETS: Final = 100
+MAX_SLOW_TOKENS: Final = 100
+"""Here-documents and `[[` tests, whose cost in the grammar grows with their square."""
+MAX_COMMANDS: Final = 1_000
+
+_SLOW_TOKENS: Final = re.compile(r"<<|\[\[|\(\(")
+_BRACKETS: Final = re.compile(r"[(){}\[\]]")
+_CONTINUED_WORD: Final = re.compile(r"(?<![ \t])\\\n(?![ \t])|\\\\\n")
+# The shell takes these for parts of a word and the grammar for blanks, or the other way round.
+_ODD_CHARACTERS: Final = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2060\u3000\ufeff]"
+)
+_SAFE_TESTS: Final = frozenset(
+    {
+        *("-a", "-b", "-c", "-d", "-e", "-f", "-g", "-h", "-k", "-n", "-p", "-r", "-s", "-t", "-u", "-w", "-x", "-z"),
+        *("-G", "-L", "-N", "-O", "-S", "-nt", "-ot", "-ef", "==", "=", "!=", "<", ">", "=~", "!", "&&", "||"),
+        *("(", ")", "[", "]", "[[", "]]"),
+    }
+)
+# `[` takes plain numbers here; `[[` would evaluate text as arithmetic, which may run commands.
+_SAFE_NUMBER_TESTS: Final = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+_SUBSTITUTIONS: Final = frozenset({"command_substitution", "process_substitution"})
+_EXPANSIONS: Final = frozenset({"simple_expansion", "expansion", "arithmetic_expansion", "subscript"})
+_GROUPS: Final = frozenset(
+    {
+        *("program", "compound_statement", "do_group", "if_statement", "elif_clause", "else_clause"),
+        *("while_statement", "case_statement", "case_item", "for_statement", "negated_command", "subshell"),
+    }
+)
+_BRANCHES: Final = frozenset({"if_statement", "while_statement", "case_item", "for_statement"})
+_FOLLOWS: Final = frozenset({"&&", "||", "|", "|&"})
+
+
+class ParseFailure(Exception):  # noqa: N818 - named for what it tells, not an error of the program
+    """The text is not understood; the message says why in a few words."""
+
+
+@functools.cache
+def _language() -> Language:
+    # Imported when first needed: a server that never runs a command does not pay for it.
+    import tree_sitter
+    import tree_sitter_bash
+
+    return tree_sitter.Language(tree_sitter_bash.language())
+
+
+def parse(text: str) -> Script:
+    """Raises ParseFailure for what is not surely understood."""
+    _refuse_hostile(text)
+    from tree_sitter import Parser
+
+    # A parser of its own for each text: one must not be shared between threads, and making it costs microseconds.
+    root = Parser(_language()).parse(text.encode()).root_node
+    if root.has_error:
+        raise ParseFailure("it is not complete shell syntax")
+    reader = _Reader()
+    reader.visit(root, Place(), 0)
+    return Script(tuple(reader.commands), frozenset(reader.functions), tuple(reader.obscure), reader.comments)
+
+
+def _refuse_hostile(text: str) -> None:
+    if len(text) > MAX_COMMAND_CHARS:
+        raise ParseFailure(f"it is longer than {MAX_COMMAND_CHARS} characters")
+    if _ODD_CHARACTERS.search(text) or not _encodable(text):
+        raise ParseFailure("it contains control characters or odd blanks")
+    if _CONTINUED_WORD.search(text):
+        raise ParseFailure("a line is continued in the middle of a word")
+    if len(_SLOW_TOKENS.findall(text)) > MAX_SLOW_TOKENS:
+        raise ParseFailure("it has too many here-documents or tests")
+    depth = 0
+    for bracket in _BRACKETS.findall(text):
+        depth = depth + 1 if bracket in "({[" else max(depth - 1, 0)
+        if depth > MAX_OPEN_BRACKETS:
+            raise ParseFailure("it nests too deep")
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Walks the grammar's tree once and collects the simple commands."""
+
+    commands: list[Simple] = field(default_factory=list[Simple])
+    functions: set[str] = field(default_factory=set[str])
+    obscure: list[str] = field(default_factory=list[str])
+    comments: bool = False
+
+    def visit(self, node: Node, place: Place, depth: int) -> None:
+        if depth > MAX_DEPTH:
+            raise ParseFailure("it nests too deep")
+        handler = _HANDLERS.get(node.type)
+        if handler is not None:
+            handler(self, node, place, depth)
+            return
+        if node.type == "c_style_for_statement" or (node.type in _EXPANSIONS and not is_plain_expansion(node)):
+            self.obscure.append(spelled(node))
+        self._children(node.children, place, depth)
+
+    def _add(self, simple: Simple) -> None:
+        if len(self.commands) >= MAX_COMMANDS:
+            raise ParseFailure(f"it has more than {MAX_COMMANDS} parts")
+        self.commands.append(simple)
+
+    def _children(self, nodes: Iterable[Node], place: Place, depth: int) -> None:
+        """The parts of a group, one after the other; `&` after a part sets it running in the background."""
+        parts = list(nodes)
+        first = replace(place, joined="")
+        for at, node in enumerate(parts):
+            if node.is_named:
+                goes_on = parts[at + 1].type == "&" if at + 1 < len(parts) else False
+                self.visit(node, replace(first, background=True) if goes_on else first, depth + 1)
+
+    def group(self, node: Node, place: Place, depth: int) -> None:
+        if node.type == "compound_statement" and spelled(node).startswith("(("):
+            self.obscure.append(spelled(node))
+        if node.type == "for_statement" and (variable := node.child_by_field_name("variable")):
+            self._add(Simple(None, assignments=(Assignment(spelled(variable), None),), place=place))
+        branch = place.conditional or node.type in _BRANCHES
+        inner = replace(place, conditional=branch, subshell=place.subshell or node.type == "subshell")
+        self._children(node.children, inner, depth)
+
+    def function(self, node: Node, place: Place, depth: int) -> None:
+        self.functions.add(spelled(node.child_by_field_name("name") or node))
+        redirects = node.children_by_field_name("redirect")
+        self._add(Simple(None, redirections=tuple(self._redirections(redirects, place, depth)), place=place))
+        body = node.child_by_field_name("body")
+        # Its input is that of whoever calls it.
+        self._children([body] if body else [], replace(place, function=True, fed=True), depth)
+
+    def assigned(self, node: Node, place: Place, depth: int) -> None:
+        nodes = node.children if node.type == "variable_assignments" else [node]
+        self._add(Simple(None, assignments=self._assignments(nodes, place, depth), place=place))
+
+    def comment(self, _node: Node, _place: Place, _depth: int) -> None:
+        self.comments = True
+
+    def list_of(self, node: Node, place: Place, depth: int) -> None:
+        # `a && b && c` leans to the left in the grammar, as deep as it is long.
+        spine: list[Node] = []
+        left = node
+        while left.type == "list":
+            spine.append(left)
+            left = left.children[0]
+        self.visit(left, place, depth + 1)
+        for part in reversed(spine):
+            joined = ""
+            for child in part.children[1:]:
+                if child.type in _FOLLOWS:
+                    joined = child.type
+                elif child.is_named:
+                    self.visit(child, replace(place, joined=joined), depth + 1)
+
+    def pipeline(self, node: Node, place: Place, depth: int) -> None:
+        here = place
+        for child in node.children:
+            if child.type in _FOLLOWS:
+                here = replace(place, joined="|", fed=True)
+            elif child.is_named:
+                self.visit(child, here, depth + 1)
+
+    def redirected(self, node: Node, place: Place, depth: int) -> None:
+        redirects = node.children_by_field_name("redirect")
+        found = tuple(self._redirections(redirects, place, depth))
+        body = node.child_by_field_name("body")
+        inner = replace(place, fed=True) if any(one.feeds for one in found) else place
+        extra = [
+            word_of([part])
+            for one in redirects
+            if one.type == "heredoc_redirect"
+            for part in one.children_by_field_name("argument")
+        ]
+        if body is not None and body.type == "command":
+            at = len(self.commands)
+            self.command(body, inner, depth)
+            own = self.commands[at]
+            self.commands[at] = replace(
+                own, arguments=(*own.arguments, *extra), redirections=(*own.redirections, *found)
+            )
+        else:
+            self._add(Simple(None, redirections=found, place=place))
+            if body is not None:
+                self.visit(body, inner, depth + 1)
+        for one in redirects:
+            if one.type == "heredoc_redirect":
+                self._after_heredoc(one, place, depth)
+
+    def _after_heredoc(self, node: Node, place: Place, depth: int) -> None:
+        """What follows `<<EOF` on its line (a pipe, `&& more`), and the substitutions in the text itself."""
+        joined = ""
+        for child in node.children:
+            if child.type in _FOLLOWS:
+                joined = child.type
+            elif child.type == "pipeline":
+                self.pipeline(child, replace(place, joined="|", fed=True), depth + 1)
+            elif child.type == "heredoc_body":
+                self._children(child.children, place, depth)
+            elif child.is_named and child.type not in {"heredoc_start", "heredoc_end", "file_redirect"}:
+                self.visit(child, replace(place, joined=joined), depth + 1)
+
+    def _redirections(self, nodes: Iterable[Node], place: Place, depth: int) -> Iterable[Redirection]:
+        for node in nodes:
+            targets = [child for child in node.children if child.is_named and child.type != "file_descriptor"]
+            operator = next((child.type for child in node.children if not child.is_named), "")
+            if node.type == "heredoc_redirect":
+                yield Redirection("<<", None)
+                inner = [child for child in targets if child.type == "file_redirect"]
+                yield from self._redirections(inner, place, depth)
+                continue
+            self._look_inside(targets, place, depth)
+            if len(targets) > 1 or (not targets and not operator.endswith("-")):
+                raise ParseFailure("a redirection is unclear")
+            yield Redirection(operator, word_of(targets) if targets else None)
+
+    def substitution(self, node: Node, place: Place, depth: int) -> None:
+        inner = replace(place, substitution=True, joined="", background=False)
+        redirects = node.children_by_field_name("redirect")
+        if redirects:
+            self._add(Simple(None, redirections=tuple(self._redirections(redirects, inner, depth)), place=inner))
+        self._children((child for child in node.children if child not in redirects), inner, depth)
+
+    def command(self, node: Node, place: Place, depth: int) -> None:
+        groups: list[list[Node]] = []
+        assignments: list[Node] = []
+        redirects: list[Node] = []
+        for child in node.children:
+            if child.type == "variable_assignment":
+                assignments.append(child)
+            elif child.type in {"file_redirect", "herestring_redirect", "heredoc_redirect"}:
+                redirects.append(child)
+            elif groups and groups[-1][-1].end_byte == child.start_byte:
+                groups[-1].append(child)
+            else:
+                groups.append([child])
+        found = tuple(self._redirections(redirects, place, depth))
+        here = replace(place, fed=True) if any(one.feeds for one in found) else place
+        words = [word_of(group) for group in groups]
+        at = len(self.commands)
+        self._add(Simple(None))
+        values = self._assignments(assignments, place, depth)
+        for group in groups:
+            self._look_inside(group, place, depth)
+        self.commands[at] = Simple(words[0] if words else None, tuple(words[1:]), values, found, here)
+
+    def _look_inside(self, nodes: Iterable[Node], place: Place, depth: int) -> None:
+        """The substitutions in words, at any depth."""
+        if depth > MAX_DEPTH:
+            raise ParseFailure("it nests too deep")
+        for node in nodes:
+            if node.type in _SUBSTITUTIONS:
+                self.substitution(node, place, depth + 1)
+                continue
+            if node.type in _EXPANSIONS and not is_plain_expansion(node):
+                self.obscure.append(spelled(node))
+            if node.child_count:
+                self._look_inside(node.children, place, depth + 1)
+
+    def _assignments(self, nodes: Iterable[Node], place: Place, depth: int) -> tuple[Assignment, ...]:
+        found: list[Assignment] = []
+        for node in nodes:
+            name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+            self._look_inside(node.children, place, depth)
+            plain = value is not None and value.type != "array"
+            word = word_of([value]) if value is not None and plain else (Word("") if value is None else None)
+            found.append(Assignment(spelled(name) if name else "", word))
+        return tuple(found)
+
+    def test(self, node: Node, place: Place, depth: int) -> None:
+        opening = node.children[0].type
+        safe = _SAFE_TESTS | _SAFE_NUMBER_TESTS if opening == "[" else _SAFE_TESTS
+        self._add(Simple(Word(opening), place=place))
+        # First, because it is the one that minds how deep it goes.
+        self._look_inside(node.children, place, depth)
+        if not _only_tests(node, safe, splitting=opening == "["):
+            self.obscure.append(spelled(node))
+
+    def declaration(self, node: Node, place: Place, depth: int) -> None:
+        keyword, *rest = node.children
+        assignments = [child for child in rest if child.type == "variable_assignment"]
+        words = [child for child in rest if child.type != "variable_assignment"]
+        self._look_inside(words, place, depth)
+        values = self._assignments(assignments, place, depth)
+        arguments = tuple(word_of([child]) for child in rest)
+        self._add(Simple(Word(spelled(keyword)), arguments, values, place=place))
+
+
+_HANDLERS: Final[dict[str, Callable[[_Reader, Node, Place, int], None]]] = {
+    "command": _Reader.command,
+    "list": _Reader.list_of,
+    "pipeline": _Reader.pipeline,
+    "redirected_statement": _Reader.redirected,
+    "function_definition": _Reader.function,
+    "command_substitution": _Reader.substitution,
+    "process_substitution": _Reader.substitution,
+    "test_command": _Reader.test,
+    "declaration_command": _Reader.declaration,
+    "unset_command": _Reader.declaration,
+    "variable_assignment": _Reader.assigned,
+    "variable_assignments": _Reader.assigned,
+    "comment": _Reader.comment,
+    **dict.fromkeys(_GROUPS, _Reader.group),
+}
+
+
+def _only_tests(node: Node, safe: frozenset[str], *, splitting: bool) -> bool:
+    """Whether a test compares and looks at files only. In `[`, an unquoted `$x` may become an operator."""
+    if (node.type == "test_operator" or not node.is_named) and node.child_count == 0:
+        return spelled(node).strip() in safe
+    if node.type in {"binary_expression", "unary_expression", "parenthesized_expression", "test_command"}:
+        return all(_only_tests(child, safe, splitting=splitting) for child in node.children)
+    return not (splitting and word_of([node]).splits)

@@ -1,0 +1,15 @@
+"""All rules, held to their examples when they are first needed."""
+
+from __future__ import annotations
+
+import functools
+
+from toolyard.policy.analysis.rules import Rules
+from toolyard.policy.analysis.table_files import FILE_RULES
+from toolyard.policy.analysis.table_reach import REACH_RULES
+from toolyard.policy.analysis.table_refused import REFUSED_RULES
+
+
+@functools.cache
+def all_rules() -> Rules:
+    return Rules((*FILE_RULES, *REACH_RULES, *REFUSED_RULES))
