@@ -117,7 +117,7 @@ class Warden:
                     self._end(run)
                     break
         elif kind == wire.DROP:
-            run = self._sessions.get(body.decode())
+            run = self._sessions.pop(body.decode(), None)
             if run is not None:
                 self._end(run)
 

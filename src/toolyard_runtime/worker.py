@@ -58,6 +58,9 @@ _RESOURCES = {
 }
 # The folder a command ends in is where the next one starts. The trap tells it, whatever way the command ends.
 _SHELL = "trap 'pwd -P >&3' EXIT; eval \"$1\""
+# The kernel takes no longer argument than 128 KiB, so a long command is read from a file in memory.
+_LONG_SHELL = "trap 'pwd -P >&3' EXIT; IFS= read -r -d '' -u 4; exec 4<&-; eval \"$REPLY\""
+_LONGEST_ARGUMENT = 100_000
 _NOT_FOUND = 127
 _HIGHEST_FD = 1 << 16
 
@@ -144,7 +147,11 @@ _is_set_up: list[bool] = []
 def _serve(requests: int) -> None:
     _warm_up(requests)
     request = _next(requests)
-    _prepare(request)
+    try:
+        _prepare(request)
+    except OSError as error:
+        os.write(2, f"The run cannot start in {request['folder']}: {error.strerror}\n".encode())
+        os._exit(1)
     if request["what"] == "command":
         _become_shell(request)
     preload("site")
@@ -191,11 +198,24 @@ def _prepare(request: Request) -> None:
 def _become_shell(request: Request) -> None:
     os.set_inheritable(REPLY_FD, True)
     shell = request["shell"]
+    code = request["code"].encode("utf-8", "surrogateescape")
+    line = [b"bash", b"--noprofile", b"--norc", b"-c", _SHELL.encode(), b"bash", code]
     try:
-        os.execve(shell, ["bash", "--noprofile", "--norc", "-c", _SHELL, "bash", request["code"]], os.environ)
+        if len(code) > _LONGEST_ARGUMENT:
+            line[4:] = [_LONG_SHELL.encode(), b"bash", b""]
+            _place_in_memory(code)
+        os.execve(shell, line, os.environ)
     except OSError as error:
         os.write(2, f"{shell} cannot be run: {error.strerror}\n".encode())
         os._exit(_NOT_FOUND)
+
+
+def _place_in_memory(code: bytes) -> None:
+    """Where `_LONG_SHELL` reads it: the descriptor that requests came from is not needed any more."""
+    fd = os.memfd_create("command", os.MFD_CLOEXEC)
+    wire.write_all(fd, code)
+    os.lseek(fd, 0, os.SEEK_SET)
+    os.dup2(fd, REPLY_FD + 1)
 
 
 def _answer(answer: dict[str, Any]) -> None:

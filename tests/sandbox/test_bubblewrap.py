@@ -1,0 +1,26 @@
+"""The conformance suite on bubblewrap, and what is particular to it."""
+
+import pytest
+
+from toolyard.sandbox.bubblewrap import bubblewrap, find_bubblewrap
+from toolyard.testing.sandboxing import Kit, Subject
+from toolyard.testing.sandboxing_runs import Runs, Sessions
+
+PROGRAM = find_bubblewrap()
+RECIPE = "from toolyard.sandbox.bubblewrap import *; sandbox = bubblewrap(find_bubblewrap())"
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no bubblewrap")
+
+
+@pytest.fixture
+def kit(tmp_path):
+    with Kit(Subject(lambda: bubblewrap(PROGRAM), RECIPE), str(tmp_path)) as kit:
+        yield kit
+
+
+class TestRuns(Runs):
+    pass
+
+
+class TestSessions(Sessions):
+    pass
