@@ -24,8 +24,9 @@ _RETRY_ACCEPT_SECONDS = 0.05
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 _GONE = (
-    b"HTTP/1.1 502 The network proxy of this sandbox is gone\r\nContent-Type: text/plain\r\n"
-    b"Connection: close\r\n\r\nThe network proxy of this sandbox is gone. A new sandbox will have one.\n"
+    b"HTTP/1.1 502 The network proxy of this sandbox does not answer\r\nContent-Type: text/plain\r\n"
+    b"Connection: close\r\n\r\n"
+    b"The network proxy of this sandbox does not answer: it has ended, or too many connections are open.\n"
 )
 
 
@@ -195,7 +196,7 @@ class _Forwarder:
 
 
 def _connect(path: str) -> socket.socket:
-    """A connection to the proxy; in its place, when it is gone, one that says so."""
+    """A connection to the proxy; in its place, when there is none, one that says so."""
     outer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     outer.settimeout(0)
     try:

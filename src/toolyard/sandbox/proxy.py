@@ -66,7 +66,8 @@ class Proxy(Closing):
         self._allowed = allowed
         self._on_request = on_request
         self._limits = limits or ProxyLimits()
-        self._lookup = lookup
+        self._lookups = Lookups(lookup)
+        self._open: dict[asyncio.Task[None], socket.socket] = {}
         self._closing = threading.Lock()
         self._listener = _listen(path)
         self._loop = asyncio.new_event_loop()
@@ -88,49 +89,50 @@ class Proxy(Closing):
             runner.run(self._serve())
 
     async def _serve(self) -> None:
-        lookups = Lookups(self._lookup)
-        accepting = asyncio.create_task(self._accept(lookups))
+        self._watch()
         await self._stop.wait()
-        # What is left is cancelled, and waited for, when the runner ends.
-        accepting.cancel()
+        # Connections are cancelled, and waited for, when the runner ends.
+        self._loop.remove_reader(self._listener)
 
-    async def _accept(self, lookups: Lookups) -> None:
-        loop = asyncio.get_running_loop()
-        free = asyncio.Semaphore(self._limits.connections)
-        tasks: set[asyncio.Task[None]] = set()  # the loop itself holds tasks only weakly
+    def _watch(self) -> None:
+        """Accept again, unless no more connections may be open."""
+        if not self._stop.is_set() and len(self._open) < self._limits.connections:
+            self._loop.add_reader(self._listener, self._accept)
 
-        def ended(task: asyncio.Task[None]) -> None:
-            tasks.discard(task)
-            free.release()
+    def _accept(self) -> None:
+        """Take one connection. One a round of the loop, so that a flood of them keeps nobody waiting."""
+        try:
+            client, _ = self._listener.accept()
+        except BlockingIOError:
+            return  # it went away again
+        except OSError:  # no descriptors left: they come back as connections end
+            self._loop.remove_reader(self._listener)
+            self._loop.call_later(_RETRY_ACCEPT_SECONDS, self._watch)
+            return
+        client.settimeout(0)
+        task = self._loop.create_task(self._connection(client))
+        self._open[task] = client
+        task.add_done_callback(self._ended)
+        if len(self._open) >= self._limits.connections:
+            self._loop.remove_reader(self._listener)
 
-        while True:
-            await free.acquire()
-            try:
-                client, _ = await loop.sock_accept(self._listener)
-            except OSError:  # no descriptors left: they come back as connections end
-                free.release()
-                await asyncio.sleep(_RETRY_ACCEPT_SECONDS)
-                continue
-            client.settimeout(0)
-            task = asyncio.create_task(self._connection(client, lookups))
-            tasks.add(task)
-            task.add_done_callback(ended)
-            await asyncio.sleep(0)  # a flood of connections must not keep the others waiting
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._open.pop(task).close()
+        self._watch()
 
-    async def _connection(self, client: socket.socket, lookups: Lookups) -> None:
-        with client:
-            try:
-                await self._answer(client, lookups)
-            except BadRequest as error:
-                await refuse(client, error.status, str(error))
-            except OSError:
-                return  # the client went away, or lies idle
+    async def _connection(self, client: socket.socket) -> None:
+        try:
+            await self._answer(client)
+        except BadRequest as error:
+            await refuse(client, error.status, str(error))
+        except OSError:
+            return  # the client went away, or lies idle
 
-    async def _answer(self, client: socket.socket, lookups: Lookups) -> None:
+    async def _answer(self, client: socket.socket) -> None:
         head, rest = await self._head(client)
         request = parse(head)
         try:
-            addresses = await self._permitted(request, lookups)
+            addresses = await self._permitted(request)
             async with asyncio.timeout(self._limits.connect_seconds):
                 server = await connect(addresses, request.port)
         except OSError as error:
@@ -157,7 +159,7 @@ class Proxy(Closing):
         head, end, rest = data.partition(_END_OF_HEAD)
         return head + end, rest
 
-    async def _permitted(self, request: Request, lookups: Lookups) -> list[Address]:
+    async def _permitted(self, request: Request) -> list[Address]:
         """The addresses that may be connected to, at least one. Raises BadRequest (403) when there is none."""
         host, port = request.host, request.port
         if not self._allowed.covers(host, port):
@@ -166,7 +168,7 @@ class Proxy(Closing):
         address = literal(host)
         try:
             async with asyncio.timeout(self._limits.connect_seconds):
-                found = [address] if address else await lookups.addresses(host, port)
+                found = [address] if address else await self._lookups.addresses(host, port)
         except OSError:
             self._tell(host, port, allowed=True)
             raise
