@@ -1,18 +1,15 @@
-"""The seccomp filter: what it refuses, that nothing gets round it, and that ordinary programs do not notice it.
+"""The seccomp filter: what it refuses, and that nothing gets round it.
 
-The filter runs for real, in a child process. To tell its refusals from the kernel's own, most tests install it with
-its error numbers replaced by ones no call returns.
+The filter runs for real, in a child process (`filtering`), mostly with error numbers that no call returns.
 """
 
 import errno
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import struct
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -23,74 +20,22 @@ from toolyard.kernel import seccomp
 from toolyard.kernel.seccomp import Sockets, program
 from toolyard.kernel.seccomp_calls import NUMBERS
 
-needs_seccomp = pytest.mark.skipif(not seccomp.available(), reason="this kernel takes no seccomp filter")
+from .filtering import (
+    MACHINE,
+    MISSING,
+    REFUSED,
+    SIZE,
+    answers,
+    child,
+    marked,
+    needs_seccomp,
+    number,
+    present,
+    with_and_without,
+)
 
-MACHINE = os.uname().machine
-REFUSED, MISSING = 1001, 1002  # what the marked filter answers for EPERM and ENOSYS
 NOTHING_VALID = (-1,) * 6  # as flag, pointer or descriptor: whatever reaches the kernel fails there
 AT_FDCWD = -100
-SIZE = struct.calcsize("<HBBI")
-
-# Installs the filter (argv[1], hex; none if empty), then makes calls (argv[2], JSON) or becomes a program (argv[3:]).
-CHILD = """
-import ctypes, json, os, sys
-libc = ctypes.CDLL(None, use_errno=True)
-code = bytes.fromhex(sys.argv[1])
-class Fprog(ctypes.Structure):
-    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
-if code:
-    fprog = Fprog(len(code) // 8, code)
-    zero = ctypes.c_ulong(0)
-    assert libc.prctl(38, ctypes.c_ulong(1), zero, zero, zero) == 0
-    if libc.prctl(22, ctypes.c_ulong(2), ctypes.byref(fprog), zero, zero) != 0:
-        sys.exit("the kernel refused the filter: " + os.strerror(ctypes.get_errno()))
-if sys.argv[3:]:
-    os.execvp(sys.argv[3], sys.argv[3:])
-answers = []
-for number, arguments in json.loads(sys.argv[2]):
-    keep = [a.encode() if isinstance(a, str) else a for a in arguments]
-    ctypes.set_errno(0)
-    result = libc.syscall(ctypes.c_long(number), *(a if isinstance(a, bytes) else ctypes.c_long(a) for a in keep))
-    if result == 0 and number in NEW_PROCESS:
-        os._exit(0)
-    answers.append(ctypes.get_errno() if result < 0 else 0)
-print(json.dumps(answers))
-"""
-
-
-def number(call):
-    return getattr(NUMBERS[call], MACHINE)
-
-
-def marked(code):
-    """The filter with error numbers that only it can have given."""
-    swap = {0x50000 | errno.EPERM: 0x50000 | REFUSED, 0x50000 | errno.ENOSYS: 0x50000 | MISSING}
-    parts = [struct.unpack_from("<HBBI", code, at) for at in range(0, len(code), SIZE)]
-    return b"".join(struct.pack("<HBBI", c, t, f, swap.get(k, k) if c == 0x06 else k) for c, t, f, k in parts)
-
-
-def child(code, calls=(), argv=(), **options):
-    script = CHILD.replace("NEW_PROCESS", str((number("clone"),)))
-    arguments = [sys.executable, "-I", "-c", script, code.hex(), json.dumps(calls), *argv]
-    return subprocess.run(
-        arguments, capture_output=True, text=True, timeout=50, start_new_session=True, check=False, **options
-    )
-
-
-def answers(code, *calls):
-    """The errno of each (name or number, *arguments), 0 for success."""
-    numbered = [(number(call) if isinstance(call, str) else call, arguments) for call, *arguments in calls]
-    done = child(code, numbered)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def with_and_without(*calls, sockets=Sockets.ORDINARY):
-    return answers(marked(program(sockets=sockets)), *calls), answers(b"", *calls)
-
-
-def present(*calls):
-    return [call for call in calls if number(call[0]) is not None]
 
 
 @cache
@@ -414,101 +359,3 @@ def test_the_other_tables_of_the_same_processor_are_closed():
     done = child(program(), argv=[sys.executable, "-I", "-c", OTHER_TABLE])
     assert (done.returncode, done.stdout) == (-signal.SIGSYS, "")
     assert child(b"", argv=[sys.executable, "-I", "-c", OTHER_TABLE]).returncode != -signal.SIGSYS
-
-
-# --- ordinary programs ---------------------------------------------------------------------------------------------
-
-PYTHON = """
-import asyncio, concurrent.futures, hashlib, multiprocessing, os, socket, sqlite3, subprocess, tempfile, threading
-assert list(concurrent.futures.ThreadPoolExecutor(4).map(abs, range(50))) == list(range(50))
-async def main():
-    process = await asyncio.create_subprocess_exec("echo", "hi", stdout=subprocess.PIPE)
-    assert (await process.communicate())[0] == b"hi\\n"
-    server = await asyncio.start_server(lambda r, w: w.close(), "127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-    assert await reader.read() == b""
-    writer.close()
-    server.close()
-asyncio.run(main())
-with multiprocessing.get_context("fork").Pool(2) as pool:
-    assert pool.map(abs, [-1, 2]) == [1, 2]
-process = multiprocessing.get_context("spawn").Process(target=print, args=("spawned",))
-process.start(); process.join(); assert process.exitcode == 0
-with tempfile.TemporaryFile() as file:
-    file.write(b"x")
-socket.getaddrinfo("localhost", 80)
-with tempfile.TemporaryDirectory() as folder:
-    base = sqlite3.connect(folder + "/a.db")
-    base.execute("create table t (x)")
-    base.close()
-"""
-
-NODE = """
-const fs = require('fs'), os = require('os'), path = require('path');
-const { execFileSync } = require('child_process');
-const { Worker } = require('worker_threads');
-const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'node-'));
-(async () => {
-  await fs.promises.writeFile(folder + '/a', 'x');
-  await fs.promises.cp(folder + '/a', folder + '/b');
-  if (execFileSync('cat', [folder + '/b']).toString() !== 'x') throw 'child';
-  os.networkInterfaces();
-  await new Promise((done, fail) => new Worker('1', { eval: true }).on('exit', done).on('error', fail));
-  fs.rmSync(folder, { recursive: true });
-})();
-"""
-
-SHELL = """
-set -euo pipefail
-cd "$1"
-export HOME="$1" GIT_CONFIG_NOSYSTEM=1
-git init -q repo && cd repo
-echo text > file && chmod 755 file && mkdir -m 1775 sticky
-git add file && git -c user.name=a -c user.email=a@b commit -qm first
-git gc -q && git log --oneline | grep -q first
-git clone -q . ../clone
-cp -a ../clone ../copy && cp -p file ../copy/again && tar -C .. -czf ../all.tgz copy
-mkdir ../out && tar -C ../out -xzpf ../all.tgz && diff -r ../copy ../out/copy
-install -m 755 file ../installed && touch -d yesterday file && ln -s file link
-mkfifo pipe && (echo through > pipe & cat pipe >/dev/null; wait)
-seq 100 | xargs -P 4 -n 10 echo | sort | awk 'END { exit NR != 10 }'
-timeout 5 true; nice true; setsid true; cat <(echo x) > /dev/null
-find . -type f -newer link >/dev/null; df . >/dev/null; ps >/dev/null
-"""
-
-
-@needs_seccomp
-@pytest.mark.parametrize("sockets", Sockets)
-def test_the_shell_git_tar_and_coreutils_work(tmp_path, sockets):
-    done = child(program(sockets=sockets), argv=["bash", "-c", SHELL, "bash", str(tmp_path)])
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-@needs_seccomp
-def test_python_works_with_threads_processes_and_sockets():
-    done = child(program(), argv=[sys.executable, "-W", "error", "-c", PYTHON])
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-@needs_seccomp
-@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-@pytest.mark.parametrize("sockets", Sockets)
-def test_node_works_with_files_children_and_workers(sockets):
-    script = NODE.replace("os.networkInterfaces();", "") if sockets is Sockets.NONE else NODE
-    done = child(program(sockets=sockets), argv=["node", "-e", script])
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-@needs_seccomp
-@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
-def test_npm_starts():
-    done = child(program(), argv=["npm", "--version"])
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.strip()
-
-
-@needs_seccomp
-def test_a_folder_that_hands_on_its_group_is_refused_by_name(tmp_path):
-    done = child(program(), argv=["mkdir", "-m", "2775", str(tmp_path / "shared")])
-    assert done.returncode == 1
-    assert "Operation not permitted" in done.stderr

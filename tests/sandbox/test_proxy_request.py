@@ -14,14 +14,14 @@ def head(line, *fields):
 
 
 def test_connect_names_host_and_port():
-    assert parse(head("CONNECT PyPI.org.:443 HTTP/1.1", "Host: else.org")) == Request("pypi.org", 443)
+    assert parse(head("CONNECT Example.org.:443 HTTP/1.1", "Host: else.org")) == Request("example.org", 443)
     assert parse(head("CONNECT [0::1]:8443 HTTP/1.0")) == Request("[::1]", 8443)
 
 
 def test_a_plain_request_is_written_anew_for_the_server():
     found = parse(
         head(
-            "POST http://PyPI.org/a?b=%0d%0a HTTP/1.0",
+            "POST http://Example.org/a?b=%0d%0a HTTP/1.0",
             "Host: internal.example",
             "Accept: */*",
             "Proxy-Authorization: Basic c2VjcmV0",
@@ -33,9 +33,9 @@ def test_a_plain_request_is_written_anew_for_the_server():
         )
     )
     assert found == Request(
-        "pypi.org",
+        "example.org",
         80,
-        b"POST /a?b=%0d%0a HTTP/1.1\r\nHost: pypi.org\r\nAccept: */*\r\n"
+        b"POST /a?b=%0d%0a HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\n"
         b"Content-Length: 5\r\nConnection: close\r\n\r\n",
         5,
     )

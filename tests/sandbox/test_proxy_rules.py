@@ -13,8 +13,8 @@ from toolyard.sandbox.proxy_rules import AllowList, literal, normal_host, normal
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("PyPI.org", "pypi.org"),
-        ("pypi.org.", "pypi.org"),
+        ("Example.org", "example.org"),
+        ("example.org.", "example.org"),
         ("xn--bcher-kva.example", "xn--bcher-kva.example"),
         ("under_score.example", "under_score.example"),
         ("localhost", "localhost"),
@@ -35,13 +35,13 @@ def test_a_host_has_one_normal_spelling(text, expected):
         "",
         ".",
         "a..b",
-        "pypi.org..",
+        "example.org..",
         "-a.org",
         "a-.org",
         "a b",
         "a\0b",
-        "pypi.org\0",
-        "pypi.org\r\n",
+        "example.org\0",
+        "example.org\r\n",
         "a%2eb",
         "a@b",
         "a/b",
@@ -50,9 +50,9 @@ def test_a_host_has_one_normal_spelling(text, expected):
         "*",
         "*.a",
         "bücher.example",
-        "pypi。org",
-        "\uff50ypi.org",
-        "pypi.org\u200b",
+        "example。org",
+        "\uff50xample.org",
+        "example.org\u200b",
         "127.1",
         "2130706433",
         "0x7f000001",
@@ -102,22 +102,22 @@ def test_a_normal_host_stays_what_it_is(text):
     ("entry", "covered", "not_covered"),
     [
         (
-            "pypi.org",
-            [("pypi.org", 443), ("pypi.org", 80)],
-            [("pypi.org", 8080), ("a.pypi.org", 443), ("xpypi.org", 443)],
+            "example.org",
+            [("example.org", 443), ("example.org", 80)],
+            [("example.org", 8080), ("a.example.org", 443), ("xexample.org", 443)],
         ),
-        ("pypi.org:8443", [("pypi.org", 8443)], [("pypi.org", 443), ("pypi.org", 80)]),
+        ("example.org:8443", [("example.org", 8443)], [("example.org", 443), ("example.org", 80)]),
         (
-            "*.pythonhosted.org",
-            [("files.pythonhosted.org", 443), ("a.b.pythonhosted.org", 80)],
-            [("pythonhosted.org", 443), ("evilpythonhosted.org", 443), ("pythonhosted.org.evil.net", 443)],
+            "*.example.net",
+            [("files.example.net", 443), ("a.b.example.net", 80)],
+            [("example.net", 443), ("evilexample.net", 443), ("example.net.evil.net", 443)],
         ),
         ("*.a.org:81", [("x.a.org", 81)], [("x.a.org", 80)]),
         ("10.0.0.5", [("10.0.0.5", 80)], [("10.0.0.50", 80)]),
         ("[2606:4700:0::1111]:53", [("[2606:4700::1111]", 53)], [("[2606:4700::1112]", 53)]),
         ("Bücher.Example", [("xn--bcher-kva.example", 443)], [("bucher.example", 443)]),
         ("straße.example", [("xn--strae-oqa.example", 443)], [("strasse.example", 443)]),
-        (" PyPI.ORG. ", [("pypi.org", 443)], []),
+        (" Example.ORG. ", [("example.org", 443)], []),
     ],
 )
 def test_an_entry_covers_what_it_says_and_no_more(entry, covered, not_covered):
@@ -127,7 +127,7 @@ def test_an_entry_covers_what_it_says_and_no_more(entry, covered, not_covered):
 
 
 def test_an_empty_list_covers_nothing():
-    assert not AllowList([]).covers("pypi.org", 443)
+    assert not AllowList([]).covers("example.org", 443)
     assert AllowList([]).describe() == "nothing"
 
 
@@ -158,7 +158,7 @@ def test_an_empty_list_covers_nothing():
     ],
 )
 def test_a_wrong_entry_is_an_error_that_shows_how_to_write_one(entry):
-    with pytest.raises(ConfigError, match=r"is not a host that can be allowed.*Write a name \(pypi\.org\)"):
+    with pytest.raises(ConfigError, match=r"is not a host that can be allowed.*Write a name \(example\.org\)"):
         AllowList([entry])
 
 
@@ -205,7 +205,7 @@ def test_a_name_does_not_lead_to_an_address_that_is_not_public(address):
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "1.1.1.1", "151.101.0.223", "2606:4700::1111", "64:ff9b::808:808"])
 def test_a_name_leads_to_public_addresses(address):
-    assert AllowList(["pypi.org"]).reaches("pypi.org", ip_address(address), 443)
+    assert AllowList(["example.org"]).reaches("example.org", ip_address(address), 443)
 
 
 def test_localhost_is_loopback_and_nothing_else():
@@ -217,17 +217,17 @@ def test_localhost_is_loopback_and_nothing_else():
 
 
 def test_a_private_address_that_the_list_names_is_reached_by_its_name_too():
-    allowed = AllowList(["pypi.corp:8080", "10.0.0.5:8080"])
-    assert allowed.reaches("pypi.corp", ip_address("10.0.0.5"), 8080)
-    assert not allowed.reaches("pypi.corp", ip_address("10.0.0.6"), 8080)
-    assert not allowed.reaches("pypi.corp", ip_address("10.0.0.5"), 443)
+    allowed = AllowList(["packages.corp:8080", "10.0.0.5:8080"])
+    assert allowed.reaches("packages.corp", ip_address("10.0.0.5"), 8080)
+    assert not allowed.reaches("packages.corp", ip_address("10.0.0.6"), 8080)
+    assert not allowed.reaches("packages.corp", ip_address("10.0.0.5"), 443)
 
 
 def test_a_literal_address_stands_for_itself():
     assert AllowList(["169.254.1.1"]).reaches("169.254.1.1", ip_address("169.254.1.1"), 80)
     assert not AllowList(["169.254.1.1"]).reaches("169.254.1.1", ip_address("10.0.0.1"), 80)
     assert literal("[::1]") == ip_address("::1")
-    assert literal("pypi.org") is None
+    assert literal("example.org") is None
 
 
 def test_a_long_list_is_shown_cut():

@@ -109,7 +109,7 @@ class Entry:
         if host is None or (port is None and port_text is not None) or (below and literal(host)):
             raise ConfigError(
                 f"{text!r} is not a host that can be allowed",
-                hint="Write a name (pypi.org), a name and port (localhost:8080), *.name for what lies below it, "
+                hint="Write a name (example.org), a name and port (localhost:8080), *.name for what lies below it, "
                 "or an address (10.0.0.5, [2001:db8::1]); no scheme, path or user.",
             )
         return cls(text.strip(), host, DEFAULT_PORTS if port is None else (port,), below)
