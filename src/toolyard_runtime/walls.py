@@ -35,9 +35,7 @@ def raise_walls(ruleset: bytes, rules: list[tuple[str, int]], seccomp: bytes) ->
         _landlock(ruleset, rules)
     if seccomp:
         program = _Program(len(seccomp) // _BPF_INSTRUCTION_BYTES, seccomp)
-        _checked(
-            _LIBC.prctl(_PR_SET_SECCOMP, ctypes.c_ulong(_SECCOMP_MODE_FILTER), ctypes.byref(program)), "seccomp"
-        )
+        _checked(_LIBC.prctl(_PR_SET_SECCOMP, ctypes.c_ulong(_SECCOMP_MODE_FILTER), ctypes.byref(program)), "seccomp")
 
 
 def adopt_orphans() -> None:
@@ -52,9 +50,7 @@ def set_readable(*, by_siblings: bool) -> None:
 
 def _landlock(attributes: bytes, rules: list[tuple[str, int]]) -> None:
     ruleset = _checked(
-        _LIBC.syscall(
-            _LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0)
-        ),
+        _LIBC.syscall(_LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0)),
         "landlock_create_ruleset",
     )
     try:

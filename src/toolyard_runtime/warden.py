@@ -13,17 +13,20 @@ import os
 import select
 import sys
 
-import _signal
 from toolyard_runtime import processes, walls, wire, worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal as _signal
+
     from toolyard_runtime.worker import Request, Setup
+else:  # `signal` itself would import more than a cold start can afford
+    import _signal
 
 _CHUNK = 1 << 16
 _MOST_READ_AT_ONCE = 16 * _CHUNK  # so that one loud run does not hold up the others
 _SPARE_AFTER_MS = 3
-_PRELOAD_AFTER_MS = 25
+_PRELOAD_AFTER_MS = 5
 _FOLDER_BYTES = 8192
 _ANSWER_BYTES = 48 * 1024 * 1024
 
@@ -49,7 +52,7 @@ class Run:
         self.printed, self.most_output = 0, request["output_bytes"]
         self.how = wire.BY_ITSELF
         self.answer.clear()
-        body = wire.packed(request)
+        body = wire.packed({**request})
         try:
             wire.write_all(self.requests, wire.LITTLE_LENGTH.pack(len(body)) + body)
         except BrokenPipeError:
@@ -70,11 +73,11 @@ class Warden:
         self._sessions: dict[str, Run] = {}
         self._spare: Run | None = None
         self._setup: Setup | None = None
-        self._to_import = list(worker.PRELOADED)
+        self._to_import = list(worker.FIRST_STEPS)
         self._forwarder = 0
         self._woken, woken_by = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         _signal.set_wakeup_fd(woken_by, warn_on_full_buffer=False)
-        _signal.signal(_signal.SIGCHLD, lambda *_: None)
+        _signal.signal(_signal.SIGCHLD, _wake_up)
         for fd in (incoming, self._woken):
             self._poll.register(fd, select.POLLIN)
 
@@ -183,7 +186,7 @@ class Warden:
         if self._spare is None:
             self._spare = self._forked()
             return
-        worker.preload(self._to_import.pop(0))
+        self._to_import += worker.preload(self._to_import.pop(0))
         if not self._to_import:
             spare, self._spare = self._spare, None
             processes.end_tree(spare.pid)
@@ -310,6 +313,10 @@ class Warden:
 
     def _send(self, number: int, kind: int, body: bytes) -> None:
         wire.write_all(self._outgoing, wire.frame(number, kind, body))
+
+
+def _wake_up(number: int, frame: object) -> None:
+    """Only so that the signal is delivered: the wake-up descriptor tells the loop."""
 
 
 def main() -> None:

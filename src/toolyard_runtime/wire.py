@@ -11,6 +11,10 @@ import marshal
 import os
 from _struct import Struct  # `struct` itself would import more than a cold start can afford
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 PROTOCOL = 1
 
 # host to warden
@@ -34,7 +38,7 @@ def frame(run: int, kind: int, body: bytes = b"") -> bytes:
     return _HEADER.pack(run, kind, len(body)) + body
 
 
-def packed(values: object) -> bytes:
+def packed(values: dict[str, Any]) -> bytes:
     return marshal.dumps(values, _MARSHAL_VERSION)
 
 

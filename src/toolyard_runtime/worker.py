@@ -11,11 +11,11 @@ import resource
 import select
 import sys
 
-import _signal
 from toolyard_runtime import walls, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal as _signal
     from typing import Any, TypedDict
 
     class Setup(TypedDict):
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
         limits: dict[str, int]
         output_bytes: int
 
+else:
+    import _signal
 
 REPLY_FD = 3
 """Where a command's shell reports its last folder, and Python its results."""
@@ -65,8 +67,9 @@ _NOT_FOUND = 127
 _HIGHEST_FD = 1 << 16
 
 
-# What nearly every run needs. The warden takes one step after another while it is idle, and workers inherit them.
-PRELOADED = ("site", "json", "re", "ast", "traceback", "typing", "dataclasses", "asyncio", "toolyard_runtime.notebook")
+NOTEBOOK = "toolyard_runtime.notebook"
+# The first steps towards workers that start quickly. The warden takes one after another while it is idle.
+FIRST_STEPS = ("site", NOTEBOOK)
 _WARM_UP_AFTER_MS = 3
 
 
@@ -123,25 +126,39 @@ def _moved_up(fd: int) -> int:
     return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64)
 
 
-def preload(module: str) -> None:
-    """Import a module as the agent's code will find it; one that this Python lacks is left for the code to miss."""
+def preload(module: str) -> tuple[str, ...]:
+    """Import a module as the agent's code will find it, and tell which come next.
+
+    One that this Python lacks is left for the code to miss.
+    """
     try:
         __import__(module)
     except ImportError:
-        return
+        return ()
     if module == "site":
-        import site
+        _see_installed_packages()
+    if module == NOTEBOOK:
+        from toolyard_runtime import notebook
 
-        if not _is_set_up:
-            site.main()  # the warden itself starts without it, which is quicker
-            _is_set_up.append(True)
-    elif module == PRELOADED[-1]:
+        return (*notebook.PRELOADED, _LAST_STEP)
+    if module == _LAST_STEP:
         from toolyard_runtime import notebook
 
         notebook.preload()
+    return ()
 
 
-_is_set_up: list[bool] = []
+_LAST_STEP = "gc"
+_packages_seen: list[bool] = []
+
+
+def _see_installed_packages() -> None:
+    """What Python does at its own start, if it is not told to start without, which is quicker."""
+    if not _packages_seen:
+        import site
+
+        site.main()
+        _packages_seen.append(True)
 
 
 def _serve(requests: int) -> None:
@@ -154,7 +171,7 @@ def _serve(requests: int) -> None:
         os._exit(1)
     if request["what"] == "command":
         _become_shell(request)
-    preload("site")
+    _see_installed_packages()
     from toolyard_runtime.notebook import Notebook
 
     notebook = Notebook()
@@ -168,7 +185,7 @@ def _serve(requests: int) -> None:
 
 def _warm_up(requests: int) -> None:
     """Touch the memory that Python code will need, unless there is work to do: the first touch is what costs."""
-    if PRELOADED[-1] not in sys.modules:
+    if NOTEBOOK not in sys.modules:
         return
     waiting = select.poll()
     waiting.register(requests, select.POLLIN)
@@ -196,7 +213,7 @@ def _prepare(request: Request) -> None:
 
 
 def _become_shell(request: Request) -> None:
-    os.set_inheritable(REPLY_FD, True)
+    os.set_inheritable(REPLY_FD, True)  # noqa: FBT003 - the call takes nothing else
     shell = request["shell"]
     code = request["code"].encode("utf-8", "surrogateescape")
     line = [b"bash", b"--noprofile", b"--norc", b"-c", _SHELL.encode(), b"bash", code]
@@ -204,7 +221,7 @@ def _become_shell(request: Request) -> None:
         if len(code) > _LONGEST_ARGUMENT:
             line[4:] = [_LONG_SHELL.encode(), b"bash", b""]
             _place_in_memory(code)
-        os.execve(shell, line, os.environ)
+        os.execve(shell, line, os.environ)  # noqa: S606 - this process becomes the shell
     except OSError as error:
         os.write(2, f"{shell} cannot be run: {error.strerror}\n".encode())
         os._exit(_NOT_FOUND)
@@ -223,5 +240,3 @@ def _answer(answer: dict[str, Any]) -> None:
 
     body = json.dumps(answer).encode("utf-8", "backslashreplace")
     wire.write_all(REPLY_FD, wire.LITTLE_LENGTH.pack(len(body)) + body)
-
-

@@ -30,6 +30,8 @@ from toolyard.core.events import TARGET_CHARS, Event, Outcome
 from toolyard.core.limits import KIB
 
 _THREADS = 16
+_RUNNING_THREADS = 64  # for tools that run code, so that thirty commands hold up no file tool
+_SLACK_SECONDS = 10.0  # a run keeps its own clock; dispatch steps in only when that fails
 _STOP_SECONDS = 5.0
 _PROGRESS_SECONDS = 1.0
 _MOST_QUESTIONS = 8  # a call that touches more than this many things that need an answer is refused
@@ -58,11 +60,13 @@ class Dispatch:
         self._recorder = Recorder(audit)
         self._under_way: set[Gate] = set()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="toolyard-call")
+        self._running_threads = ThreadPoolExecutor(_RUNNING_THREADS, thread_name_prefix="toolyard-run")
 
     def close(self) -> None:
         for gate in tuple(self._under_way):
             gate.cancelled.set()
         self._threads.shutdown(cancel_futures=True)
+        self._running_threads.shutdown(cancel_futures=True)
         self._recorder.catch_up()
 
     async def __call__(self, call: Call) -> Result:
@@ -125,7 +129,8 @@ class Dispatch:
     async def _run(self, call: Call, gate: Gate) -> Result:
         tool = self._tool(call.tool, hidden=call.hidden)
         arguments = tool.check(call.arguments)
-        gate.deadline = time.monotonic() + self._resources.limits.call_seconds
+        gate.seconds = self._seconds(tool, arguments)
+        gate.deadline = time.monotonic() + gate.seconds
         for asked in range(_MOST_QUESTIONS + 1):
             try:
                 return await self._in_thread(tool, arguments, gate)
@@ -134,25 +139,30 @@ class Dispatch:
                     break
                 await _ask(call, question)
                 gate.approved |= {question.action}
-                gate.deadline = time.monotonic() + self._resources.limits.call_seconds
+                gate.deadline = time.monotonic() + gate.seconds
         raise SecurityError("The call touches too many things that need an answer.", hint="Do less in one call.")
 
     async def _in_thread(self, tool: Tool[Any], arguments: Any, gate: Gate) -> Result:
         gate.started = True
         self._under_way.add(gate)
-        work = self._threads.submit(_work, tool, arguments, gate)
+        threads = self._threads if tool.longest is None else self._running_threads
+        work = threads.submit(_work, tool, arguments, gate)
         work.add_done_callback(lambda _: self._under_way.discard(gate))
         running = asyncio.wrap_future(work)
-        seconds = self._resources.limits.call_seconds
         overdue = False
         try:
-            overdue = not await _finished(running, seconds, tool.name, gate.call)
+            overdue = not await _finished(running, gate.seconds, tool.name, gate.call)
         finally:
             if not running.done():
                 await _stopped(running, gate.cancelled)
         if overdue and not gate.completed:
             raise gate.overdue()
         return running.result()
+
+    def _seconds(self, tool: Tool[Any], arguments: Any) -> float:
+        if tool.longest is None:
+            return self._resources.limits.call_seconds
+        return tool.longest(arguments, self._resources.sandboxes.limits) + _SLACK_SECONDS
 
     def _tool(self, name: str, *, hidden: bool) -> Tool[Any]:
         tool = (self._hidden if hidden else self.tools).get(name)
@@ -261,14 +271,22 @@ def _event(call: Call, gate: Gate, ending: _Ending, milliseconds: float) -> Even
         kind=action.kind.value if action else "",
         target=_target(action),
         decision=decision.effect.value if decision else "",
-        reason=(ending.reason or (decision.reason if decision else ""))[:TARGET_CHARS],
+        reason=_remarked(ending.reason or (decision.reason if decision else ""), gate)[:TARGET_CHARS],
         outcome=ending.outcome,
         code=ending.code,
         milliseconds=round(milliseconds, 3),
     )
 
 
+def _remarked(reason: str, gate: Gate) -> str:
+    return " ".join((reason, *gate.remarks)).strip()
+
+
 def _target(action: Action | None) -> str:
     if action is None:
         return ""
-    return (action.real_path or action.path or action.command or "")[:TARGET_CHARS]
+    return (action.real_path or action.path or action.command or _first_line(action.code))[:TARGET_CHARS]
+
+
+def _first_line(code: str | None) -> str:
+    return (code or "").strip().partition("\n")[0]

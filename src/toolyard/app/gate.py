@@ -13,6 +13,7 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 
+from toolyard.app.sandboxes import Sandboxes
 from toolyard.app.seen import Seen
 from toolyard.core.actions import Action, Decision, Effect, Kind
 from toolyard.core.calls import Call
@@ -48,6 +49,7 @@ class Resources:
     policy: Policy
     limits: Limits
     seen: Seen
+    sandboxes: Sandboxes
 
 
 @dataclass(slots=True, eq=False)
@@ -64,6 +66,9 @@ class Gate:
     completed: bool = False
     """Whether the tool's function did what it was asked, whatever became of the caller meanwhile."""
     judged: list[tuple[Action, Decision]] = field(default_factory=list[tuple[Action, Decision]])
+    remarks: list[str] = field(default_factory=list[str])
+    seconds: float = 0.0
+    """How long this call may take."""
 
     @property
     def limits(self) -> Limits:
@@ -72,6 +77,10 @@ class Gate:
     @property
     def mounts(self) -> Mounts:
         return self.resources.mounts
+
+    @property
+    def sandboxes(self) -> Sandboxes:
+        return self.resources.sandboxes
 
     @property
     def seen(self) -> Seen:
@@ -138,6 +147,14 @@ class Gate:
         """Pass when this call may run `command`."""
         self.require(Action(Kind.EXECUTE, self.call.tool, command=command, agent=self.call.agent))
 
+    def code(self, code: str) -> None:
+        """Pass when this call may run this Python code."""
+        self.require(Action(Kind.EXECUTE, self.call.tool, code=code, agent=self.call.agent))
+
+    def remark(self, text: str) -> None:
+        """Something that the audit log shall say about this call."""
+        self.remarks.append(text)
+
     def visible(self, path: str) -> bool:
         """Whether a file met on the way (a search hit, a listing) may be shown without asking."""
         if self.resources.policy.visible(path):
@@ -171,7 +188,7 @@ class Gate:
 
     def overdue(self) -> ToolError:
         return ToolError(
-            f"{self.call.tool} took longer than {self.limits.call_seconds:g} seconds.",
+            f"{self.call.tool} took longer than {self.seconds or self.limits.call_seconds:g} seconds.",
             hint="Ask for less.",
             retryable=True,
         )

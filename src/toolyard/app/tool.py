@@ -14,6 +14,7 @@ from pydantic import ValidationError as PydanticError
 from toolyard.app.gate import Gate
 from toolyard.core.calls import Result
 from toolyard.core.errors import FieldError, ValidationError
+from toolyard.core.limits import RunLimits
 
 _SHOWN_FIELDS = 5
 _TRIMMED_KEYS = ("title", "default")
@@ -43,6 +44,8 @@ class Tool(Generic[A]):
     idempotent: bool = True
     is_quick: Callable[[A], bool] | None = None
     """Tells the calls that are over in far less time than it takes to wake a thread. None: no call is."""
+    longest: Callable[[A, RunLimits], float] | None = None
+    """How many seconds a call of a tool that runs code may take. None: as long as every other call."""
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:

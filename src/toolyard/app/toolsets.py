@@ -11,6 +11,7 @@ from toolyard.app.tool import Tool
 class Toolset(StrEnum):
     CLAUDE = "claude"
     REFERENCE = "reference"
+    CODE = "code"
     ALL = "all"
 
 
@@ -24,4 +25,8 @@ def tools_of(toolset: Toolset) -> dict[str, Tool[Any]]:
         from toolyard.app.tools.reference import REFERENCE_TOOLS
 
         tools += REFERENCE_TOOLS
+    if toolset in {Toolset.CODE, Toolset.ALL}:
+        from toolyard.app.tools.code import CODE_TOOLS
+
+        tools += CODE_TOOLS
     return {tool.name: tool for tool in tools}

@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Self
 
 from toolyard.app.dispatch import Dispatch
 from toolyard.app.gate import Resources
+from toolyard.app.sandboxes import Sandboxes, own_environment
 from toolyard.app.seen import Seen
 from toolyard.app.tool import Tool
 from toolyard.app.tools.resources import RESOURCE_TOOLS
 from toolyard.app.toolsets import Toolset, tools_of
 from toolyard.config.settings import Settings
+from toolyard.core.actions import Effect, Kind
 from toolyard.core.closing import Closing
-from toolyard.core.errors import ConfigError
+from toolyard.core.errors import ConfigError, SecurityError, ToolyardError
+from toolyard.core.events import Event, Outcome
+from toolyard.core.ids import new_id
 from toolyard.core.modes import PermissionMode
 from toolyard.core.paths import is_beneath
 from toolyard.fs.mounts import Mounts
@@ -30,6 +35,7 @@ from toolyard.storage.state import ensure_state_dir, state_dir
 
 if TYPE_CHECKING:
     from toolyard.config.models import Config
+    from toolyard.sandbox.choose import Choice
 
 _READING = frozenset({"Read", "read_file", "read_text_file"})
 
@@ -58,7 +64,9 @@ class Yard(Closing):
         self.agent = options.agent or "agent"
         self.limits = options.config.limits.to_limits()
         self._audit = audit
-        resources = Resources(mounts, policy, self.limits, Seen())
+        execution = options.config.toolyard.code_execution
+        self.sandboxes = Sandboxes(policy, execution, os.path.realpath(state), self._choose, self._connected)
+        resources = Resources(mounts, policy, self.limits, Seen(), self.sandboxes)
         served = _served(options)
         # Who is not served the reading tools does not get the files as resources either.
         hidden = RESOURCE_TOOLS if _READING & served.keys() else {}
@@ -73,6 +81,8 @@ class Yard(Closing):
         state = _state(options, real)
         policy = policy_for(options.config, options.settings, real, options.mode, options.agent)
         policy = keeping(policy, os.path.realpath(state))
+        if (environment := own_environment(real)) is not None:
+            policy = keeping(policy, environment)
         with contextlib.ExitStack() as undo:
             others = [context.path for context in policy.context] + (
                 list(policy.extra_roots) if policy.mode is PermissionMode.MODERATE else []
@@ -89,7 +99,42 @@ class Yard(Closing):
         with contextlib.ExitStack() as each:  # the last first, each whatever became of the others
             each.callback(self.mounts.close)
             each.callback(self._audit.close)
+            each.callback(self.sandboxes.close)
             each.callback(self.dispatch.close)
+
+    def warm_up(self) -> None:
+        """Start the sandbox ahead of the first run, in a thread; where that fails the first run says why."""
+
+        def start() -> None:
+            with contextlib.suppress(ToolyardError):
+                self.sandboxes.ready()
+
+        if any(tool.longest is not None for tool in self.dispatch.tools.values()):
+            threading.Thread(target=start, name="toolyard-warm-up", daemon=True).start()
+
+    def _choose(self) -> Choice:
+        from toolyard.sandbox.choose import choose
+
+        return choose(self.options.config.toolyard.code_execution)
+
+    def _connected(self, host: str, port: int, allowed: bool) -> None:
+        """Code inside the sandbox wanted to reach a host: an event of its own."""
+        self._audit.append(
+            Event(
+                call=new_id(),
+                surface="sandbox",
+                agent=self.agent,
+                session="",
+                tool="network",
+                kind=Kind.EXECUTE.value,
+                target=f"{host}:{port}",
+                decision=(Effect.ALLOW if allowed else Effect.DENY).value,
+                reason="It is in code_execution.allowed_hosts." if allowed else "It is not an allowed host.",
+                outcome=Outcome.OK if allowed else Outcome.DENIED,
+                code=0 if allowed else SecurityError.code,
+                milliseconds=0.0,
+            )
+        )
 
 
 def _served(options: YardOptions) -> dict[str, Tool[Any]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from toolyard.config.load import find_config, load_config
-from toolyard.config.models import Config
+from toolyard.config.models import Config, RunLimitsSection
 from toolyard.core.actions import Effect
 from toolyard.core.errors import ConfigError
 from toolyard.core.modes import PermissionMode
@@ -85,5 +85,11 @@ def _widenings(config: Config) -> Iterator[str]:
         yield "context paths"
     if execution.mode == "none":
         yield "code without a sandbox"
-    if execution.docker.network != "none":
+    if execution.docker.network != "none" or execution.allowed_hosts:
         yield "a network for code"
+    if execution.docker.image is not None:
+        yield "an image for code"
+    if execution.env:
+        yield "variables for code"
+    if execution.limits != RunLimitsSection():
+        yield "limits for code"

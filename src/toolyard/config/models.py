@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from toolyard.core.limits import DEFAULT_LIMITS, Limits
+from toolyard.core.limits import DEFAULT_LIMITS, DEFAULT_RUN_LIMITS, Limits, RunLimits
 from toolyard.core.modes import Access, PermissionMode
 
 UNKNOWN_KEY = "unknown_key"
@@ -154,10 +154,37 @@ class Docker(Section):
     network: str = "none"
 
 
+class RunLimitsSection(Section):
+    """`core.limits.RunLimits` as keys of the file; a test holds the two together."""
+
+    seconds: Seconds = DEFAULT_RUN_LIMITS.seconds
+    most_seconds: Seconds = DEFAULT_RUN_LIMITS.most_seconds
+    cpu_seconds: Size = DEFAULT_RUN_LIMITS.cpu_seconds
+    memory_bytes: Size = DEFAULT_RUN_LIMITS.memory_bytes
+    processes: Size = DEFAULT_RUN_LIMITS.processes
+    open_files: Size = DEFAULT_RUN_LIMITS.open_files
+    file_bytes: Size = DEFAULT_RUN_LIMITS.file_bytes
+    output_bytes: Size = DEFAULT_RUN_LIMITS.output_bytes
+    disk_bytes: Size = DEFAULT_RUN_LIMITS.disk_bytes
+    temporary_bytes: Size = DEFAULT_RUN_LIMITS.temporary_bytes
+
+    def to_limits(self) -> RunLimits:
+        return RunLimits(**self.model_dump())
+
+
 class CodeExecution(Section):
+    """Where commands and code run, and what they may use and reach there."""
+
     enabled: bool = True
     mode: Literal["bubblewrap", "docker", "none"] = "bubblewrap"
     docker: Docker = Docker()
+    allowed_hosts: tuple[str, ...] = ()
+    """Hosts (`pypi.org`, `*.example.com`, `localhost:8080`) that code may reach over HTTP and HTTPS."""
+    env: Mapping[str, str] = Field(default_factory=dict, repr=False)
+    """Variables that commands and code see; nothing else of the host's environment is."""
+    limits: RunLimitsSection = RunLimitsSection()
+
+    model_config = ConfigDict(coerce_numbers_to_str=True)
 
 
 class SearchTools(Section):

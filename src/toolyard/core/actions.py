@@ -34,6 +34,8 @@ class Action:
     path: str | None = None
     real_path: str | None = None
     command: str | None = None
+    code: str | None = None
+    """Python to be run, which has no command line that could be judged."""
     agent: str = "agent"
 
 

@@ -54,3 +54,6 @@ class RunLimits:
     """What a run may add to the disk."""
     temporary_bytes: int = 512 * MIB
     """The private /tmp, which lies in memory."""
+
+
+DEFAULT_RUN_LIMITS = RunLimits()

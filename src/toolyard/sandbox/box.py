@@ -86,9 +86,7 @@ class Box(Closing):
             self.close()
             raise SystemFault(f"The sandbox did not start: {said}", hint=_HINT)
 
-    def run(
-        self, request: Request, sink: Sink, cancelled: threading.Event, watch: Watch = lambda: None
-    ) -> Outcome:
+    def run(self, request: Request, sink: Sink, cancelled: threading.Event, watch: Watch = lambda: None) -> Outcome:
         if not request.session:
             return self._run(request, sink, cancelled, watch)
         with self._guard:

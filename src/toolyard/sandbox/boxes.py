@@ -10,7 +10,7 @@ import contextlib
 import os
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 
 from toolyard.core.closing import Closing
@@ -90,7 +90,7 @@ class BoxSandbox(Closing):
         self.on_connection(host, port, allowed)
 
     @contextlib.contextmanager
-    def _disk_watch(self) -> Iterator[DiskWatch]:
+    def _disk_watch(self) -> Generator[DiskWatch]:
         spec, group = self._spec, self._group
         if spec is None:
             raise _closed()

@@ -36,6 +36,7 @@ _SYSTEM_FILES = (
     "/etc/ld.so.conf",
     "/etc/ld.so.conf.d",
     "/etc/alternatives",
+    "/etc/fonts",
     "/etc/ssl",
     "/etc/pki",
     "/etc/ca-certificates",
@@ -46,7 +47,16 @@ _SYSTEM_FILES = (
     "/etc/terminfo",
 )
 # Root on the host stays root to these files, whatever it is called inside: the kernel checks the real user.
-_READ_ONLY_PROC = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi", "/proc/scsi")
+_READ_ONLY_PROC = (
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+    "/proc/irq",
+    "/proc/bus",
+    "/proc/fs",
+    "/proc/acpi",
+    "/proc/scsi",
+)
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the sandbox's own
 _PID_MAX = "/proc/sys/kernel/pid_max"
 
 
@@ -147,7 +157,7 @@ def _kernel_files(*, sets_pid_max: bool) -> Iterator[str]:
         yield from ("--ro-bind-try", path, path)
     if sets_pid_max:  # each namespace has its own
         yield from ("--bind-try", _PID_MAX, _PID_MAX)
-    yield from ("--dev", "/dev", "--size", str(_SHARED_MEMORY_BYTES), "--perms", "1777", "--tmpfs", "/dev/shm")
+    yield from ("--dev", "/dev", "--size", str(_SHARED_MEMORY_BYTES), "--perms", "1777", "--tmpfs", _SHARED_MEMORY)
 
 
 def _writable(spec: Spec) -> Iterator[str]:

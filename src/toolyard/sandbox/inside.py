@@ -1,4 +1,4 @@
-"""What every sandbox looks like from inside: its variables, its Python, its user, and the walls' finished structures."""
+"""What every sandbox looks like from inside: its variables, its Python, its user, its walls' finished structures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import toolyard_runtime
 from toolyard.core.errors import SystemFault
 from toolyard.core.limits import RunLimits
 from toolyard.core.paths import is_beneath
@@ -64,7 +63,7 @@ def own_interpreter() -> Interpreter:
 
 def runtime_folder() -> str:
     """Where the runtime package lies on the host. Importing the warden here leaves its compiled form on disk."""
-    import toolyard_runtime.warden  # noqa: F401  # pyright: ignore[reportUnusedImport] - for the effect
+    import toolyard_runtime.warden  # pyright: ignore[reportUnusedImport] - for the effect
 
     return os.path.dirname(os.path.abspath(toolyard_runtime.__file__))
 
@@ -110,9 +109,7 @@ def variables(scripts: str, named: Mapping[str, str], *, proxied: bool) -> dict[
 def run_setup(spec: Spec, scripts: str) -> RunSetup:
     """What every run of a sandbox on this machine starts from."""
     environment = variables(scripts, spec.environment, proxied=bool(spec.allowed_hosts))
-    return RunSetup(
-        spec.workspace, find_shell(), environment, _resources(spec.limits), spec.limits.output_bytes
-    )
+    return RunSetup(spec.workspace, find_shell(), environment, _resources(spec.limits), spec.limits.output_bytes)
 
 
 def _resources(limits: RunLimits) -> dict[str, int]:

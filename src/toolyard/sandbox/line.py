@@ -1,4 +1,4 @@
-"""The stream between host and warden: a socket where both are on one machine, a program's pipes where one lies between.
+"""The stream between host and warden: a socket where both are on one machine, else the pipes of a program between.
 
 `receive` returns b"" once the other side is gone. `hang_up` may be called from any thread and ends a `receive` that
 is under way: at once over a socket, when the program has gone over pipes.

@@ -1,8 +1,8 @@
 """What a sandbox is asked for, and what it gives back. Pure data, the same for every kind of sandbox.
 
-    Sandbox.start(Spec)                 a box around one agent's folders
-    Sandbox.run(Request, sink) -> Outcome   any number of times, from any thread
-    Sandbox.close()                     ends everything in it
+Sandbox.start(Spec)                 a box around one agent's folders
+Sandbox.run(Request, sink) -> Outcome   any number of times, from any thread
+Sandbox.close()                     ends everything in it
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from toolyard.core.limits import RunLimits
+from toolyard.core.limits import DEFAULT_RUN_LIMITS, RunLimits
 
 
 class Tier(StrEnum):
@@ -55,7 +55,7 @@ class Spec:
     environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Variables that runs see beside the few every run gets. Nothing else of the host's environment is seen."""
     allowed_hosts: tuple[str, ...] = ()
-    limits: RunLimits = RunLimits()
+    limits: RunLimits = DEFAULT_RUN_LIMITS
 
 
 class What(StrEnum):

@@ -10,8 +10,10 @@ from typing import Any
 
 from toolyard.app.dispatch import Dispatch
 from toolyard.app.gate import Gate, Resources
+from toolyard.app.sandboxes import Sandboxes
 from toolyard.app.seen import Seen
 from toolyard.app.tool import Arguments, Tool, output_schema
+from toolyard.config.models import CodeExecution
 from toolyard.core.actions import Kind
 from toolyard.core.calls import Call, Result, Text
 from toolyard.core.errors import SystemFault
@@ -20,6 +22,8 @@ from toolyard.core.limits import DEFAULT_LIMITS, Limits
 from toolyard.core.modes import PermissionMode
 from toolyard.fs.mounts import Mounts
 from toolyard.policy.policy import Policy
+from toolyard.sandbox.choose import choose
+from toolyard.sandbox.door import tell_nobody
 
 _LONGEST_WAIT = 10.0
 _TURN = 0.005
@@ -60,7 +64,9 @@ class Bench:
     ran: list[ProbeArguments] = field(default_factory=list[ProbeArguments])
 
     def resources(self, mode: PermissionMode = PermissionMode.STRICT, limits: Limits = DEFAULT_LIMITS) -> Resources:
-        return Resources(self.mounts, Policy(mode, self.workspace), limits, Seen())
+        policy = Policy(mode, self.workspace)
+        sandboxes = Sandboxes(policy, CodeExecution(), "/nowhere", lambda: choose(CodeExecution()), tell_nobody)
+        return Resources(self.mounts, policy, limits, Seen(), sandboxes)
 
     def dispatch(
         self,

@@ -1,13 +1,13 @@
-"""The eight file tools under Claude Code's names."""
+"""The file tools and the shell under Claude Code's names."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from toolyard.app.tool import Tool
-from toolyard.app.tools.commands import BASH
 from toolyard.app.tools.reading import READ
+from toolyard.app.tools.running import BASH, BASH_OUTPUT, KILL_SHELL
 from toolyard.app.tools.searching import GLOB, GREP, LS
 from toolyard.app.tools.writing import EDIT, MULTI_EDIT, WRITE
 
-CLAUDE_TOOLS: list[Tool[Any]] = [READ, WRITE, EDIT, MULTI_EDIT, BASH, GREP, GLOB, LS]
+CLAUDE_TOOLS: list[Tool[Any]] = [READ, WRITE, EDIT, MULTI_EDIT, BASH, BASH_OUTPUT, KILL_SHELL, GREP, GLOB, LS]

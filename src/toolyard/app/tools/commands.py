@@ -1,42 +1,173 @@
-"""Bash: named here so that clients find it; it refuses until there is a sandbox to run commands in."""
+"""Bash, BashOutput and KillShell: shell commands in the workspace's sandbox, in front or in the background."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
+from toolyard.app.captured import Captured
 from toolyard.app.gate import Gate
-from toolyard.app.tool import Arguments, Tool, output_schema
-from toolyard.core.calls import Result
-from toolyard.core.errors import SecurityError
+from toolyard.app.sandboxes import Ready
+from toolyard.app.tool import Arguments
+from toolyard.app.tools.endings import remarks
+from toolyard.core.calls import Result, Text
+from toolyard.core.errors import ToolError, ValidationError
+from toolyard.core.limits import RunLimits
+from toolyard.core.modes import PermissionMode
+from toolyard.policy.analysis.analyse import analyse
+from toolyard.sandbox.shells import Shell
+from toolyard.sandbox.spec import Ending, Outcome, Request, Stream, Tier, What
 
-_LONGEST_MS = 600_000
+_MS = 1_000
+_MOST_CHARS = 200_000
+_FILTER_SECONDS = 5.0
 
 
 class BashArguments(Arguments):
-    command: Annotated[str, Field(min_length=1)]
-    timeout: Annotated[int, Field(description="Milliseconds", ge=1, le=_LONGEST_MS)] = 120_000
+    command: Annotated[str, Field(min_length=1, max_length=_MOST_CHARS)]
+    timeout: Annotated[int | None, Field(description="Milliseconds; 2 minutes when left out", ge=1)] = None
     description: Annotated[str, Field(description="What it does, in a few words")] = ""
-    run_in_background: bool = False
+    run_in_background: Annotated[bool, Field(description="Returns an id for BashOutput and KillShell")] = False
+
+
+class BashOutputArguments(Arguments):
+    bash_id: str
+    filter: Annotated[str | None, Field(description="Regular expression; only lines that match are shown")] = None
+
+
+class KillShellArguments(Arguments):
+    shell_id: str
+
+
+def longest_command(arguments: BashArguments, limits: RunLimits) -> float:
+    """How long the command may run, within what the configuration lets it name."""
+    if arguments.timeout is None:
+        return limits.seconds
+    seconds = arguments.timeout / _MS
+    if seconds > limits.most_seconds:
+        raise ValidationError.of(
+            "timeout",
+            f"is more than {limits.most_seconds * _MS:,.0f} milliseconds",
+            hint="Use run_in_background for what takes longer.",
+        )
+    return seconds
 
 
 def bash(arguments: BashArguments, gate: Gate) -> Result:
+    request = _request(arguments, gate)
+    ready = gate.sandboxes.ready()
+    gate.remark(f"Sandbox: {ready.sandbox.tier}.")
+    if arguments.run_in_background:
+        shell = gate.sandboxes.shells.start(ready.sandbox, request)
+        text = f"Running in the background as {shell.id}. Read its output with BashOutput, end it with KillShell."
+        return Result((Text(_with_note(text, ready)),), {"shell_id": shell.id, "sandbox": ready.sandbox.tier.value})
+    captured = Captured()
+    outcome = ready.sandbox.run(request, captured.take, gate.cancelled)
+    if outcome.ending is Ending.CANCELLED:
+        raise ToolError("The command was stopped because its caller left.", hint="Run it again if it is needed.")
+    if outcome.folder:
+        gate.sandboxes.moved(gate.call.session, outcome.folder)
+    return _told(arguments.command, captured, outcome, ready, gate)
+
+
+def _request(arguments: BashArguments, gate: Gate) -> Request:
+    if "\0" in arguments.command:
+        raise ValidationError.of("command", "contains a NUL byte", hint="Send it without the NUL byte.")
+    try:
+        arguments.command.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValidationError.of("command", "is not valid Unicode", hint="Send plain UTF-8 text.") from None
+    seconds = longest_command(arguments, gate.sandboxes.limits)
     gate.command(arguments.command)
-    raise SecurityError(
-        "Commands are not run: this version of Toolyard has no sandbox to run them in.",
-        hint="Use Read, Write, Edit, Grep, Glob and LS.",
-    )
+    if gate.resources.policy.mode is not PermissionMode.BYPASS:
+        found = analyse(arguments.command)
+        if found.refusal is not None:
+            raise ToolError(found.refusal, hint=found.hint or "")
+    return Request(What.COMMAND, arguments.command, seconds, folder=gate.sandboxes.folder(gate.call.session))
 
 
-BASH = Tool(
-    name="Bash",
-    description="Run a shell command in the workspace's sandbox (not in this version: it refuses).",
-    arguments=BashArguments,
-    output=output_schema(stdout="string", stderr="string", exit_code="integer"),
-    run=bash,
-    kind="execute",
-    read_only=False,
-    destructive=True,
-    idempotent=False,
-)
+def _told(command: str, captured: Captured, outcome: Outcome, ready: Ready, gate: Gate) -> Result:
+    notes = remarks(outcome, gate.sandboxes.limits)
+    offline = not ready.spec.allowed_hosts and ready.sandbox.tier is not Tier.NONE
+    if outcome.exit_code and offline and analyse(command).uses_network:
+        notes.append("The sandbox has no network. (The user can name hosts in `code_execution.allowed_hosts`.)")
+    most, file = gate.limits.output_chars, ""
+    saved = None
+    if captured.is_longer_than(most):
+        saved = captured.save(gate.mounts, f"bash-{gate.call.id}", gate.limits) if ready.spec.writable else None
+        file = f"; the whole output is in {saved}" if saved else ""
+    shown = captured.shown(most, file)
+    parts = [shown[Stream.OUT].rstrip("\n"), shown[Stream.ERR].rstrip("\n")]
+    if outcome.exit_code:
+        parts.append(f"Exit code {outcome.exit_code}")
+    parts += [f"[{note}]" for note in notes]
+    text = "\n".join(part for part in parts if part) or "(no output)"
+    structured: dict[str, Any] = {
+        "stdout": shown[Stream.OUT],
+        "stderr": shown[Stream.ERR],
+        "exit_code": outcome.exit_code,
+        "ending": outcome.ending.value,
+        "sandbox": ready.sandbox.tier.value,
+    }
+    if saved:
+        structured["output_file"] = saved
+    if outcome.folder:
+        structured["folder"] = outcome.folder
+    return Result((Text(_with_note(text, ready)),), structured)
+
+
+def _with_note(text: str, ready: Ready) -> str:
+    return f"{text}\n[{ready.note}]" if ready.note else text
+
+
+def bash_output(arguments: BashOutputArguments, gate: Gate) -> Result:
+    shell = gate.sandboxes.shells.get(arguments.bash_id)
+    news = shell.news()
+    captured = Captured(news.output)
+    shown = captured.shown(gate.limits.output_chars, "")
+    if arguments.filter is not None:
+        shown = {stream: _matching(text, arguments.filter, gate) for stream, text in shown.items()}
+    status = _status(shell, news.outcome)
+    parts = [shown[Stream.OUT].rstrip("\n"), shown[Stream.ERR].rstrip("\n")]
+    if news.dropped:
+        parts.insert(0, f"[{news.dropped:,} earlier bytes were dropped]")
+    if news.outcome is not None:
+        parts += [f"[{note}]" for note in remarks(news.outcome, gate.sandboxes.limits)]
+    parts.append(f"[{status}]")
+    structured: dict[str, Any] = {
+        "stdout": shown[Stream.OUT],
+        "stderr": shown[Stream.ERR],
+        "running": news.outcome is None,
+    }
+    if news.outcome is not None:
+        structured["exit_code"] = news.outcome.exit_code
+    return Result((Text("\n".join(part for part in parts if part)),), structured)
+
+
+def _matching(text: str, pattern: str, gate: Gate) -> str:
+    """The lines that match. In the sandbox: an expression can be written that takes for ever."""
+    found = Captured()
+    code = f"import re\nfor line in {text!r}.splitlines():\n    if re.search({pattern!r}, line): print(line)"
+    ready = gate.sandboxes.ready()
+    outcome = ready.sandbox.run(Request(What.PYTHON, code, _FILTER_SECONDS), found.take, gate.cancelled)
+    if outcome.ending is not Ending.FINISHED or (outcome.value or {}).get("status") != "ok":
+        raise ValidationError.of(
+            "filter", "is not a regular expression, or takes too long", hint="Send a simpler one, or none."
+        )
+    return found.text(Stream.OUT)
+
+
+def _status(shell: Shell, outcome: Outcome | None) -> str:
+    if outcome is None:
+        return f"{shell.id} is running"
+    if outcome.ending is Ending.CANCELLED:
+        return f"{shell.id} was killed"
+    return f"{shell.id} ended with exit code {outcome.exit_code}"
+
+
+def kill_shell(arguments: KillShellArguments, gate: Gate) -> Result:
+    shell = gate.sandboxes.shells.get(arguments.shell_id)
+    killed = shell.kill()
+    text = f"{shell.id} was killed." if killed else f"{shell.id} had ended already."
+    return Result((Text(text),), {"shell_id": shell.id, "killed": killed})

@@ -1,0 +1,70 @@
+"""What a run printed, gathered while it runs and shown as a result may show it.
+
+What is longer than a result may be goes whole to a file in the workspace, and the result shows its beginning and end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from toolyard.core.errors import ToolyardError
+from toolyard.core.limits import Limits
+from toolyard.fs import files
+from toolyard.fs.mounts import Mounts
+from toolyard.sandbox.spec import Stream
+
+OUTPUT_FOLDER = ".toolyard/output"
+_IGNORE_FILE = ".toolyard/.gitignore"
+_IGNORE_ALL = b"*\n"
+
+
+class Captured:
+    def __init__(self, kept: Mapping[Stream, bytes] | None = None) -> None:
+        self._kept = {stream: bytearray((kept or {}).get(stream, b"")) for stream in Stream}
+
+    def take(self, stream: Stream, data: bytes) -> None:
+        self._kept[stream] += data
+
+    def text(self, stream: Stream) -> str:
+        return self._kept[stream].decode("utf-8", "replace")
+
+    def shown(self, most: int, file: str) -> dict[Stream, str]:
+        """Each stream, cut in the middle when both together are longer than `most` characters."""
+        texts = {stream: self.text(stream) for stream in Stream}
+        if sum(map(len, texts.values())) <= most:
+            return texts
+        # A short stream is shown whole and leaves its room to the other.
+        short = min(texts, key=lambda stream: len(texts[stream]))
+        other = Stream.ERR if short is Stream.OUT else Stream.OUT
+        texts[short] = _cut(texts[short], most // 2, file)
+        texts[other] = _cut(texts[other], most - min(len(texts[short]), most // 2), file)
+        return texts
+
+    def is_longer_than(self, most: int) -> bool:
+        return sum(len(self.text(stream)) for stream in Stream) > most
+
+    def save(self, mounts: Mounts, name: str, limits: Limits) -> str | None:
+        """Write everything to a file in the workspace; its path as shown to the agent, or None where that fails."""
+        whole = b"".join(
+            f"--- {stream} ---\n".encode() + bytes(kept) + b"\n" for stream, kept in self._kept.items() if kept
+        )
+        path = f"{OUTPUT_FOLDER}/{name}.txt"
+        try:
+            _write(mounts, _IGNORE_FILE, _IGNORE_ALL, limits)
+            _write(mounts, path, whole[: limits.file_bytes], limits)
+        except ToolyardError:
+            return None  # a full or read-only disk: what can be shown is shown all the same
+        return path
+
+
+def _write(mounts: Mounts, path: str, data: bytes, limits: Limits) -> None:
+    with mounts.find(mounts.clean(path)) as target:
+        files.rewrite(target, lambda _: data, limits)
+
+
+def _cut(text: str, most: int, file: str) -> str:
+    if len(text) <= most:
+        return text
+    half = most // 2
+    left_out = len(text) - 2 * half
+    return f"{text[:half]}\n[... {left_out:,} characters left out{file} ...]\n{text[len(text) - half :]}"

@@ -1,0 +1,47 @@
+"""How a run ended, in words for the model: what happened, why, and what to do next."""
+
+from __future__ import annotations
+
+from toolyard.core.limits import MIB, RunLimits
+from toolyard.sandbox.spec import Ending, Outcome
+
+_SIGNALS_FROM = 128
+_CPU_SIGNAL, _FILE_SIZE_SIGNAL, _KILL_SIGNAL, _CRASH_SIGNAL = 24, 25, 9, 11
+
+
+def remarks(outcome: Outcome, limits: RunLimits) -> list[str]:
+    found = [_ENDINGS[outcome.ending]] if outcome.ending in _ENDINGS else []
+    if outcome.ending is Ending.OUTPUT:
+        found.append(f"Ended: it printed more than {_size(limits.output_bytes)}. Send its output to a file.")
+    elif outcome.ending is Ending.DISK:
+        found.append(f"Ended: {outcome.reason}. Write less, or delete what is not needed.")
+    elif outcome.ending is Ending.MEMORY:
+        found.append(f"Ended: the sandbox used more than {_size(limits.memory_bytes)} of memory.")
+    elif outcome.ending is Ending.FINISHED:
+        found += _signal(outcome.exit_code - _SIGNALS_FROM, limits)
+    if outcome.left_behind and outcome.ending is Ending.FINISHED:
+        count = "1 process" if outcome.left_behind == 1 else f"{outcome.left_behind} processes"
+        found.append(f"{count} it left running were ended. Use run_in_background for what should run on.")
+    if outcome.sandbox_is_new:
+        found.append("The sandbox had gone away and was replaced: /tmp, sessions and background commands are gone.")
+    return found
+
+
+_ENDINGS = {
+    Ending.TIMEOUT: "Timed out and was ended; this is what it had printed. Name a longer timeout, or do less.",
+    Ending.LOST: "The sandbox went away while it ran, so its result is unknown. The next run gets a new sandbox.",
+}
+
+
+def _signal(number: int, limits: RunLimits) -> list[str]:
+    if number == _CPU_SIGNAL:
+        return [f"Ended: it used more than {limits.cpu_seconds} seconds of processor time."]
+    if number == _FILE_SIZE_SIGNAL:
+        return [f"Ended: it tried to write a file larger than {_size(limits.file_bytes)}."]
+    if number == _KILL_SIGNAL:
+        return ["It was killed."]
+    return ["It crashed (segmentation fault)."] if number == _CRASH_SIGNAL else []
+
+
+def _size(count: int) -> str:
+    return f"{count / MIB:,.0f} MiB"

@@ -1,0 +1,138 @@
+"""execute_python: code in the sandbox, in a process of its own or in a session that keeps its variables."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Annotated, Any, cast
+
+from pydantic import Field
+
+from toolyard.app.captured import Captured
+from toolyard.app.gate import Gate
+from toolyard.app.sandboxes import Ready
+from toolyard.app.tool import Arguments
+from toolyard.app.tools.endings import remarks
+from toolyard.core.calls import Image, Part, Result, Text
+from toolyard.core.errors import ToolError, ValidationError
+from toolyard.core.limits import MIB, RunLimits
+from toolyard.sandbox.spec import Ending, Outcome, Request, Stream, What
+
+_MS = 1_000
+_MOST_CHARS = 1_000_000
+_MOST_IMAGES = 20
+_IMAGE_BYTES = 5 * MIB
+_MEDIA_TYPES = frozenset({"image/png", "image/jpeg"})
+
+
+class PythonArguments(Arguments):
+    code: Annotated[str, Field(min_length=1, max_length=_MOST_CHARS, description="Top-level await is allowed")]
+    timeout: Annotated[int | None, Field(description="Milliseconds; 2 minutes when left out", ge=1)] = None
+    session: Annotated[str, Field(description="Keeps variables under this name", max_length=100)] = ""
+    reset: Annotated[bool, Field(description="Empty the session first")] = False
+
+
+def longest_code(arguments: PythonArguments, limits: RunLimits) -> float:
+    if arguments.timeout is None:
+        return limits.seconds
+    seconds = arguments.timeout / _MS
+    if seconds > limits.most_seconds:
+        raise ValidationError.of("timeout", f"is more than {limits.most_seconds * _MS:,.0f} milliseconds")
+    return seconds
+
+
+def execute_python(arguments: PythonArguments, gate: Gate) -> Result:
+    request = _request(arguments, gate)
+    ready = gate.sandboxes.ready()
+    gate.remark(f"Sandbox: {ready.sandbox.tier}.")
+    if arguments.reset:
+        ready.sandbox.drop_session(arguments.session)
+    captured = Captured()
+    outcome = ready.sandbox.run(request, captured.take, gate.cancelled)
+    if outcome.ending is Ending.CANCELLED:
+        raise ToolError("The code was stopped because its caller left.", hint="Run it again if it is needed.")
+    return _told(arguments, captured, outcome, ready, gate)
+
+
+def _request(arguments: PythonArguments, gate: Gate) -> Request:
+    try:
+        arguments.code.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValidationError.of("code", "is not valid Unicode", hint="Send plain UTF-8 text.") from None
+    if "\0" in arguments.code:
+        raise ValidationError.of("code", "contains a NUL byte", hint="Send it without the NUL byte.")
+    if arguments.reset and not arguments.session:
+        raise ValidationError.of("reset", "needs a session", hint="Name the session to empty.")
+    seconds = longest_code(arguments, gate.sandboxes.limits)
+    gate.code(arguments.code)
+    return Request(What.PYTHON, arguments.code, seconds, arguments.session)
+
+
+def _told(arguments: PythonArguments, captured: Captured, outcome: Outcome, ready: Ready, gate: Gate) -> Result:
+    answer = _Answer(outcome.value or {})
+    # Without an answer the process ended in the middle: a crash, os._exit, a kill.
+    exit_code = answer.exit_code if outcome.value is not None else outcome.exit_code
+    notes = [*answer.notes, *remarks(outcome, gate.sandboxes.limits)]
+    if outcome.value is None and outcome.ending is Ending.FINISHED and not notes:
+        notes.append(f"The process ended with code {outcome.exit_code} before the code was done.")
+    if arguments.session and outcome.value is None:
+        notes.append(f"The session {arguments.session} ended with it; its variables are gone.")
+    elif arguments.session and outcome.session_is_new and not arguments.reset:
+        notes.append(f"The session {arguments.session} is new.")
+    most, saved = gate.limits.output_chars, None
+    if captured.is_longer_than(most) and ready.spec.writable:
+        saved = captured.save(gate.mounts, f"python-{gate.call.id}", gate.limits)
+    shown = captured.shown(most, f"; the whole output is in {saved}" if saved else "")
+    pieces = [shown[Stream.OUT].rstrip("\n"), shown[Stream.ERR].rstrip("\n"), answer.error.rstrip("\n"), answer.value]
+    if exit_code and not answer.error:
+        pieces.append(f"Exit code {exit_code}")
+    pieces += [f"[{note}]" for note in (*notes, ready.note) if note]
+    text = "\n".join(piece for piece in pieces if piece) or "(no output)"
+    structured: dict[str, Any] = {
+        "stdout": shown[Stream.OUT],
+        "stderr": shown[Stream.ERR],
+        "value": answer.value or None,
+        "error": answer.error or None,
+        "exit_code": exit_code,
+        "ending": outcome.ending.value,
+        "images": len(answer.images),
+        "sandbox": ready.sandbox.tier.value,
+    }
+    if saved:
+        structured["output_file"] = saved
+    parts: tuple[Part, ...] = (Text(text), *answer.images)
+    return Result(parts, structured)
+
+
+class _Answer:
+    """What came back from inside, each part taken only if it is what it should be: the code may have forged it."""
+
+    def __init__(self, raw: Mapping[str, object]) -> None:
+        self.value = _string(raw.get("value"))
+        self.error = _string(raw.get("error"))
+        code = raw.get("exit_code")
+        self.exit_code = code if isinstance(code, int) else 0
+        self.notes = [_string(note) for note in _list(raw.get("notes"))][:_MOST_IMAGES]
+        images = (_image(entry) for entry in _list(raw.get("images"))[:_MOST_IMAGES])
+        self.images = [image for image in images if image is not None]
+
+
+def _string(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _image(entry: object) -> Image | None:
+    if not isinstance(entry, dict):
+        return None
+    fields = cast("dict[str, object]", entry)
+    kind, encoded = _string(fields.get("media_type")), _string(fields.get("data"))
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except binascii.Error:
+        return None
+    return Image(data, kind) if kind in _MEDIA_TYPES and 0 < len(data) <= _IMAGE_BYTES else None
