@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+import contextlib
+import importlib.util
 import os
 import platform
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from functools import cache
 
 from toolyard.core.errors import SystemFault
 from toolyard.core.limits import RunLimits
@@ -61,11 +67,23 @@ def own_interpreter() -> Interpreter:
     return Interpreter(sys.executable, tuple(outside_usr))
 
 
+@cache
 def runtime_folder() -> str:
-    """Where the runtime package lies on the host. Importing the warden here leaves its compiled form on disk."""
-    import toolyard_runtime.warden  # pyright: ignore[reportUnusedImport] - for the effect
+    """Where the runtime package lies on the host, compiled: inside it is read-only and would be compiled each time."""
+    folder = os.path.dirname(os.path.abspath(toolyard_runtime.__file__))
+    for name in os.listdir(folder):
+        if name.endswith(".py"):
+            _compile(os.path.join(folder, name))
+    return folder
 
-    return os.path.dirname(os.path.abspath(toolyard_runtime.__file__))
+
+def _compile(source: str) -> None:
+    with contextlib.suppress(OSError):  # a folder that is not ours to write: it works, and starts slower
+        compiled = importlib.util.cache_from_source(source)
+        if not os.path.exists(compiled) or os.stat(compiled).st_mtime < os.stat(source).st_mtime:
+            import py_compile
+
+            py_compile.compile(source, doraise=True)
 
 
 def start_line(python: str, runtime: str, reading: int, writing: int) -> tuple[str, ...]:
