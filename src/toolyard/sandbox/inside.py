@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from functools import cache
 
+import toolyard_runtime
 from toolyard.core.errors import SystemFault
 from toolyard.core.limits import RunLimits
 from toolyard.core.paths import is_beneath
