@@ -38,7 +38,7 @@ from toolyard_runtime.notebook_cells import (
     is_coroutine,
     with_plain_newlines,
 )
-from toolyard_runtime.notebook_streams import Streams, no_input
+from toolyard_runtime.notebook_streams import Streams, flush_open_files, no_input
 from toolyard_runtime.notebook_text import TEXT_LIMIT, shorten
 
 TYPE_CHECKING = False
@@ -118,7 +118,7 @@ class Notebook:
     def close(self) -> None:
         """End as a program ends. The notebook cannot be used afterwards."""
         self._streams.release()
-        for step in (self._end_loop, _join_threads, _run_exit_handlers, self._drop_names):
+        for step in (self._end_loop, _join_threads, _run_exit_handlers, flush_open_files, self._drop_names):
             try:
                 step()
             except SystemExit:

@@ -136,7 +136,7 @@ def _encoded(value: object) -> Iterator[tuple[str, bytes]]:
     # Looked up on the class: objects that answer to every name (mocks, proxies) are no images.
     for name, media_type in _METHODS:
         method = getattr(type(value), name, None)
-        if method is None or isinstance(value, type):
+        if method is None:
             continue
         data = _as_bytes(method(value))
         if data:

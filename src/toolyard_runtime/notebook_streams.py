@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 STDIN, STDOUT, STDERR = 0, 1, 2
 SET_ASIDE_LIMIT = 5_000
 
+# Text before bytes: flushing the one fills the other.
+_BUFFERING = (io.TextIOWrapper, io.BufferedRandom, io.BufferedWriter)
+
 
 class SetAside:
     """What threads of earlier runs print, and which threads those are."""
@@ -146,6 +149,15 @@ def no_input(prompt: object = "", /) -> str:
     """Stands in for input(): nobody is there to type."""
     print(prompt, end="", flush=True)  # noqa: T201 (what input does with its prompt)
     raise EOFError("input() has nobody to answer it here; put the value in the code or read it from a file")
+
+
+def flush_open_files() -> None:
+    """Write what open files still hold. Collected in a cycle, a text file may lose it: its buffer is closed first."""
+    import gc
+
+    files = [item for item in gc.get_objects() if type(item) in _BUFFERING]
+    for file in sorted(files, key=lambda item: _BUFFERING.index(type(item))):
+        _flush(file)
 
 
 def _usable(stream: io.TextIOWrapper) -> bool:

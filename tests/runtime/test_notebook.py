@@ -42,6 +42,7 @@ def test_the_answer_to_a_piece_is_whole_and_ready_for_json(notebook):
         ("1 + 1  # not; quiet", "2"),
         ("def f():\r\n    return 5\r\n\r\nf()\r\n", "5"),
         ("x = 1\rx + 1", "2"),
+        ("x = 1\rx + 1;", None),
         ("'a\x0cb'\n7", "7"),
     ],
 )

@@ -36,6 +36,12 @@ def test_each_piece_has_its_own_lines(notebook):
     assert "File \"<code>\", line 2, in f\n    raise KeyError('first piece')" in text
 
 
+@pytest.mark.parametrize("end", ["\r\n", "\r", "\n"])
+def test_lines_are_counted_as_the_compiler_counts_them(notebook, end):
+    text = error(notebook, end.join(["x = 1", "y = '\x0c\u2028'", "raise KeyError(x)", ""]))
+    assert 'File "<code>", line 3, in <module>\n    raise KeyError(x)\nKeyError: 1' in text
+
+
 def test_lines_are_shown_after_the_code_cleared_the_line_cache(notebook):
     notebook.run("def f():\n    raise KeyError(1)")
     assert "raise KeyError(1)" in error(notebook, "import linecache\nlinecache.clearcache()\nf()")

@@ -40,6 +40,11 @@ def test_a_shown_figure_is_an_image_once(talk, show):
     assert result.err[0] == ""
 
 
+@pytest.mark.parametrize("show", ["plt.show()", "plt.gcf().show()", "display(plt.gcf())"])
+def test_a_figure_is_taken_when_it_is_shown(talk, show):
+    assert talk(DRAW + show + "\nprint(plt.get_fignums())").out[0] == "[]\n"
+
+
 def test_figures_shown_one_after_another_are_all_there(talk):
     answer = talk(
         DRAW + "plt.show()\nplt.figure()\nplt.plot([2, 1])\nplt.show()\nplt.subplots()\nplt.subplots();"

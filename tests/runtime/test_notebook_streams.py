@@ -5,6 +5,8 @@ import time
 
 import pytest
 
+from toolyard_runtime.notebook_streams import SET_ASIDE_LIMIT, SetAside
+
 LEFT_BEHIND = """
 import threading
 go, done = threading.Event(), threading.Event()
@@ -60,7 +62,7 @@ def test_a_replaced_or_closed_stream_is_back_in_the_next_run(talk, code):
 
 
 def test_a_stream_of_the_codes_own_is_flushed(talk):
-    code = "import sys\nsys.stdout = open(1, 'w', buffering=8192, closefd=False)\nprint('kept')"
+    code = "import sys\nmine = sys.stdout = open(1, 'w', buffering=8192, closefd=False)\nprint('kept')"
     assert talk(code).out[0] == "kept\n"
 
 
@@ -158,6 +160,15 @@ threading.Thread(target=lambda: (begin.wait(30), flood()), daemon=True).start()
     assert len(result.answers[2]["notes"][0]) < 6_000
 
 
+def test_what_is_set_aside_is_bounded_and_its_end_is_kept():
+    aside = SetAside()
+    for number in range(10_000):
+        aside.add(f"line {number}\n")
+    assert sum(len(part) for part in aside._parts) <= 2 * SET_ASIDE_LIMIT
+    assert aside.take().endswith("line 9999")
+    assert aside.take() == ""
+
+
 def test_a_warning_is_shown_once_a_run_and_points_at_the_agents_line(talk):
     code = "import warnings\nfor _ in range(3):\n    warnings.warn('old way', DeprecationWarning)"
     result = talk(code, code)
@@ -209,7 +220,9 @@ def test_closing_ends_as_a_program_ends(talk, tmp_path):
 import asyncio, atexit, threading, time
 file = open('kept.txt', 'w')
 file.write('all of it')
-me = file, lambda: me
+class Box: pass
+box = Box()
+box.file, box.box = file, box
 atexit.register(print, 'exit handler')
 def slow():
     time.sleep(0.1)
@@ -244,6 +257,7 @@ atexit.register(lambda: 1 / 0)
 class Last:
     def __del__(self): print('dropped')
 last = Last()
+last.itself = last
 """
     result = talk(code, close=True)
     assert result.out[1] == "dropped\n"
