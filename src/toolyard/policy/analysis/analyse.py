@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from toolyard.policy.analysis.effects import CommandEffect, Seen, shortened, summary
 from toolyard.policy.analysis.expand import Expanded, Part, expand
-from toolyard.policy.analysis.parse import ParseFailure, parse
+from toolyard.policy.analysis.parse import parse
 from toolyard.policy.analysis.readers import SILENT, is_quiet, may_read, moves, only_reads
 from toolyard.policy.analysis.rules import operands
+from toolyard.policy.analysis.shape import ParseFailure
 from toolyard.policy.analysis.table import all_rules
 
 if TYPE_CHECKING:

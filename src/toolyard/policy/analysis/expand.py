@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from toolyard.policy.analysis.parse import MAX_COMMANDS, ParseFailure, parse
+from toolyard.policy.analysis.parse import MAX_COMMANDS, parse
+from toolyard.policy.analysis.shape import ParseFailure
 from toolyard.policy.analysis.unwrap import Hidden, inner
 
 if TYPE_CHECKING:

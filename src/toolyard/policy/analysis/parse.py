@@ -9,10 +9,15 @@ The parser is native code with no limit of its own, so what would be slow or dee
 from __future__ import annotations
 
 import functools
-import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from toolyard.policy.analysis.shape import (
+    ParseFailure,
+    only_compares,
+    refuse_unsure_keyword,
+    refuse_unsure_text,
+)
 from toolyard.policy.analysis.tree import Assignment, Place, Redirection, Script, Simple, Word
 from toolyard.policy.analysis.words import is_plain_expansion, spelled, word_of
 
@@ -21,31 +26,30 @@ if TYPE_CHECKING:
 
     from tree_sitter import Language, Node
 
-MAX_COMMAND_CHARS: Final = 20_000
 MAX_DEPTH: Final = 60
-MAX_OPEN_BRACKETS: Final = 100
-MAX_SLOW_TOKENS: Final = 100
-"""Here-documents and `[[` tests, whose cost in the grammar grows with their square."""
 MAX_COMMANDS: Final = 1_000
 
-_SLOW_TOKENS: Final = re.compile(r"<<|\[\[|\(\(")
-_BRACKETS: Final = re.compile(r"[(){}\[\]]")
-_CONTINUED_WORD: Final = re.compile(r"(?<![ \t])\\\n(?![ \t])|\\\\\n")
-# The shell takes these for parts of a word and the grammar for blanks, or the other way round.
-_ODD_CHARACTERS: Final = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2060\u3000\ufeff]"
-)
-_SAFE_TESTS: Final = frozenset(
-    {
-        *("-a", "-b", "-c", "-d", "-e", "-f", "-g", "-h", "-k", "-n", "-p", "-r", "-s", "-t", "-u", "-w", "-x", "-z"),
-        *("-G", "-L", "-N", "-O", "-S", "-nt", "-ot", "-ef", "==", "=", "!=", "<", ">", "=~", "!", "&&", "||"),
-        *("(", ")", "[", "]", "[[", "]]"),
-    }
-)
-# `[` takes plain numbers here; `[[` would evaluate text as arithmetic, which may run commands.
-_SAFE_NUMBER_TESTS: Final = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _SUBSTITUTIONS: Final = frozenset({"command_substitution", "process_substitution"})
 _EXPANSIONS: Final = frozenset({"simple_expansion", "expansion", "arithmetic_expansion", "subscript"})
+# After `==` the grammar sees a pattern, and after a comment more words, where the shell sees the command's end.
+_WORDS: Final = frozenset(
+    {
+        *(
+            "command_name",
+            "word",
+            "number",
+            "string",
+            "raw_string",
+            "ansi_c_string",
+            "concatenation",
+            "$",
+            "==",
+            "=~",
+        ),
+        "translated_string",
+        *("simple_expansion", "expansion", "arithmetic_expansion", "brace_expression", *_SUBSTITUTIONS),
+    }
+)
 _GROUPS: Final = frozenset(
     {
         *("program", "compound_statement", "do_group", "if_statement", "elif_clause", "else_clause"),
@@ -54,10 +58,6 @@ _GROUPS: Final = frozenset(
 )
 _BRANCHES: Final = frozenset({"if_statement", "while_statement", "case_item", "for_statement"})
 _FOLLOWS: Final = frozenset({"&&", "||", "|", "|&"})
-
-
-class ParseFailure(Exception):  # noqa: N818 - named for what it tells, not an error of the program
-    """The text is not understood; the message says why in a few words."""
 
 
 @functools.cache
@@ -71,46 +71,24 @@ def _language() -> Language:
 
 def parse(text: str) -> Script:
     """Raises ParseFailure for what is not surely understood."""
-    _refuse_hostile(text)
+    refuse_unsure_text(text)
     from tree_sitter import Parser
 
     # A parser of its own for each text: one must not be shared between threads, and making it costs microseconds.
-    root = Parser(_language()).parse(text.encode()).root_node
+    source = text.encode()
+    root = Parser(_language()).parse(source).root_node
     if root.has_error:
         raise ParseFailure("it is not complete shell syntax")
-    reader = _Reader()
+    reader = _Reader(source)
     reader.visit(root, Place(), 0)
     return Script(tuple(reader.commands), frozenset(reader.functions), tuple(reader.obscure), reader.comments)
-
-
-def _refuse_hostile(text: str) -> None:
-    if len(text) > MAX_COMMAND_CHARS:
-        raise ParseFailure(f"it is longer than {MAX_COMMAND_CHARS} characters")
-    if _ODD_CHARACTERS.search(text) or not _encodable(text):
-        raise ParseFailure("it contains control characters or odd blanks")
-    if _CONTINUED_WORD.search(text):
-        raise ParseFailure("a line is continued in the middle of a word")
-    if len(_SLOW_TOKENS.findall(text)) > MAX_SLOW_TOKENS:
-        raise ParseFailure("it has too many here-documents or tests")
-    depth = 0
-    for bracket in _BRACKETS.findall(text):
-        depth = depth + 1 if bracket in "({[" else max(depth - 1, 0)
-        if depth > MAX_OPEN_BRACKETS:
-            raise ParseFailure("it nests too deep")
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 @dataclass(slots=True)
 class _Reader:
     """Walks the grammar's tree once and collects the simple commands."""
 
+    source: bytes
     commands: list[Simple] = field(default_factory=list[Simple])
     functions: set[str] = field(default_factory=set[str])
     obscure: list[str] = field(default_factory=list[str])
@@ -137,7 +115,9 @@ class _Reader:
         parts = list(nodes)
         first = replace(place, joined="")
         for at, node in enumerate(parts):
-            if node.is_named:
+            if not node.is_named:
+                refuse_unsure_keyword(node, self.source)
+            else:
                 goes_on = parts[at + 1].type == "&" if at + 1 < len(parts) else False
                 self.visit(node, replace(first, background=True) if goes_on else first, depth + 1)
 
@@ -258,6 +238,8 @@ class _Reader:
                 assignments.append(child)
             elif child.type in {"file_redirect", "herestring_redirect", "heredoc_redirect"}:
                 redirects.append(child)
+            elif child.type not in _WORDS:
+                raise ParseFailure(f"it has a {child.type} among its words")
             elif groups and groups[-1][-1].end_byte == child.start_byte:
                 groups[-1].append(child)
             else:
@@ -296,12 +278,10 @@ class _Reader:
         return tuple(found)
 
     def test(self, node: Node, place: Place, depth: int) -> None:
-        opening = node.children[0].type
-        safe = _SAFE_TESTS | _SAFE_NUMBER_TESTS if opening == "[" else _SAFE_TESTS
-        self._add(Simple(Word(opening), place=place))
+        self._add(Simple(Word(node.children[0].type), place=place))
         # First, because it is the one that minds how deep it goes.
         self._look_inside(node.children, place, depth)
-        if not _only_tests(node, safe, splitting=opening == "["):
+        if not only_compares(node, self.source):
             self.obscure.append(spelled(node))
 
     def declaration(self, node: Node, place: Place, depth: int) -> None:
@@ -330,12 +310,3 @@ _HANDLERS: Final[dict[str, Callable[[_Reader, Node, Place, int], None]]] = {
     "comment": _Reader.comment,
     **dict.fromkeys(_GROUPS, _Reader.group),
 }
-
-
-def _only_tests(node: Node, safe: frozenset[str], *, splitting: bool) -> bool:
-    """Whether a test compares and looks at files only. In `[`, an unquoted `$x` may become an operator."""
-    if (node.type == "test_operator" or not node.is_named) and node.child_count == 0:
-        return spelled(node).strip() in safe
-    if node.type in {"binary_expression", "unary_expression", "parenthesized_expression", "test_command"}:
-        return all(_only_tests(child, safe, splitting=splitting) for child in node.children)
-    return not (splitting and word_of([node]).splits)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from toolyard.core.errors import SystemFault
 from toolyard.policy.analysis.expand import expand
-from toolyard.policy.analysis.parse import ParseFailure, parse
+from toolyard.policy.analysis.parse import parse
+from toolyard.policy.analysis.shape import ParseFailure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -83,6 +83,8 @@ def _add(node: Node, pieces: _Pieces) -> None:
         case "concatenation" | "command_name":
             for child in node.children:
                 _add(child, pieces)
+        case "translated_string":
+            _add(node.children[-1], pieces)
         case "raw_string":
             pieces.literal(spelled(node)[1:-1])
         case "string":
