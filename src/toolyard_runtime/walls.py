@@ -14,6 +14,7 @@ _RULE_PATH_BENEATH = 1
 _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 4, 22, 36, 38
 _SECCOMP_MODE_FILTER = 2
 _BPF_INSTRUCTION_BYTES = 8
+_TYPE_OF_FILE, _FOLDER = 0o170000, 0o040000  # `stat` would be one more import at every start
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -28,7 +29,7 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
 
-def raise_walls(ruleset: bytes, rules: list[tuple[str, int]], seccomp: bytes) -> None:
+def raise_walls(ruleset: bytes, rules: list[tuple[str, int, int]], seccomp: bytes) -> None:
     """`ruleset` is Landlock's attribute structure and `rules` what stays open; empty means no such wall is wanted."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     if ruleset:
@@ -48,16 +49,17 @@ def set_readable(*, by_siblings: bool) -> None:
     _prctl(_PR_SET_DUMPABLE, int(by_siblings))
 
 
-def _landlock(attributes: bytes, rules: list[tuple[str, int]]) -> None:
+def _landlock(attributes: bytes, rules: list[tuple[str, int, int]]) -> None:
     ruleset = _checked(
         _LIBC.syscall(_LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0)),
         "landlock_create_ruleset",
     )
     try:
-        for path, access in rules:
+        for path, of_folder, of_file in rules:
             fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
             try:
-                beneath = _PathBeneath(access, fd)
+                is_folder = os.fstat(fd).st_mode & _TYPE_OF_FILE == _FOLDER
+                beneath = _PathBeneath(of_folder if is_folder else of_file, fd)
                 _checked(
                     _LIBC.syscall(
                         _LANDLOCK_ADD_RULE, ruleset, _RULE_PATH_BENEATH, ctypes.byref(beneath), ctypes.c_uint32(0)

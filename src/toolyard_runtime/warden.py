@@ -78,6 +78,9 @@ class Warden:
         self._woken, woken_by = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         _signal.set_wakeup_fd(woken_by, warn_on_full_buffer=False)
         _signal.signal(_signal.SIGCHLD, _wake_up)
+        # A run may send it. The kernel keeps signals without a handler from a namespace's first process, and Python
+        # brings a handler for this one.
+        _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
         for fd in (incoming, self._woken):
             self._poll.register(fd, select.POLLIN)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
         pid_max: int
         landlock: bytes
-        landlock_rules: list[tuple[str, int]]
+        landlock_rules: list[tuple[str, int, int]]
         seccomp: bytes
         walls_in_worker: bool
         """Workers alone are walled in: the warden must stay outside of what they may signal."""
@@ -105,6 +105,7 @@ def forward(port: int, socket_path: str) -> None:
 def _default_signals() -> None:
     for number in (_signal.SIGCHLD, _signal.SIGPIPE, _signal.SIGTERM):
         _signal.signal(number, _signal.SIG_DFL)
+    _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     _signal.set_wakeup_fd(-1)
 
 

@@ -4,7 +4,9 @@ import pytest
 
 from toolyard.sandbox.bubblewrap import bubblewrap, find_bubblewrap
 from toolyard.testing.sandboxing import Kit, Subject
+from toolyard.testing.sandboxing_endings import Leftovers, Limits, Losing
 from toolyard.testing.sandboxing_runs import Runs, Sessions
+from toolyard.testing.sandboxing_walls import Files, Network, Warden
 
 PROGRAM = find_bubblewrap()
 RECIPE = "from toolyard.sandbox.bubblewrap import *; sandbox = bubblewrap(find_bubblewrap())"
@@ -23,4 +25,28 @@ class TestRuns(Runs):
 
 
 class TestSessions(Sessions):
+    pass
+
+
+class TestFiles(Files):
+    pass
+
+
+class TestNetwork(Network):
+    pass
+
+
+class TestWarden(Warden):
+    pass
+
+
+class TestLimits(Limits):
+    pass
+
+
+class TestLeftovers(Leftovers):
+    pass
+
+
+class TestLosing(Losing):
     pass

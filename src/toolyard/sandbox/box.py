@@ -11,7 +11,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 import queue
+import signal
 import subprocess
 import threading
 import time
@@ -54,8 +56,11 @@ class RunSetup:
 
 
 class Box(Closing):
-    def __init__(self, process: subprocess.Popen[bytes], line: Line, setup: RunSetup) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], line: Line, setup: RunSetup, first_process: int | None = None
+    ) -> None:
         self.process = process
+        self._first_process = _held(first_process)
         self._line = line
         self._setup = setup
         self._numbers = itertools.count(1)
@@ -115,8 +120,14 @@ class Box(Closing):
         try:
             self.process.wait(_EXIT_SECONDS)
         except subprocess.TimeoutExpired:
+            if self._first_process is not None:  # what lies between would leave it behind
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(self._first_process, signal.SIGKILL)
             self.process.kill()
             self.process.wait()
+        if self._first_process is not None:
+            os.close(self._first_process)
+            self._first_process = None
         self._reader.join(_EXIT_SECONDS)
         self._line.close()
         if self.process.stderr is not None:
@@ -130,11 +141,14 @@ class Box(Closing):
             if self._ended.is_set():
                 return _lost()
             self._send(number, wire.RUN, wire.packed(self._worded(request)))
-            return _Waiting(request, sink, cancelled, watch, lambda: self._kill(number)).through(frames)
+            outcome = _Waiting(request, sink, cancelled, watch, lambda: self._kill(number)).through(frames)
         except OSError:
             return _lost()
         finally:
             del self._runs[number]
+        if outcome.ending is Ending.LOST:  # perhaps it only does not answer; it gets no other run
+            self._ended.set()
+        return outcome
 
     def _worded(self, request: Request) -> dict[str, object]:
         return {
@@ -248,6 +262,16 @@ class _Waiting:
         return Outcome(
             ending, code if code >= 0 else _SIGNAL_CODES - code, self.value, self.folder, left, self.reason
         )
+
+
+def _held(pid: int | None) -> int | None:
+    """A handle on a process: its number may soon be another's."""
+    if pid is None:
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:  # it is gone, or the kernel is too old
+        return None
 
 
 def _lost() -> Outcome:

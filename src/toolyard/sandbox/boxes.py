@@ -27,6 +27,7 @@ from toolyard.sandbox.spec import Ending, Mount, Outcome, Request, Sink, Spec, T
 _KEPT_FREE_BYTES = 256 * MIB
 _MOST_FILES = 500_000
 _KILLED = 137
+_GONE_SECONDS = 0.5
 _WITH_OWN_NETWORK = frozenset({Tier.BUBBLEWRAP, Tier.NAMESPACES, Tier.DOCKER})
 
 
@@ -126,7 +127,7 @@ class BoxSandbox(Closing):
 
     def _launched(self, spec: Spec) -> Box:
         launched = self._launch(spec)
-        box = Box(launched.process, launched.line, launched.runs)
+        box = Box(launched.process, launched.line, launched.runs, launched.first_process)
         with contextlib.ExitStack() as undo:
             undo.callback(self._close_group)
             undo.callback(box.close)
@@ -136,11 +137,21 @@ class BoxSandbox(Closing):
                     memory_bytes=spec.limits.memory_bytes, processes=spec.limits.processes, name="box"
                 )
                 if self._group is not None:
-                    self._group.add(launched.first_process)
+                    self._put(launched, self._group)
             forward = f"{inside.NETWORK}/{SOCKET_NAME}" if self._door else ""
             box.set_up({**launched.setup, "forward": forward, "forward_port": inside.PROXY_PORT})
             undo.pop_all()
         return box
+
+    @staticmethod
+    def _put(launched: Launched, group: Cgroup) -> None:
+        try:
+            group.add(launched.first_process or 0)
+        except SystemFault:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                launched.process.wait(_GONE_SECONDS)
+                return  # it failed to start, and the next step tells why
+            raise
 
     def _close_box(self) -> None:
         box, self._box = self._box, None

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import contextlib
-import importlib.util
 import os
 import platform
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from functools import cache
 
 import toolyard_runtime
@@ -70,7 +67,7 @@ def own_interpreter() -> Interpreter:
 
 @cache
 def runtime_folder() -> str:
-    """Where the runtime package lies on the host, compiled: inside it is read-only and would be compiled each time."""
+    """Where the runtime package lies on the host, compiled: inside it is read-only, and nothing would be kept."""
     folder = os.path.dirname(os.path.abspath(toolyard_runtime.__file__))
     for name in os.listdir(folder):
         if name.endswith(".py"):
@@ -157,7 +154,8 @@ class Walls:
     """Landlock and seccomp for one sandbox, as far as this kernel has them."""
 
     landlock: bytes
-    landlock_rules: tuple[tuple[str, int], ...]
+    landlock_rules: tuple[tuple[str, int, int], ...]
+    """A path, what may be done beneath it if it is a folder inside, and with it if it is a file."""
     seccomp: bytes
 
     @classmethod
@@ -167,8 +165,10 @@ class Walls:
         A sandbox without a network of its own gets no sockets at all.
         """
         level = landlock.level()
-        rules = [(path, landlock.READ | landlock.EXECUTE) for path in readable]
-        rules += [(path, landlock.everything(level, folder=os.path.isdir(path))) for path in writable]
+        reading = (landlock.READ | landlock.EXECUTE, landlock.READ_FILE | landlock.EXECUTE)
+        changing = (landlock.everything(level, folder=True), landlock.everything(level, folder=False))
+        rules = [(path, *reading) for path in readable]
+        rules += [(path, *changing) for path in writable]
         sockets = Sockets.ORDINARY if own_network else Sockets.NONE
         return cls(
             landlock.attributes(level, tcp=not own_network) if level else b"",

@@ -30,6 +30,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from toolyard.core.closing import Closing
+from toolyard.core.errors import ToolyardError
 from toolyard.core.limits import MIB, RunLimits
 from toolyard.sandbox import inside
 from toolyard.sandbox.cgroups import Cgroup
@@ -228,6 +229,11 @@ class Kit(Closing):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
+    def stop(self, opened: Opened) -> None:
+        """Hold all of a box with SIGSTOP."""
+        for pid in (*opened.processes, *descendants_of(opened.processes)):
+            os.kill(pid, signal.SIGSTOP)
+
     def marked(self) -> dict[int, str]:
         """The processes that carry this kit's mark, with their command lines."""
         return dict(_marked(self.mark))
@@ -270,6 +276,15 @@ def within(seconds: float, condition: Callable[[], bool]) -> bool:
     return True
 
 
+def refusal(attempt: Callable[[], object]) -> str:
+    """What Toolyard says to an attempt that must fail."""
+    try:
+        attempt()
+    except ToolyardError as error:
+        return error.message
+    raise AssertionError("it went through")
+
+
 def children_of(pid: int) -> set[int]:
     return {child for child, parent in _parents() if parent == pid}
 
@@ -296,10 +311,11 @@ def _parents() -> Iterator[tuple[int, int]]:
 
 def _marked(mark: str) -> Iterator[tuple[int, str]]:
     """Dead ones do not count: neither file of theirs can be read any more."""
-    for name in ("environ", "cmdline"):
-        for pid, text in _each(name):
-            if mark.encode() in text and pid != os.getpid():
-                yield pid, text.replace(b"\0", b" ").decode("utf-8", "replace")
+    lines = dict(_each("cmdline"))
+    for pid, environment in _each("environ"):
+        line = lines.get(pid, b"")
+        if mark.encode() in environment + line and pid != os.getpid():
+            yield pid, line.replace(b"\0", b" ").decode("utf-8", "replace")
 
 
 def _each(name: str) -> Iterator[tuple[int, bytes]]:

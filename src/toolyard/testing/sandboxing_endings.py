@@ -1,0 +1,186 @@
+"""What every sandbox must do when a run takes too much or has to end: limits, leftovers, losing the box itself."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from toolyard.core.limits import KIB, MIB
+from toolyard.sandbox.spec import Ending, Request, What
+from toolyard.testing.sandboxing import LOST_SECONDS, RUN_SECONDS, Kit, refusal, tight, within
+
+_SOON = 5.0
+"""Long enough for a loaded machine, and far from the run's own length."""
+_STUBBORN = "trap '' TERM INT HUP QUIT; echo up; while :; do sleep 1; done"
+_DAEMON = "(setsid sh -c 'trap \"\" TERM HUP; sleep 500 & sleep 501' >/dev/null 2>&1 </dev/null &)"
+_TREE = f"{_DAEMON}; sleep 502 & nohup sleep 503 >/dev/null 2>&1 & echo up; {_STUBBORN}"
+_STARTED = 4  # processes of a tree that are worth waiting for
+
+
+class Limits:
+    def test_the_wall_clock_ends_a_run_and_keeps_what_it_printed(self, kit: Kit) -> None:
+        box = kit.open()
+        ran = box.command("echo so far; sleep 100", seconds=0.5)
+        assert (ran.outcome.ending, ran.out, ran.code) == (Ending.TIMEOUT, b"so far\n", 128 + 9)
+        assert 0.5 <= ran.seconds < _SOON
+        assert box.command("echo next").text == "next\n"
+
+    def test_processor_time_is_bounded(self, kit: Kit) -> None:
+        box = kit.open(limits=tight(cpu_seconds=1))
+        assert box.command("while :; do :; done").code in {128 + 9, 128 + 24}
+        busy = box.python("while True: pass")
+        assert busy.code in {128 + 9, 128 + 24}
+        assert busy.outcome.ending is Ending.FINISHED
+
+    def test_memory_is_bounded(self, kit: Kit) -> None:
+        box = kit.open(limits=tight(memory_bytes=256 * MIB))
+        ran = box.python("len(bytearray(1 << 30))")
+        assert ran.outcome.value is None or "MemoryError" in ran.raised
+        assert box.python("len(bytearray(1 << 20))").value == str(1 << 20)
+
+    def test_processes_are_bounded(self, kit: Kit) -> None:
+        most, tried = 320, 400
+        box = kit.open(limits=tight(processes=most))
+        ran = box.python(
+            "import os, signal\nmade = 0\ntry:\n"
+            f" for _ in range({tried}):\n  if os.fork() == 0: signal.pause()\n  made += 1\n"
+            "except OSError: pass\nmade"
+        )
+        assert ran.outcome.value is None or (int(str(ran.value)) < tried) is kit.strength.bounds_processes
+        assert kit.all_gone()
+        assert box.command("echo next").text == "next\n"
+
+    def test_a_fork_bomb_hurts_only_itself(self, kit: Kit) -> None:
+        if not kit.strength.bounds_processes:
+            return  # nothing would stop it
+        box = kit.open(limits=tight(processes=310))
+        bomb = "import os\nwhile True:\n try: os.fork()\n except OSError: pass"
+        assert box.python(bomb, seconds=1).outcome.ending in {Ending.TIMEOUT, Ending.LOST}
+        assert box.command("echo next").text == "next\n"
+
+    def test_open_files_are_bounded(self, kit: Kit) -> None:
+        box = kit.open(limits=tight(open_files=64))
+        ran = box.python("held = [open('/dev/null') for _ in range(100)]")
+        assert "Too many open files" in ran.raised
+
+    def test_the_size_of_files_is_bounded(self, kit: Kit) -> None:
+        box = kit.open(limits=tight(file_bytes=MIB))
+        assert box.command("head -c 2000000 /dev/zero > big").code != 0
+        assert os.path.getsize(f"{kit.workspace}/big") == MIB
+
+    def test_output_is_bounded_and_kept_up_to_there(self, kit: Kit) -> None:
+        box = kit.open(limits=tight(output_bytes=100 * KIB))
+        ran = box.command("yes")
+        assert (ran.outcome.ending, len(ran.out)) == (Ending.OUTPUT, 100 * KIB)
+        ran = box.python("while True: print('y' * 999)")
+        assert (ran.outcome.ending, len(ran.out)) == (Ending.OUTPUT, 100 * KIB)
+        exact = box.command(f"head -c {100 * KIB} /dev/zero")
+        assert (exact.outcome.ending, len(exact.out)) == (Ending.FINISHED, 100 * KIB)
+
+    def test_limits_cannot_be_raised_inside(self, kit: Kit) -> None:
+        box = kit.open(limits=tight(open_files=64, cpu_seconds=100))
+        raised = box.command("ulimit -H -n 128; ulimit -H -t 200; ulimit -n 65; ulimit -Hn; ulimit -Ht")
+        if kit.strength.own_spaces or os.geteuid() != 0:
+            assert raised.text == "64\n100\n"
+        assert box.command("ulimit -Hn").text == "64\n"  # at any rate not for the next run
+
+
+class Leftovers:
+    def test_a_finished_run_leaves_nothing_behind(self, kit: Kit) -> None:
+        ran = kit.open().command(f"{_DAEMON}; sleep 502 & disown; echo done")
+        assert (ran.text, ran.outcome.ending, ran.code) == ("done\n", Ending.FINISHED, 0)
+        assert ran.seconds < _SOON  # the daemons hold its streams; nobody waits for them
+        assert ran.outcome.left_behind >= 1
+        assert kit.all_gone()
+
+    def test_finished_code_leaves_nothing_behind(self, kit: Kit) -> None:
+        code = "import subprocess\nfor n in (0, 1): subprocess.Popen(['sleep', '500'], start_new_session=bool(n))\n1"
+        ran = kit.open().python(code)
+        assert (ran.value, ran.outcome.ending) == ("1", Ending.FINISHED)
+        assert kit.all_gone()
+
+    def test_a_run_that_timed_out_leaves_nothing_behind(self, kit: Kit) -> None:
+        assert kit.open().command(_TREE, seconds=1).outcome.ending is Ending.TIMEOUT
+        assert kit.all_gone()
+
+    def test_a_cancelled_run_leaves_nothing_behind(self, kit: Kit) -> None:
+        begun = kit.open().begin(_TREE)
+        assert within(_SOON, lambda: len(kit.marked()) >= _STARTED)
+        begun.cancelled.set()
+        ran = begun.result()
+        assert (ran.outcome.ending, ran.code) == (Ending.CANCELLED, 128 + 9)
+        assert kit.all_gone()
+
+    def test_a_run_may_be_cancelled_before_it_starts(self, kit: Kit) -> None:
+        cancelled = threading.Event()
+        cancelled.set()
+        ran = kit.open().run(Request(What.COMMAND, "sleep 100", RUN_SECONDS), cancelled=cancelled)
+        assert ran.outcome.ending is Ending.CANCELLED
+        assert ran.seconds < _SOON
+
+    def test_ending_one_run_spares_the_others(self, kit: Kit) -> None:
+        box = kit.open()
+        other = box.begin("echo begun; (sleep 0.1 & wait); until [ -e go ]; do sleep 0.02; done; echo done")
+        assert box.command(_TREE, seconds=0.5).outcome.ending is Ending.TIMEOUT
+        assert box.command(f"{_DAEMON}; echo a").text == "a\n"
+        kit.file("workspace/go", "")
+        assert other.result().text == "begun\ndone\n"
+
+    def test_a_dropped_session_leaves_nothing_behind(self, kit: Kit) -> None:
+        box = kit.open()
+        box.python("import subprocess\nchild = subprocess.Popen(['sleep', '500'])", session="a")
+        assert any("sleep" in line for line in _lines(kit))
+        box.sandbox.drop_session("a")
+        assert kit.all_gone()
+
+    def test_closing_ends_everything(self, kit: Kit) -> None:
+        box = kit.open()
+        begun = box.begin(_TREE)
+        assert within(_SOON, lambda: len(kit.marked()) >= _STARTED)
+        box.sandbox.close()
+        assert begun.result().outcome.ending is Ending.LOST
+        assert kit.all_gone()
+        box.sandbox.close()  # twice is fine
+
+    def test_a_closed_sandbox_runs_nothing(self, kit: Kit) -> None:
+        box = kit.open()
+        box.sandbox.close()
+        assert "closed" in refusal(lambda: box.command("echo hello"))
+
+    def test_killing_the_host_ends_everything(self, kit: Kit) -> None:
+        with kit.host(_TREE) as host:
+            assert within(_SOON, lambda: len(kit.marked()) > _STARTED)
+            host.kill()
+            assert kit.all_gone()
+
+
+class Losing:
+    def test_a_lost_box_ends_its_runs_and_is_replaced(self, kit: Kit) -> None:
+        box = kit.open()
+        box.python("x = 20", session="a")
+        begun = box.begin("echo up; sleep 100")
+        kit.lose(box)
+        assert begun.future.result(LOST_SECONDS).outcome.ending is Ending.LOST
+        again = box.command("echo again")
+        assert (again.text, again.outcome.sandbox_is_new) == ("again\n", True)
+        assert box.command("echo again").outcome.sandbox_is_new is False
+        session = box.python("'x' in globals()", session="a")
+        assert (session.value, session.outcome.session_is_new) == ("False", True)
+
+    def test_a_box_that_stopped_is_given_up_when_its_run_has_to_end(self, kit: Kit) -> None:
+        """Somebody sent it SIGSTOP: it neither answers nor goes away."""
+        if not kit.strength.own_spaces or kit.subject.lose is not None:
+            return  # its first process is found as the lowest below ours, where there is one
+        box = kit.open()
+        kit.stop(box)
+        ran = box.command("echo hello", seconds=0.2)
+        assert ran.outcome.ending is Ending.LOST
+        assert box.command("echo again").text == "again\n"
+
+    def test_a_workspace_that_is_gone_is_told(self, kit: Kit) -> None:
+        os.rmdir(kit.workspace)
+        assert kit.workspace in refusal(kit.open)
+
+
+def _lines(kit: Kit) -> list[str]:
+    return list(kit.marked().values())
