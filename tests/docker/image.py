@@ -16,6 +16,8 @@ import tempfile
 
 from .engine import CACHE, REPOSITORY, Engine
 
+DOCKERFILE = REPOSITORY / "src" / "toolyard" / "sandbox" / "image" / "Dockerfile"
+RUNTIME = REPOSITORY / "src" / "toolyard_runtime"
 IMAGE = "toolyard-sandbox:tests"
 PLAIN_BASE = "toolyard-base:plain"
 BASE = "toolyard-base:here"
@@ -35,10 +37,10 @@ def build_image(engine: Engine) -> str:
         make_archive()
         engine.docker("import", str(ARCHIVE), PLAIN_BASE, seconds=IMPORT_SECONDS)
     engine.docker("build", "--tag", BASE, "-", given=settings_of_this_machine(), seconds=BUILD_SECONDS)
-    build = ("build", "--network", "host", "--build-arg", f"BASE={BASE}")
+    build = ("build", "--network", "host", "--build-arg", f"BASE={BASE}", "--file", str(DOCKERFILE), str(RUNTIME))
     # The first stage gets a name of its own, so that it stays when layers without one are removed.
-    engine.docker(*build, "--target", "fetched", "--tag", FETCHED, str(REPOSITORY), seconds=BUILD_SECONDS)
-    engine.docker(*build, "--tag", IMAGE, str(REPOSITORY), seconds=BUILD_SECONDS)
+    engine.docker(*build, "--target", "fetched", "--tag", FETCHED, seconds=BUILD_SECONDS)
+    engine.docker(*build, "--tag", IMAGE, seconds=BUILD_SECONDS)
     engine.docker("image", "prune", "--force")
     return IMAGE
 

@@ -31,7 +31,7 @@ def test_ast_grep_and_ripgrep_find_code(inside):
 
 
 def test_it_runs_as_nobody_and_only_tmp_takes_files(inside):
-    script = "id -u; for at in / /opt/toolyard /usr/local/bin /tmp; do touch $at/x 2>/dev/null && echo $at; done"
+    script = "id -u; for at in / /run/toolyard /usr/local/bin /tmp; do touch $at/x 2>/dev/null && echo $at; done"
 
     assert inside(script).split() == ["65534", "/tmp"]
 
@@ -59,12 +59,12 @@ def test_an_agent_can_make_an_environment_of_its_own(inside):
 def test_it_holds_the_runtime_and_nothing_else_of_the_project(inside):
     held = inside("find / -xdev -name '*toolyard*' 2>/dev/null; true").split()
 
-    assert held == ["/opt/toolyard", "/opt/toolyard/toolyard_runtime"]
-    assert "/opt/toolyard/toolyard_runtime/warden.py" in inside("ls /opt/toolyard/toolyard_runtime/*.py").split()
+    assert held == ["/run/toolyard", "/run/toolyard/toolyard_runtime"]
+    assert "/run/toolyard/toolyard_runtime/warden.py" in inside("ls /run/toolyard/toolyard_runtime/*.py").split()
 
 
 def test_it_starts_quickly_because_the_runtime_is_compiled(inside):
-    assert "warden.cpython" in inside("ls /opt/toolyard/toolyard_runtime/__pycache__")
+    assert "warden.cpython" in inside("ls /run/toolyard/toolyard_runtime/__pycache__")
 
 
 def test_nothing_in_it_gains_privileges(inside):

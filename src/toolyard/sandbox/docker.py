@@ -1,0 +1,165 @@
+"""The sandbox in a container: one for each box, on Docker or Podman, with Landlock and seccomp on top.
+
+The client (`docker run --interactive`) is our child and carries the warden's frames over its pipes. When our end
+closes, whatever the reason, the warden reads the end of its input and exits, the container ends with its first
+process, and the engine removes it. `close()` removes it by name should the client have ended in another way. Nothing
+of the host is seen but what is mounted here; the engine keeps no log of what runs print.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import resource
+import secrets
+import subprocess
+from collections.abc import Iterator, Mapping
+
+from toolyard.core.errors import SystemFault
+from toolyard.core.limits import MIB, RunLimits
+from toolyard.core.paths import is_beneath
+from toolyard.sandbox import inside
+from toolyard.sandbox.box import RunSetup
+from toolyard.sandbox.boxes import BoxSandbox, Launched
+from toolyard.sandbox.docker_engine import Engine, Offer, probe
+from toolyard.sandbox.inside import Walls
+from toolyard.sandbox.line import PipeLine
+from toolyard.sandbox.spec import Mount, Spec, Tier
+
+NO_NETWORK = "none"
+
+_HOME_BYTES = 256 * MIB
+_SHARED_MEMORY_BYTES = 256 * MIB
+_HIDDEN_BYTES = 4096
+_OWN_PROCESSES = 4  # the warden, its spare worker, the way to the allowed hosts, and one being started
+_REMOVE_SECONDS = 10.0
+_SCRIPTS = "/usr/local/bin"
+_SHELL = "/bin/bash"
+_LABEL = "toolyard"
+
+
+def docker(
+    engine: str, image: str, network: str = NO_NETWORK, client_environment: Mapping[str, str] | None = None
+) -> BoxSandbox:
+    """`engine` is a client program, see `find_engine`; of `client_environment` it gets what clients need."""
+    client = Engine.of(engine, client_environment or {})
+    return BoxSandbox(Tier.DOCKER, functools.partial(_launch, client, image, network))
+
+
+def _launch(engine: Engine, image: str, network: str, spec: Spec) -> Launched:
+    offer = probe(engine, image)
+    name = f"toolyard-{os.getpid()}-{secrets.token_hex(4)}"
+    process = engine.start(
+        (
+            *("run", "--rm", "--interactive", "--init=false", "--pull", "never", "--name", name, "--label", _LABEL),
+            *_outer_walls(network, offer),
+            *_limits(spec.limits, engine),
+            *_view(spec, offer),
+            *_command(image),
+        )
+    )
+    return Launched(
+        process=process,
+        line=_ContainerLine(process, engine, name),
+        runs=_runs(spec),
+        setup=_inner_walls(spec, offer).worded(pid_max=0, in_worker=False),
+    )
+
+
+class _ContainerLine(PipeLine):
+    """The client's pipes; closing them also makes sure of the container."""
+
+    def __init__(self, process: subprocess.Popen[bytes], engine: Engine, name: str) -> None:
+        super().__init__(process)
+        self._process, self._engine, self._name = process, engine, name
+
+    def close(self) -> None:
+        super().close()
+        if self._process.poll() == 0:
+            return  # it saw the warden's own end
+        try:
+            self._engine.finish(("rm", "--force", "--volumes", self._name), _REMOVE_SECONDS)
+        except SystemFault:
+            return  # without an engine there is no container either
+
+
+def _outer_walls(network: str, offer: Offer) -> Iterator[str]:
+    yield from ("--network", network, "--ipc", "private", "--hostname", "toolyard", "--user", offer.user)
+    yield from ("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
+    # The user's files keep the labels that SELinux gave them; relabelling them would lock out others.
+    yield from ("--security-opt", "label=disable")
+    yield from ("--log-driver", "none", "--no-healthcheck")
+
+
+def _limits(limits: RunLimits, engine: Engine) -> Iterator[str]:
+    yield from ("--memory", f"{limits.memory_bytes}b", "--memory-swap", f"{limits.memory_bytes}b")
+    yield from ("--pids-limit", str(limits.processes + _OWN_PROCESSES), "--shm-size", f"{_SHARED_MEMORY_BYTES}b")
+    yield from ("--ulimit", f"nofile={limits.open_files}:{limits.open_files}")
+    if engine.name == "podman":  # it asks for more than its user may have, and then fails
+        most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+        yield from ("--ulimit", f"nproc={most}:{most}")
+
+
+def _command(image: str) -> Iterator[str]:
+    program, *arguments = inside.start_line("python3", inside.RUNTIME, 0, 1)
+    yield from ("--entrypoint", program, image, *arguments)
+
+
+def _view(spec: Spec, offer: Offer) -> Iterator[str]:
+    """The file system inside, as options."""
+    uid, _, gid = offer.user.partition(":")
+    yield from ("--workdir", spec.workspace)
+    yield from ("--tmpfs", f"{inside.TEMPORARY}:exec,mode=1777,size={spec.limits.temporary_bytes}")
+    yield from ("--tmpfs", f"{inside.HOME}:exec,mode=0700,uid={uid},gid={gid},size={_HOME_BYTES}")
+    for mount in _settled(spec):
+        yield from ("--mount", _bind(mount) if mount.source else _emptiness(mount))
+
+
+def _settled(spec: Spec) -> list[Mount]:
+    """What is mounted, without what would be covered: engines mount by depth and take no place twice.
+
+    A hidden folder has no source.
+    """
+    hidden = (Mount("" if os.path.isdir(path) else os.devnull, target=path) for path in spec.hidden)
+    runtime = Mount(inside.runtime_folder(), target=f"{inside.RUNTIME}/toolyard_runtime")
+    settled: dict[str, Mount] = {}
+    for mount in (Mount(spec.workspace, spec.writable), *spec.mounts, runtime, *hidden):
+        for covered in [path for path in settled if is_beneath(path, mount.inside)]:
+            del settled[covered]
+        settled[mount.inside] = mount
+    return list(settled.values())
+
+
+def _bind(mount: Mount) -> str:
+    place = ("type=bind", f"source={mount.source}", f"target={mount.inside}")
+    # What is mounted below a folder would not become read-only with it on every engine, so it is left out.
+    return _listed(*place) if mount.writable else _listed(*place, "readonly", "bind-nonrecursive")
+
+
+def _emptiness(mount: Mount) -> str:
+    return _listed(
+        "type=tmpfs", f"target={mount.inside}", f"tmpfs-size={_HIDDEN_BYTES}", "tmpfs-mode=0555", "readonly"
+    )
+
+
+def _listed(*fields: str) -> str:
+    """One value of an option, as comma-separated fields."""
+    return ",".join('"' + field.replace('"', '""') + '"' if set(field) & set(',"\n') else field for field in fields)
+
+
+def _runs(spec: Spec) -> RunSetup:
+    setup = inside.run_setup(spec, _SCRIPTS)
+    # The user's limit of processes would count what the same user runs outside; the container has its own.
+    limits = {name: value for name, value in setup.limits.items() if name != "processes"}
+    return dataclasses.replace(setup, shell=_SHELL, limits=limits)
+
+
+def _inner_walls(spec: Spec, offer: Offer) -> Walls:
+    walls = Walls.around(_writable(spec), own_network=True)
+    return walls if offer.landlock else dataclasses.replace(walls, landlock=b"", landlock_rules=())
+
+
+def _writable(spec: Spec) -> Iterator[str]:
+    yield from (inside.TEMPORARY, inside.HOME, "/dev")
+    yield from (mount.inside for mount in _settled(spec) if mount.writable)
