@@ -172,6 +172,7 @@ def _serve(requests: int) -> None:
         os._exit(1)
     if request["what"] == "command":
         _become_shell(request)
+    _signal.signal(_signal.SIGPIPE, _signal.SIG_IGN)  # as in every Python: a broken pipe is an exception
     _see_installed_packages()
     from toolyard_runtime.notebook import Notebook
 

@@ -112,6 +112,7 @@ def variables(scripts: str, named: Mapping[str, str], *, proxied: bool) -> dict[
         "PAGER": "cat",
         "GIT_PAGER": "cat",
         "GIT_TERMINAL_PROMPT": "0",
+        "PYTHONPATH": RUNTIME,  # so that a script started by a command finds the figures' backend too
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",

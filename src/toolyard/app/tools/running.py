@@ -56,7 +56,7 @@ BASH_OUTPUT = Tool(
     arguments=BashOutputArguments,
     output=output_schema(("exit_code",), stdout="string", stderr="string", running="boolean", exit_code="integer"),
     run=bash_output,
-    kind="execute",
+    kind="read",
     idempotent=False,
 )
 KILL_SHELL = Tool(
