@@ -14,6 +14,7 @@ from toolyard.core.errors import ToolyardError
 _EXAMPLES = """\b
 Examples:
   toolyard mcp --workspace .     serve this folder's files to an agent over stdio
+  toolyard exec -c "1 + 1"       run Python in the sandbox, as an agent would
   toolyard doctor                what works on this machine, and how to get what does not
   toolyard audit --last 20       what agents did here
   toolyard demo                  see an agent's session in the terminal
@@ -21,6 +22,7 @@ Examples:
 # name: (module, what it does)
 _COMMANDS = {
     "mcp": ("toolyard.cli.mcp", "Serve a workspace over MCP: stdio, or HTTP with --http."),
+    "exec": ("toolyard.cli.exec", "Run Python or a shell command in the sandbox."),
     "audit": ("toolyard.cli.audit", "Show what was done in a workspace, or verify the log."),
     "doctor": ("toolyard.cli.doctor", "Say what works on this machine and what is missing."),
     "demo": ("toolyard.cli.demo", "Run an agent's edit-search-read session in the terminal."),

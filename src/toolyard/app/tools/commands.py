@@ -108,6 +108,7 @@ def _told(command: str, captured: Captured, outcome: Outcome, ready: Ready, gate
         "stderr": shown[Stream.ERR],
         "exit_code": outcome.exit_code,
         "ending": outcome.ending.value,
+        "notes": [*notes, ready.note] if ready.note else notes,
         "sandbox": ready.sandbox.tier.value,
     }
     if saved:

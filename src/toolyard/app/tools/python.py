@@ -87,7 +87,8 @@ def _told(arguments: PythonArguments, captured: Captured, outcome: Outcome, read
     pieces = [shown[Stream.OUT].rstrip("\n"), shown[Stream.ERR].rstrip("\n"), answer.error.rstrip("\n"), answer.value]
     if exit_code and not answer.error:
         pieces.append(f"Exit code {exit_code}")
-    pieces += [f"[{note}]" for note in (*notes, ready.note) if note]
+    notes += [ready.note] if ready.note else []
+    pieces += [f"[{note}]" for note in notes]
     text = "\n".join(piece for piece in pieces if piece) or "(no output)"
     structured: dict[str, Any] = {
         "stdout": shown[Stream.OUT],
@@ -96,6 +97,7 @@ def _told(arguments: PythonArguments, captured: Captured, outcome: Outcome, read
         "error": answer.error or None,
         "exit_code": exit_code,
         "ending": outcome.ending.value,
+        "notes": notes,
         "images": len(answer.images),
         "sandbox": ready.sandbox.tier.value,
     }

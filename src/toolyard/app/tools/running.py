@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolyard.app.tool import Tool, output_schema
+from toolyard.app.tool import STRINGS, Tool, output_schema
 from toolyard.app.tools.commands import (
     BashArguments,
     BashOutputArguments,
@@ -17,11 +17,12 @@ from toolyard.app.tools.commands import (
 from toolyard.app.tools.python import PythonArguments, execute_python, longest_code
 
 _RAN = output_schema(
-    ("stdout", "stderr", "exit_code", "ending", "output_file", "folder", "shell_id"),
+    ("stdout", "stderr", "exit_code", "ending", "notes", "output_file", "folder", "shell_id"),
     stdout="string",
     stderr="string",
     exit_code="integer",
     ending="string",
+    notes=STRINGS,
     sandbox="string",
     output_file="string",
     folder="string",
@@ -83,6 +84,7 @@ EXECUTE_PYTHON = Tool(
         error={"type": ["string", "null"]},
         exit_code="integer",
         ending="string",
+        notes=STRINGS,
         images="integer",
         sandbox="string",
         output_file="string",
