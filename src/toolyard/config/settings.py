@@ -7,13 +7,14 @@ that tests and embedding programs can hand in their own.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 STATE_FOLDER = "toolyard"
+_CONTAINER_CLIENT = (
+    *("PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH"),
+    *("DOCKER_TLS_VERIFY", "CONTAINER_HOST", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
+)
 DEFAULT_TEMP = "/tmp"  # noqa: S108 - the name of the folder, nothing is created in it here
 
 
@@ -32,6 +33,8 @@ class Settings:
     token: str | None = field(default=None, repr=False)
     """The bearer token of the HTTP surface. Kept out of `repr`, and so out of logs and tracebacks."""
     no_color: bool = False
+    container_client: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """What a docker or podman client needs to find its engine."""
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str] | None = None) -> Settings:
@@ -45,6 +48,7 @@ class Settings:
             documents=_absolute(variables.get("XDG_DOCUMENTS_DIR")) or os.path.join(home, "Documents"),
             token=variables.get("TOOLYARD_TOKEN") or None,
             no_color=bool(variables.get("NO_COLOR")),
+            container_client={name: variables[name] for name in _CONTAINER_CLIENT if name in variables},
         )
 
 
