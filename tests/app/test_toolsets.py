@@ -5,10 +5,11 @@ import pytest
 from toolyard.app.toolsets import Toolset, tools_of
 from toolyard.policy.rules import KNOWN_TOOLS
 
-CLAUDE = ["Read", "Write", "Edit", "MultiEdit", "Bash", "Grep", "Glob", "LS"]
+CLAUDE = ["Read", "Write", "Edit", "MultiEdit", "Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS"]
+CODE = ["execute_python", "execute_bash", "BashOutput", "KillShell", "Read", "Write", "Edit"]
 
 
-def test_the_claude_set_is_the_eight_tools_by_their_names():
+def test_the_claude_set_has_claude_codes_names():
     assert list(tools_of(Toolset.CLAUDE)) == CLAUDE
 
 
@@ -19,10 +20,21 @@ def test_the_reference_set_has_the_reference_servers_names():
     assert not names & set(CLAUDE)
 
 
-def test_all_is_both():
-    both = {**tools_of(Toolset.CLAUDE), **tools_of(Toolset.REFERENCE)}
+def test_the_code_set_runs_code_and_reads_and_writes_what_it_needs():
+    assert list(tools_of(Toolset.CODE)) == CODE
 
-    assert list(tools_of(Toolset.ALL)) == list(both)
+
+def test_all_is_every_set_without_a_tool_twice():
+    every = {**tools_of(Toolset.CLAUDE), **tools_of(Toolset.REFERENCE), **tools_of(Toolset.CODE)}
+
+    assert tools_of(Toolset.ALL) == every
+    assert list(tools_of(Toolset.ALL)) == list(every)
+
+
+def test_only_tools_that_run_code_say_how_long_a_call_may_take():
+    timed = {name for name, tool in tools_of(Toolset.ALL).items() if tool.longest is not None}
+
+    assert timed == {"Bash", "execute_bash", "execute_python"}
 
 
 @pytest.mark.parametrize("tool", tools_of(Toolset.ALL).values(), ids=lambda tool: tool.name)

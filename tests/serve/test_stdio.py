@@ -8,7 +8,7 @@ import subprocess
 from toolyard import __version__
 from toolyard.testing.client import HANDSHAKE_VERSION, MODERN_VERSION
 
-TOOLS = ["Read", "Write", "Edit", "MultiEdit", "Bash", "Grep", "Glob", "LS"]
+TOOLS = ["Read", "Write", "Edit", "MultiEdit", "Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS"]
 SEND_JSON = "Send one JSON-RPC 2.0 message a line, as UTF-8."
 NOT_JSON = {"code": -32700, "message": f"Refused: the line is not JSON. {SEND_JSON}"}
 NOT_RPC = {
@@ -50,7 +50,7 @@ def test_an_older_handshake_is_answered_in_its_own_version(place):
     assert greeting["result"]["protocolVersion"] == "2025-06-18"
 
 
-def test_the_eight_tools_are_listed_with_annotations_and_both_schemas(place, modern):
+def test_the_tools_are_listed_with_annotations_and_both_schemas(place, modern):
     with place.stdio(modern=modern) as client:
         tools = client.request("tools/list")["result"]["tools"]
     assert [tool["name"] for tool in tools] == TOOLS
@@ -58,7 +58,8 @@ def test_the_eight_tools_are_listed_with_annotations_and_both_schemas(place, mod
         assert tool["inputSchema"]["type"] == tool["outputSchema"]["type"] == "object"
         assert tool["inputSchema"]["additionalProperties"] is False
         assert tool["annotations"].keys() == {"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
-    assert {tool["name"] for tool in tools if tool["annotations"]["readOnlyHint"]} == {"Read", "Grep", "Glob", "LS"}
+    readers = {tool["name"] for tool in tools if tool["annotations"]["readOnlyHint"]}
+    assert readers == {"Read", "BashOutput", "Grep", "Glob", "LS"}
 
 
 def test_a_result_says_the_same_as_text_and_as_structure(place, modern):

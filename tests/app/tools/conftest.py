@@ -21,10 +21,10 @@ class Workbench:
     path: str
     yard: Yard
 
-    async def call(self, tool: str, /, *, session: str = "s", ask: Any = ask_nobody, **arguments: Any) -> Result:
-        """Arguments that are no Python names come as `**{"-n": True}`."""
+    async def call(self, tool: str, /, *, caller: str = "s", ask: Any = ask_nobody, **arguments: Any) -> Result:
+        """`caller` names the session. Arguments that are no Python names come as `**{"-n": True}`."""
         result = await self.yard.dispatch(
-            Call(tool, arguments, surface="test", session=session, ask=ask, hidden="/" in tool)
+            Call(tool, arguments, surface="test", session=caller, ask=ask, hidden="/" in tool)
         )
         served = self.yard.dispatch.tools.get(tool) or self.yard.dispatch._hidden[tool]
         jsonschema.validate(result.structured, served.output, jsonschema.Draft202012Validator)

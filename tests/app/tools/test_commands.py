@@ -1,10 +1,9 @@
-"""Bash refuses, and the tools of the Claude set as a client sees them."""
+"""The tools of the Claude set as a client sees them, and what their arguments may be."""
 
 import pytest
 
 from toolyard.app.toolsets import Toolset, tools_of
-from toolyard.core.errors import SecurityError, ValidationError
-from toolyard.core.modes import PermissionMode
+from toolyard.core.errors import ValidationError
 
 READS = {"read_only": True, "destructive": False, "idempotent": True}
 CHANGES = {"read_only": False, "destructive": True, "idempotent": False}
@@ -14,9 +13,13 @@ ANNOTATIONS = {
     "Edit": CHANGES,
     "MultiEdit": CHANGES,
     "Bash": CHANGES,
+    "BashOutput": {**READS, "idempotent": False},
+    "KillShell": {**CHANGES, "idempotent": True},
     "Grep": READS,
     "Glob": READS,
     "LS": READS,
+    "execute_bash": CHANGES,
+    "execute_python": CHANGES,
 }
 REQUIRED = {
     "Read": ["file_path"],
@@ -24,43 +27,76 @@ REQUIRED = {
     "Edit": ["file_path", "old_string", "new_string"],
     "MultiEdit": ["file_path", "edits"],
     "Bash": ["command"],
+    "BashOutput": ["bash_id"],
+    "KillShell": ["shell_id"],
     "Grep": ["pattern"],
     "Glob": ["pattern"],
     "LS": [],
+    "execute_bash": ["command"],
+    "execute_python": ["code"],
 }
+TOOLS = {**tools_of(Toolset.CLAUDE), **tools_of(Toolset.CODE)}
 
 
-@pytest.mark.parametrize("mode", list(PermissionMode))
-async def test_bash_refuses_in_every_mode(open_bench, mode):
-    async def yes(action, decision):
-        return True
-
-    bench = open_bench(mode)
-    await bench.fails(SecurityError, "Bash", command="touch made", ask=yes)
-    assert bench.names() == []
-
-
-async def test_bash_says_what_to_use_instead(bench):
-    error = await bench.fails(SecurityError, "Bash", command="ls")
-    assert error.hint == "Use Read, Write, Edit, Grep, Glob and LS."
-
-
-@pytest.mark.parametrize("arguments", [{}, {"command": ""}, {"command": 1}, {"command": "ls", "timeout": 0}])
-async def test_bash_takes_a_command(bench, arguments):
-    await bench.fails(ValidationError, "Bash", **arguments)
-
-
-def test_the_eight_tools_carry_the_right_annotations():
+def test_the_tools_carry_the_right_annotations():
     shown = {
         name: {"read_only": tool.read_only, "destructive": tool.destructive, "idempotent": tool.idempotent}
-        for name, tool in tools_of(Toolset.CLAUDE).items()
+        for name, tool in TOOLS.items()
     }
     assert shown == ANNOTATIONS
 
 
-def test_the_eight_tools_require_what_claude_code_requires():
-    shown = {name: tool.input_schema.get("required", []) for name, tool in tools_of(Toolset.CLAUDE).items()}
-    assert shown == REQUIRED
+def test_the_tools_require_what_claude_code_requires():
+    assert {name: tool.input_schema.get("required", []) for name, tool in TOOLS.items()} == REQUIRED
+
+
+@pytest.mark.parametrize("tool", ["Bash", "execute_bash"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"command": ""},
+        {"command": 1},
+        {"command": "true", "timeout": 0},
+        {"command": "true", "timeout": "5"},
+        {"command": "true", "run_in_background": "yes"},
+        {"command": "true", "cwd": "/"},
+        {"command": "true\0"},
+        {"command": "echo \ud800"},
+        {"command": "#" * 200_001},
+    ],
+)
+async def test_commands_are_held_against_their_schema(bench, tool, arguments):
+    await bench.fails(ValidationError, tool, **arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"code": ""},
+        {"code": b"1"},
+        {"code": "1", "timeout": 0},
+        {"code": "1", "session": 1},
+        {"code": "1", "session": "s" * 101},
+        {"code": "1", "reset": True},
+        {"code": "1\0"},
+        {"code": "'\ud800'"},
+        {"code": "1", "session": "\ud800"},
+        {"code": "#" * 1_000_001},
+    ],
+)
+async def test_code_is_held_against_its_schema(bench, arguments):
+    await bench.fails(ValidationError, "execute_python", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("tool", "what"), [("Bash", "command"), ("execute_bash", "command"), ("execute_python", "code")]
+)
+async def test_a_timeout_longer_than_the_configuration_allows_is_refused_with_the_limit(open_bench, tool, what):
+    bench = open_bench(toolyard={"code_execution": {"limits": {"most_seconds": 5}}})
+    error = await bench.fails(ValidationError, tool, **{what: "1", "timeout": 5_001})
+    assert "is more than 5,000 milliseconds" in error.message
 
 
 @pytest.mark.parametrize("tool", tools_of(Toolset.ALL).values(), ids=lambda tool: tool.name)

@@ -45,5 +45,5 @@ def test_names_arguments_and_annotations_are_the_reference_servers():
     assert shown == EXPECTED
 
 
-def test_all_is_both_sets_side_by_side():
-    assert set(tools_of(Toolset.ALL)) == {*tools_of(Toolset.CLAUDE), *EXPECTED}
+def test_all_has_the_reference_tools_beside_the_others():
+    assert set(tools_of(Toolset.ALL)) == {*tools_of(Toolset.CLAUDE), *tools_of(Toolset.CODE), *EXPECTED}

@@ -48,11 +48,11 @@ async def test_a_file_that_was_only_touched_can_be_written(bench):
 
 async def test_what_one_session_read_does_not_speak_for_another(bench):
     bench.write("a.txt", "old")
-    await bench.call("Read", file_path="a.txt", session="one")
+    await bench.call("Read", file_path="a.txt", caller="one")
     bench.write("a.txt", "newer")
-    await bench.call("Read", file_path="a.txt", session="two")
-    await bench.fails(ToolError, "Write", file_path="a.txt", content="x", session="one")
-    await bench.call("Write", file_path="a.txt", content="x", session="two")
+    await bench.call("Read", file_path="a.txt", caller="two")
+    await bench.fails(ToolError, "Write", file_path="a.txt", content="x", caller="one")
+    await bench.call("Write", file_path="a.txt", content="x", caller="two")
 
 
 async def test_a_file_keeps_its_mode(bench):

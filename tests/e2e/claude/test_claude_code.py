@@ -13,7 +13,8 @@ PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAW
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
 HEADLESS = ("--output-format", "stream-json", "--verbose", "--permission-mode", "dontAsk")
 ONLY_OURS = ("--tools", "", "--allowedTools", "mcp__toolyard")
-TOOLS = {f"mcp__toolyard__{name}" for name in ("Read", "Write", "Edit", "MultiEdit", "Bash", "Grep", "Glob", "LS")}
+NAMES = ("Read", "Write", "Edit", "MultiEdit", "Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS")
+TOOLS = {f"mcp__toolyard__{name}" for name in NAMES}
 BOTH_HALVES = pathlib.Path(__file__).parents[1] / "both_halves.py"
 
 

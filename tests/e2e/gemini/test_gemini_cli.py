@@ -12,7 +12,8 @@ import pytest
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 HEADLESS = ("-m", "gemini-2.5-flash", "-o", "stream-json", "--skip-trust", "--allowed-mcp-server-names", "toolyard")
 BOTH_HALVES = pathlib.Path(__file__).parents[1] / "both_halves.py"
-TOOLS = {f"mcp_toolyard_{name}" for name in ("Read", "Write", "Edit", "MultiEdit", "Bash", "Grep", "Glob", "LS")}
+NAMES = ("Read", "Write", "Edit", "MultiEdit", "Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS")
+TOOLS = {f"mcp_toolyard_{name}" for name in NAMES}
 
 
 def text(words: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-TOOLS = ["Read", "Write", "Edit", "MultiEdit", "Bash", "Grep", "Glob", "LS"]
+TOOLS = ["Read", "Write", "Edit", "MultiEdit", "Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS"]
 
 
 @pytest.fixture(params=["stdio", "http"])

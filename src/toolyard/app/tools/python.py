@@ -56,10 +56,11 @@ def execute_python(arguments: PythonArguments, gate: Gate) -> Result:
 
 
 def _request(arguments: PythonArguments, gate: Gate) -> Request:
-    try:
-        arguments.code.encode("utf-8")
-    except UnicodeEncodeError:
-        raise ValidationError.of("code", "is not valid Unicode", hint="Send plain UTF-8 text.") from None
+    for name, text in (("code", arguments.code), ("session", arguments.session)):
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            raise ValidationError.of(name, "is not valid Unicode", hint="Send plain UTF-8 text.") from None
     if "\0" in arguments.code:
         raise ValidationError.of("code", "contains a NUL byte", hint="Send it without the NUL byte.")
     if arguments.reset and not arguments.session:
