@@ -182,6 +182,23 @@ def test_an_allow_rule_must_cover_both_ends_of_a_link():
         (policy("default", allow=["Bash(make test)"]), "make test", ALLOW),
         (policy("default", allow=["Bash(make:*)"]), "make; rm -rf x", ASK),
         (policy("default", allow=["Bash(make:*)"], ask=["Bash(make deploy:*)"]), "make deploy", ASK),
+        (policy("default", allow=["Bash(make:*)"]), "cd src && make test 2>&1 | tail -n 5", ALLOW),
+        (policy("default", allow=["Bash(make:*)", "Bash(npm run *)"]), "make && npm run build", ALLOW),
+        (policy("default", allow=["Bash(make:*)"]), "make && npm run build", ASK),
+        (policy("default", allow=["Bash(make:*)"]), "make > log", ASK),
+        (policy("default", allow=["Bash(make:*)"]), "make | tee log", ASK),
+        (policy("default", allow=["Bash(make:*)"]), "make &", ASK),
+        (policy("default", allow=["Bash(make:*)"]), "make $(curl x)", ASK),
+        (policy("default", allow=["Bash(make:*)"]), "make() { rm x; }; make", ASK),
+        (policy("default", allow=["Bash(make:*)"]), "PATH=.; make", ASK),
+        (policy("default", allow=["Bash(make:*)"]), "timeout 5 rm x; make", ASK),
+        (policy("default", allow=["Bash(make:*)"]), "make; ls (", ASK),
+        (policy("default", allow=["Bash(make:*)"], ask=["Bash(ls:*)"]), "make && ls", ASK),
+        (policy("default", allow=["Bash(make:*)"], deny=["Bash(ls:*)"]), "make && ls", DENY),
+        (policy("default"), "ls && cat a", ASK),
+        (policy("acceptEdits"), "ls && cat a | head", ALLOW),
+        (policy("plan"), "ls && cat a | head", ALLOW),
+        (policy("plan"), "ls && cat a > b", DENY),
         (policy("plan", allow=["Bash"]), "make", DENY),
         (policy("plan", deny=["Bash(git:*)"]), "git status", DENY),
         (policy(deny=["Bash(rm:*)"]), "ls && rm x", DENY),
@@ -240,6 +257,49 @@ def test_command_rules_take_the_same_order(judge, text, found):
             policy("default"),
             Action(Kind.EXECUTE, "Bash", command="make"),
             Decision(ASK, 'Running "make" runs other code (make): default mode asks before that.', "mode default"),
+        ),
+        (
+            policy("acceptEdits"),
+            Action(Kind.EXECUTE, "Bash", command="cd x && rm -rf build"),
+            Decision(
+                ASK,
+                'Running "cd x && rm -rf build" deletes files (rm -rf build): acceptEdits mode asks before that.',
+                "mode acceptEdits",
+            ),
+        ),
+        (
+            policy("default"),
+            Action(Kind.EXECUTE, "Bash", command="ls 'x"),
+            Decision(
+                ASK,
+                'Running "ls \'x" may do anything (its text is not understood: it is not complete shell syntax): '
+                "default mode asks before that.",
+                "mode default",
+            ),
+        ),
+        (
+            policy("default"),
+            Action(Kind.EXECUTE, "execute_python"),
+            Decision(ASK, "Running execute_python: default mode asks before that.", "mode default"),
+        ),
+        (
+            policy(ask=["Bash(rm:*)"]),
+            Action(Kind.EXECUTE, "Bash", command="rm x"),
+            Decision(
+                ASK,
+                'Running "rm x" deletes files (rm x): the rule ask Bash(rm:*) asks before that.',
+                "rule ask Bash(rm:*)",
+            ),
+        ),
+        (
+            policy("plan"),
+            Action(Kind.EXECUTE, "Bash", command="rm x"),
+            Decision(
+                DENY,
+                'Running "rm x" is refused: plan mode runs only commands known to just read '
+                "(ls, cat, rg, find, git diff ...), alone or joined. This one deletes files (rm x).",
+                "mode plan",
+            ),
         ),
         (
             policy("default", allow=["Bash(make)"]),

@@ -132,6 +132,7 @@ def test_what_is_not_surely_understood_fails(text):
 
 
 HOSTILE = (
+    *(")", ");", ")~[", "?x", "then?", ";/", "\\/a/$", "a;", "&"),
     *(
         "(",
         "((",
@@ -182,7 +183,7 @@ def test_hostile_text_is_answered_in_time(piece, end):
 
 def test_ten_thousand_brackets_are_refused_before_the_parser_sees_them():
     with pytest.raises(ParseFailure, match="too deep"):
-        parse("( " * 6_000 + "ls" + ")" * 6_000)
+        parse("( " * 500 + "ls" + ")" * 500)
     with pytest.raises(ParseFailure):
         parse("(" * 9_999 + "ls" + ")" * 9_999)
 

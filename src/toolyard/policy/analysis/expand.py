@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from toolyard.policy.analysis.parse import MAX_COMMANDS, parse
-from toolyard.policy.analysis.shape import ParseFailure
+from toolyard.policy.analysis.shape import RESERVED, ParseFailure
 from toolyard.policy.analysis.unwrap import Hidden, inner
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ def _add_script(script: Script, found: Expanded, depth: int, outer: Simple | Non
 def _add(simple: Simple, found: Expanded, depth: int, top: int) -> None:
     if depth > MAX_WRAPPED or len(found.parts) > MAX_COMMANDS:
         raise ParseFailure("it nests too deep")
+    if simple.program is not None and simple.program.text in RESERVED:
+        raise ParseFailure(f'"{simple.program.text}" stands where a program should')
     inside = inner(simple)
     opaque = Hidden.OPAQUE in inside
     at = len(found.parts)

@@ -17,10 +17,11 @@ MAX_COMMAND_CHARS: Final = 20_000
 MAX_OPEN_BRACKETS: Final = 100
 MAX_SLOW_TOKENS: Final = 100
 """Here-documents and `[[` tests, whose cost in the grammar grows with their square."""
-MAX_PIPES: Final = 1_000
-"""The same, with a smaller square."""
+MAX_MARKS: Final = 2_000
+"""Of what joins or opens commands, and `?`. The same, with a smaller square where they make no sense."""
 
 _SLOW_TOKENS: Final = re.compile(r"<<|\[\[|\(\(")
+_MARKS: Final = re.compile(r"[;|&()$`!?]")
 _BRACKETS: Final = re.compile(r"[(){}\[\]]")
 _CONTINUED_WORD: Final = re.compile(r"(?<![ \t])\\\n(?![ \t])|\\\\\n|(?:\A|\n)[ \t]*\\\n")
 # The grammar skips a blank with a backslash between words, the shell makes it part of one.
@@ -29,12 +30,14 @@ _ESCAPED_BLANK: Final = re.compile(r"(?<![A-Za-z_./-])\\[ \t]")
 _ODD_CHARACTERS: Final = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2060\u3000\ufeff]"
 )
-_KEYWORDS: Final = frozenset(
+RESERVED: Final = frozenset(
     {
         *("if", "then", "else", "elif", "fi", "for", "select", "while", "until", "do", "done", "case", "in", "esac"),
-        *("{", "}", "!", "[", "]", "[[", "]]", "function", "time"),
+        *("{", "}", "!", "function"),
     }
 )
+"""Never the name of a program; where the grammar says so (`! { ls; }`, `time { ls; }`), it has lost its way."""
+_KEYWORDS: Final = RESERVED | {"[", "]", "[[", "]]"}
 _BEFORE_KEYWORD: Final = b" \t\n;&|(){}`"
 _AFTER_KEYWORD: Final = b" \t\n;&|()<>`"
 
@@ -67,8 +70,8 @@ def refuse_unsure_text(text: str) -> None:
         raise ParseFailure("a word starts with an escaped blank")
     if len(_SLOW_TOKENS.findall(text)) > MAX_SLOW_TOKENS:
         raise ParseFailure("it has too many here-documents or tests")
-    if text.count("|") > MAX_PIPES:
-        raise ParseFailure("it has too many pipes")
+    if len(_MARKS.findall(text)) > MAX_MARKS:
+        raise ParseFailure("it has too many parts")
     depth = 0
     for bracket in _BRACKETS.findall(text):
         depth = depth + 1 if bracket in "({[" else max(depth - 1, 0)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+from typing import Final
 
 from toolyard.policy.analysis.rules import Rules
 from toolyard.policy.analysis.table_files import FILE_RULES
 from toolyard.policy.analysis.table_reach import REACH_RULES
 from toolyard.policy.analysis.table_refused import REFUSED_RULES
 
+ALL_RULES: Final = (*FILE_RULES, *REACH_RULES, *REFUSED_RULES)
+
 
 @functools.cache
 def all_rules() -> Rules:
-    return Rules((*FILE_RULES, *REACH_RULES, *REFUSED_RULES))
+    return Rules(ALL_RULES)
