@@ -11,7 +11,10 @@ import os
 
 _LANDLOCK_CREATE_RULESET, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT_SELF = 444, 445, 446
 _RULE_PATH_BENEATH = 1
-_PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 4, 22, 36, 38
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 36, 38
+_PR_CAPBSET_READ, _PR_CAPBSET_DROP = 23, 24
+_CAPABILITY_VERSION = 0x20080522
+_SIGKILL = 9
 _SECCOMP_MODE_FILTER = 2
 _BPF_INSTRUCTION_BYTES = 8
 _TYPE_OF_FILE, _FOLDER = 0o170000, 0o040000  # `stat` would be one more import at every start
@@ -44,6 +47,23 @@ def adopt_orphans() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
+def end_with_parent() -> None:
+    """Be killed when the parent dies, where no namespace sees to that."""
+    _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+
+
+def drop_capabilities() -> None:
+    """Root keeps its name and nothing else. Capabilities of the user's namespace are gone for good."""
+    capability = 0
+    while _LIBC.prctl(_PR_CAPBSET_READ, ctypes.c_ulong(capability)) >= 0:
+        # Fails without the right to; then the set below is empty already, and no_new_privs keeps it so.
+        _LIBC.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(capability))
+        capability += 1
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    nothing = (ctypes.c_uint32 * 6)()
+    _checked(_LIBC.capset(ctypes.byref(header), ctypes.byref(nothing)), "capset")
+
+
 def set_readable(*, by_siblings: bool) -> None:
     """Whether processes of the same user may look into this one's memory and files (`/proc/PID`)."""
     _prctl(_PR_SET_DUMPABLE, int(by_siblings))
@@ -56,7 +76,10 @@ def _landlock(attributes: bytes, rules: list[tuple[str, int, int]]) -> None:
     )
     try:
         for path, of_folder, of_file in rules:
-            fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            try:
+                fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+            except FileNotFoundError:
+                continue  # gone since the rules were made: one thing less that is allowed
             try:
                 is_folder = os.fstat(fd).st_mode & _TYPE_OF_FILE == _FOLDER
                 beneath = _PathBeneath(of_folder if is_folder else of_file, fd)

@@ -16,7 +16,7 @@ from toolyard_runtime import walls, wire
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
-    from typing import Any, TypedDict
+    from typing import Any, NotRequired, TypedDict
 
     class Setup(TypedDict):
         """What the host decides once for the whole sandbox."""
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         landlock: bytes
         landlock_rules: list[tuple[str, int, int]]
         seccomp: bytes
+        scratch: NotRequired[str]
+        """A folder that goes when the sandbox does, also when the host cannot see to it any more."""
         walls_in_worker: bool
         """Workers alone are walled in: the warden must stay outside of what they may signal."""
         forward: str
@@ -78,7 +80,10 @@ def main(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
     code = 1
     try:
         _detach(requests, reply, out, err)
+        if os.getppid() != 1:
+            walls.end_with_parent()
         if setup["walls_in_worker"]:
+            walls.drop_capabilities()
             walls.raise_walls(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
         walls.set_readable(by_siblings=True)
         _serve(REPLY_FD + 1)

@@ -41,6 +41,8 @@ class Launched:
     setup: Mapping[str, object]
     first_process: int | None = None
     """The warden's pid on this machine, where it can be put into a control group."""
+    on_close: Callable[[], None] | None = None
+    """Called once, after the box is closed."""
 
 
 Launch = Callable[[Spec], Launched]
@@ -56,6 +58,7 @@ class BoxSandbox(Closing):
         self._spec: Spec | None = None
         self._box: Box | None = None
         self._group: Cgroup | None = None
+        self._on_close: Callable[[], None] | None = None
         self._opening = threading.Lock()
 
     def start(self, spec: Spec) -> None:
@@ -129,6 +132,7 @@ class BoxSandbox(Closing):
         launched = self._launch(spec)
         box = Box(launched.process, launched.line, launched.runs, launched.first_process)
         with contextlib.ExitStack() as undo:
+            self._on_close = launched.on_close
             undo.callback(self._close_group)
             undo.callback(box.close)
             if launched.first_process is not None:
@@ -163,6 +167,9 @@ class BoxSandbox(Closing):
         group, self._group = self._group, None
         if group is not None:
             group.close()
+        on_close, self._on_close = self._on_close, None
+        if on_close is not None:
+            on_close()
 
 
 def _closed() -> SystemFault:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from toolyard.core.errors import SystemFault
 from toolyard.core.limits import MIB
-from toolyard.sandbox import inside
+from toolyard.sandbox import inside, view
 from toolyard.sandbox.boxes import BoxSandbox, Launched
 from toolyard.sandbox.inside import Interpreter, Walls
 from toolyard.sandbox.line import SocketLine
@@ -29,22 +29,6 @@ _SHARED_MEMORY_BYTES = 256 * MIB
 _NAMESPACES = (
     *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),
     "--unshare-cgroup-try",
-)
-_SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
-_SYSTEM_FILES = (
-    "/etc/ld.so.cache",
-    "/etc/ld.so.conf",
-    "/etc/ld.so.conf.d",
-    "/etc/alternatives",
-    "/etc/fonts",
-    "/etc/ssl",
-    "/etc/pki",
-    "/etc/ca-certificates",
-    "/etc/localtime",
-    "/etc/mime.types",
-    "/etc/protocols",
-    "/etc/services",
-    "/etc/terminfo",
 )
 # Root on the host stays root to these files, whatever it is called inside: the kernel checks the real user.
 _READ_ONLY_PROC = (
@@ -124,12 +108,12 @@ def _popen(command: Sequence[str], passed: Sequence[int]) -> subprocess.Popen[by
 
 def _view(spec: Spec, python: Interpreter, etc: Sequence[tuple[str, int]], *, sets_pid_max: bool) -> Iterator[str]:
     """The file system inside, as options; a later mount covers an earlier one."""
-    for path in _SYSTEM_FOLDERS:
+    for path in view.SYSTEM_FOLDERS:
         if os.path.islink(path):
             yield from ("--symlink", os.readlink(path), path)
         elif os.path.isdir(path):
             yield from ("--ro-bind", path, path)
-    for path in _SYSTEM_FILES:
+    for path in view.SYSTEM_FILES:
         yield from ("--ro-bind-try", path, path)
     for path, fd in etc:
         yield from ("--perms", "0444", "--ro-bind-data", str(fd), path)

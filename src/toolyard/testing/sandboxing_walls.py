@@ -144,11 +144,11 @@ class Files:
         assert box.command(f"cat $TMPDIR/{name}").text == "kept\n"
         assert box.python("import tempfile\nwith tempfile.TemporaryFile() as file: file.write(b'1')").value is None
         box.command(f"echo x > /tmp/{name}-direct")
+        assert (kit.open().command(f"cat $TMPDIR/{name}").out == b"") is kit.strength.confines_files
         seen = [path for path in (f"/tmp/{name}", f"/tmp/{name}-direct") if os.path.exists(path)]
         for path in seen:
             os.remove(path)
         assert (seen == []) is kit.strength.confines_files
-        assert (kit.open().command(f"cat $TMPDIR/{name}").out == b"") is kit.strength.confines_files
 
     def test_the_home_folder_is_empty_and_its_own(self, kit: Kit) -> None:
         if not kit.strength.confines_files:

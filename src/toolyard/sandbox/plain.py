@@ -1,0 +1,85 @@
+"""No sandbox: runs see and do whatever the user who started Toolyard may. Only where it was asked for by name.
+
+The warden is an ordinary child process in a session of its own. What remains of a sandbox is that runs get their own
+environment and nothing of the host's, that the limits of each process hold, and that what they leave behind is ended.
+The home folder is the user's.
+
+`start_warden` is also how the Landlock tier starts its own.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from toolyard.core.errors import SystemFault
+from toolyard.sandbox import inside
+from toolyard.sandbox.box import RunSetup
+from toolyard.sandbox.boxes import BoxSandbox, Launched
+from toolyard.sandbox.inside import Walls
+from toolyard.sandbox.line import SocketLine
+from toolyard.sandbox.spec import Spec, Tier
+
+_NO_WALLS = Walls(landlock=b"", landlock_rules=(), seccomp=b"")
+
+
+def plain() -> BoxSandbox:
+    return BoxSandbox(Tier.NONE, _launch)
+
+
+def _launch(spec: Spec) -> Launched:
+    user = pwd.getpwuid(os.geteuid())
+    changed = {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, **temporary(tempfile.gettempdir())}
+    return start_warden(spec, changed, _NO_WALLS.worded(pid_max=0, in_worker=False))
+
+
+def temporary(folder: str) -> dict[str, str]:
+    """The variables that lead programs to a folder for temporary files."""
+    return {"TMPDIR": folder, "MPLCONFIGDIR": f"{folder}/matplotlib"}
+
+
+def start_warden(
+    spec: Spec, changed: Mapping[str, str], setup: Mapping[str, object], on_close: Callable[[], None] | None = None
+) -> Launched:
+    """A warden beside the host's own processes; `changed` are the variables that differ from a real sandbox's."""
+    _refuse_other_view(spec)
+    python = inside.own_interpreter()
+    ours, theirs = socket.socketpair()
+    runtime = os.path.dirname(inside.runtime_folder())
+    with theirs:
+        try:
+            process = subprocess.Popen(
+                inside.start_line(python.executable, runtime, theirs.fileno(), theirs.fileno()),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env={},
+                cwd="/",
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        except OSError as error:
+            ours.close()
+            message = f"{python.executable} could not be started: {error.strerror}."
+            raise SystemFault(message, hint="Run `toolyard doctor` to see what this machine offers.") from error
+    return Launched(process, SocketLine(ours), _runs(spec, python.scripts, changed), setup, process.pid, on_close)
+
+
+def _runs(spec: Spec, scripts: str, changed: Mapping[str, str]) -> RunSetup:
+    usual = inside.run_setup(spec, scripts)
+    return replace(usual, environment={**usual.environment, **changed, **spec.environment})
+
+
+def _refuse_other_view(spec: Spec) -> None:
+    """Files lie where they lie: what cannot be given must not seem to be."""
+    if not os.path.isdir(spec.workspace):
+        raise SystemFault(f"The workspace {spec.workspace} is not there.", hint="Create it, or name another one.")
+    for mount in spec.mounts:
+        if mount.inside != mount.source:
+            message = f"{mount.source} cannot be shown as {mount.inside} without namespaces."
+            raise SystemFault(message, hint="Leave out the other name, or run `toolyard doctor` for a real sandbox.")
