@@ -8,10 +8,15 @@ import pathlib
 
 import pytest
 
+from toolyard.sandbox.docker import docker
+from toolyard.testing.sandboxing import Kit, Subject
+
 from .engine import running, why_not
 from .image import build_image
 
 TEST_SECONDS = 900
+NEEDS_AN_ENGINE = {"engine", "test_engine.py"}
+"""A fixture, or a file whose tests start engines themselves. The other tests here run anywhere."""
 
 
 def pytest_configure(config):
@@ -21,7 +26,7 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     here = pathlib.Path(__file__).parent
     for item in items:
-        if here in item.path.parents:
+        if here in item.path.parents and NEEDS_AN_ENGINE & {*item.fixturenames, item.path.name}:
             item.add_marker(pytest.mark.docker)
             item.add_marker(pytest.mark.timeout(TEST_SECONDS))
 
@@ -40,3 +45,19 @@ def engine():
 @pytest.fixture(scope="session")
 def image(engine):
     return build_image(engine)
+
+
+@pytest.fixture
+def subject(engine, image):
+    """Sandboxes on that engine, for the shared suite."""
+    recipe = f"from toolyard.sandbox.docker import docker; sandbox = docker('docker', {image!r}, 'none', {{}})"
+    return Subject(
+        lambda: docker("docker", image, client_environment=engine.environment),
+        recipe.replace("{}", repr(engine.environment)),
+    )
+
+
+@pytest.fixture
+def kit(subject, tmp_path):
+    with Kit(subject, str(tmp_path)) as kit:
+        yield kit

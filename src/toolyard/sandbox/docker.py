@@ -33,6 +33,7 @@ _HOME_BYTES = 256 * MIB
 _SHARED_MEMORY_BYTES = 256 * MIB
 _HIDDEN_BYTES = 4096
 _OWN_PROCESSES = 4  # the warden, its spare worker, the way to the allowed hosts, and one being started
+_LEAST_OPEN_FILES = 4096
 _REMOVE_SECONDS = 10.0
 _SCRIPTS = "/usr/local/bin"
 _SHELL = "/bin/bash"
@@ -95,7 +96,9 @@ def _outer_walls(network: str, offer: Offer) -> Iterator[str]:
 def _limits(limits: RunLimits, engine: Engine) -> Iterator[str]:
     yield from ("--memory", f"{limits.memory_bytes}b", "--memory-swap", f"{limits.memory_bytes}b")
     yield from ("--pids-limit", str(limits.processes + _OWN_PROCESSES), "--shm-size", f"{_SHARED_MEMORY_BYTES}b")
-    yield from ("--ulimit", f"nofile={limits.open_files}:{limits.open_files}")
+    # The warden needs some for each run; workers take the run's own limit.
+    open_files = max(limits.open_files, _LEAST_OPEN_FILES)
+    yield from ("--ulimit", f"nofile={open_files}:{open_files}")
     if engine.name == "podman":  # it asks for more than its user may have, and then fails
         most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
         yield from ("--ulimit", f"nproc={most}:{most}")
@@ -121,10 +124,12 @@ def _settled(spec: Spec) -> list[Mount]:
 
     A hidden folder has no source.
     """
-    hidden = (Mount("" if os.path.isdir(path) else os.devnull, target=path) for path in spec.hidden)
+    hidden = [Mount("" if os.path.isdir(path) else os.devnull, target=path) for path in sorted(spec.hidden)]
     runtime = Mount(inside.runtime_folder(), target=f"{inside.RUNTIME}/toolyard_runtime")
     settled: dict[str, Mount] = {}
     for mount in (Mount(spec.workspace, spec.writable), *spec.mounts, runtime, *hidden):
+        if any(not place.source and is_beneath(mount.inside, path) for path, place in settled.items()):
+            continue  # it lies in a folder that is hidden whole
         for covered in [path for path in settled if is_beneath(path, mount.inside)]:
             del settled[covered]
         settled[mount.inside] = mount
