@@ -7,11 +7,13 @@ target is 1 as well.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Collection
 
 import click
 
 from toolyard.bench import files as file_bench
-from toolyard.bench.bench import FULL, QUICK
+from toolyard.bench import sandbox as sandbox_bench
+from toolyard.bench.bench import FULL, QUICK, Sizes
 from toolyard.bench.report import Report, as_json, as_table, as_text
 from toolyard.bench.wire import BenchFault
 from toolyard.config.settings import Settings
@@ -22,7 +24,10 @@ Examples:
   toolyard bench files                    everything; a few minutes
   toolyard bench files --quick            a first look, on small inputs
   toolyard bench files --only grep --json one measure, for a program
+  toolyard bench sandbox                  commands and code; a few minutes
 """
+
+Run = Callable[[Sizes, Settings, Callable[[str], None], Collection[str]], Report]
 
 
 @click.group(epilog=_EXAMPLES)
@@ -30,24 +35,47 @@ def bench() -> None:
     """Measure Toolyard beside its peers, in one run."""
 
 
+_JSON = click.option("--json", "wants_json", is_flag=True, help="Print the report as JSON.")
+_QUICK = click.option("--quick", is_flag=True, help="Small inputs and few rounds: for a look, not for quoting.")
+_OUT = click.option(
+    "--out", metavar="FILE", type=click.Path(dir_okay=False, writable=True), help="Also keep the JSON here."
+)
+_CHECK = click.option("--check", is_flag=True, help="Exit with 1 when a target is missed.")
+
+
 @bench.command(epilog=_EXAMPLES)
-@click.option("--json", "wants_json", is_flag=True, help="Print the report as JSON.")
-@click.option("--quick", is_flag=True, help="Small inputs and few rounds: for a look, not for quoting.")
+@_JSON
+@_QUICK
 @click.option(
     "--only", metavar="NAME", multiple=True, type=click.Choice(list(file_bench.MEASURES)), help="One of them."
 )
-@click.option(
-    "--out", metavar="FILE", type=click.Path(dir_okay=False, writable=True), help="Also keep the JSON here."
-)
-@click.option("--check", is_flag=True, help="Exit with 1 when a target is missed.")
+@_OUT
+@_CHECK
 def files(*, wants_json: bool, quick: bool, only: tuple[str, ...], out: str | None, check: bool) -> None:
     """Measure the file tools: searching, calls a second, start, path check, audit line, tokens.
 
     The reference filesystem server is installed with npm into ~/.cache/toolyard/bench at the first run.
     """
+    _measure(file_bench.run, quick=quick, only=only, out=out, check=check, wants_json=wants_json)
+
+
+@bench.command(epilog=_EXAMPLES)
+@_JSON
+@_QUICK
+@click.option(
+    "--only", metavar="NAME", multiple=True, type=click.Choice(list(sandbox_bench.MEASURES)), help="One of them."
+)
+@_OUT
+@_CHECK
+def sandbox(*, wants_json: bool, quick: bool, only: tuple[str, ...], out: str | None, check: bool) -> None:
+    """Measure the sandbox: warm and cold runs, calls, reads under load, many agents, memory."""
+    _measure(sandbox_bench.run, quick=quick, only=only, out=out, check=check, wants_json=wants_json)
+
+
+def _measure(run: Run, *, quick: bool, only: Collection[str], out: str | None, check: bool, wants_json: bool) -> None:
     settings = Settings.from_environment()
     try:
-        report = file_bench.run(QUICK if quick else FULL, settings, _say, only)
+        report = run(QUICK if quick else FULL, settings, _say, only)
     except BenchFault as fault:
         click.echo(f"toolyard bench: {fault}", err=True)
         sys.exit(FAILED)
