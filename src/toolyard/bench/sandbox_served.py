@@ -83,11 +83,11 @@ def _reads_beside(bench: Bench, load: str, command: str) -> Row:
 
         read()
         alone = _timed(read, count)
-        for number in range(_COMMANDS):
-            arguments = {"command": command.format(number=number), "timeout": _COMMAND_MS}
-            client.post("tools/call", {"name": "Bash", "arguments": arguments})
+        started = [_start(client, command.format(number=number)) for number in range(_COMMANDS)]
         _wait_until_up(workspace)
         loaded = _timed(read, count)
+        for request in started:
+            client.notify("notifications/cancelled", {"requestId": request})
     p95, p95_alone = _percentile(loaded), _percentile(alone)
     name = f"Read while {_COMMANDS} commands run, {load}, p{_PERCENTILE}"
     note = (
@@ -95,6 +95,10 @@ def _reads_beside(bench: Bench, load: str, command: str) -> Row:
         f" the peer is p{_PERCENTILE} with nothing running"
     )
     return at_most(name, _UNIT, p95, _READ_MS, peer=p95_alone, note=note)
+
+
+def _start(client: StdioClient, command: str) -> int:
+    return client.post("tools/call", {"name": "Bash", "arguments": {"command": command, "timeout": _COMMAND_MS}})
 
 
 def _timed(work: Callable[[], object], count: int) -> list[float]:
