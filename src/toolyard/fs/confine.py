@@ -7,16 +7,14 @@ The choice is made once, by really restricting a thread. A confinement that was 
 ever started with less than was asked for.
 
 The caller owns the process that `start` returns: it must kill it or wait for it. Should this process be killed before
-it can, the kernel kills the program too: see `_Tethered`.
+it can, the kernel kills the program too: see `tether`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import gc
 import os
-import signal
 import struct
 import subprocess
 import threading
@@ -27,6 +25,7 @@ from functools import cache
 from typing import TypeVar
 
 from toolyard.core.errors import SystemFault
+from toolyard.fs.tether import Tether, tether
 from toolyard.kernel import landlock
 from toolyard.kernel.landlock import Rule
 
@@ -82,10 +81,11 @@ def _wall_stands() -> bool:
 
 def start(program: Program, confinement: Confinement) -> subprocess.Popen[bytes]:
     """The running program, its output and errors piped, its input empty."""
+    held = tether()
     nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if confinement is Confinement.HANDLES:
-            return _popen(program, nothing)
+            return _popen(program, nothing, held)
         with contextlib.ExitStack() as opened:
             rules = (*_rules_for_the_binary(program.arguments[0], opened), *_reading(program.readable))
 
@@ -94,7 +94,7 @@ def start(program: Program, confinement: Confinement) -> subprocess.Popen[bytes]
                 # garbage gone, this short stretch is over before the collector wakes again.
                 gc.collect(0)
                 landlock.restrict_thread(rules)
-                return _popen(program, nothing)
+                return _popen(program, nothing, held)
 
             return _in_fresh_thread(restrict_and_start)
     except OSError as error:
@@ -106,53 +106,19 @@ def start(program: Program, confinement: Confinement) -> subprocess.Popen[bytes]
         os.close(nothing)
 
 
-def _popen(program: Program, nothing: int) -> subprocess.Popen[bytes]:
-    theirs, ours = os.pipe()
-    try:
-        # The working folder is entered by its handle: no path is looked up, so nothing can be swapped on the way.
-        process = _Tethered(
-            program.arguments,
-            stdin=nothing,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=_CLEAN_ENVIRONMENT,
-            cwd=f"/proc/self/fd/{program.folder}",
-            pass_fds=(*program.passed, theirs),
-            bufsize=0,
-        )
-    except BaseException:
-        os.close(ours)
-        raise
-    else:
-        process.tether(theirs, ours)
-        return process
-    finally:
-        os.close(theirs)
-
-
-class _Tethered(subprocess.Popen[bytes]):
-    """A program that does not outlive this process, even when this process is killed.
-
-    The program holds the reading end of a pipe that nobody writes to, this process the only writing end. The kernel
-    is asked to signal a change of that pipe, which can only be its end, to the program, and SIGKILL is the signal.
-    That costs some microseconds. A parent-death signal would need a thread that lives as long as the program.
-    """
-
-    _ours: int | None = None
-
-    def tether(self, theirs: int, ours: int) -> None:
-        self._ours = ours
-        with contextlib.suppress(OSError):  # a kernel that cannot: the limit on processor time is left
-            fcntl.fcntl(theirs, fcntl.F_SETSIG, signal.SIGKILL)
-            fcntl.fcntl(theirs, fcntl.F_SETOWN, self.pid)
-            fcntl.fcntl(theirs, fcntl.F_SETFL, os.O_RDONLY | os.O_ASYNC)
-
-    def wait(self, timeout: float | None = None) -> int:
-        code = super().wait(timeout)
-        if self._ours is not None:
-            os.close(self._ours)
-            self._ours = None
-        return code
+def _popen(program: Program, nothing: int, held: Tether | None) -> subprocess.Popen[bytes]:
+    # The working folder is entered by its handle: no path is looked up, so nothing can be swapped on the way.
+    return subprocess.Popen(
+        program.arguments,
+        stdin=nothing,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=_CLEAN_ENVIRONMENT,
+        cwd=f"/proc/self/fd/{program.folder}",
+        pass_fds=program.passed if held is None else (*program.passed, held.pipe),
+        process_group=None if held is None else held.group,
+        bufsize=0,
+    )
 
 
 def _reading(folders: Sequence[int]) -> Iterator[Rule]:

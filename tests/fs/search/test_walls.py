@@ -15,6 +15,7 @@ from toolyard.core.errors import SecurityError, ToolError
 from toolyard.fs import confine
 from toolyard.fs.confine import Confinement, Program
 from toolyard.fs.search import find_ripgrep
+from toolyard.fs.tether import tether
 
 ROUNDS = 100
 CANCEL_SECONDS = 0.1
@@ -82,13 +83,18 @@ def test_a_folder_swapped_for_a_link_never_leads_a_glob_out(swapping):
     assert hits
 
 
-def running_children():
-    """Processes of ours, whichever thread started them."""
+def running_searches():
+    """Searches of ours, whichever thread started them."""
     found = []
     for thread in os.listdir("/proc/self/task"):
         with contextlib.suppress(FileNotFoundError), open(f"/proc/self/task/{thread}/children") as file:
             found += file.read().split()
-    return found
+    return [pid for pid in found if name_of(pid) == "rg"]
+
+
+def name_of(pid):
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/comm") as file:
+        return file.read().strip()
 
 
 def test_a_cancelled_search_ends_at_once_and_leaves_no_process(yard):
@@ -107,14 +113,14 @@ def test_a_cancelled_search_ends_at_once_and_leaves_no_process(yard):
     timer.join()
     assert "cancelled" in found.note
     assert ended_at - cancelled_at[0] < CANCEL_SECONDS
-    assert running_children() == []
+    assert running_searches() == []
 
 
 def test_a_search_past_its_deadline_ends_and_leaves_no_process(yard):
     yard.write("big.txt", b"a" * 50 * 1024 * 1024)
     with pytest.raises(ToolError, match="deadline"):
         yard.grep("(a?){200}(b|c){5}z", start="big.txt", seconds=0.1)
-    assert running_children() == []
+    assert running_searches() == []
 
 
 SEARCHER = """
@@ -145,6 +151,23 @@ def test_a_search_ends_when_the_process_that_started_it_is_killed(yard):
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(search, signal.SIGKILL)
             os.close(search)
+
+
+def test_a_search_is_tethered_again_after_the_holder_was_killed(yard):
+    yard.write("a.txt")
+    assert yard.grep().files
+    first = tether()
+    os.kill(first.group, signal.SIGKILL)
+    os.waitid(os.P_PID, first.group, os.WEXITED | os.WNOWAIT)
+    assert yard.grep().files
+    assert tether().group != first.group
+    assert tether().holds()
+
+
+def test_where_there_is_no_holder_a_search_runs_all_the_same(yard, monkeypatch):
+    yard.write("a.txt")
+    monkeypatch.setattr("toolyard.fs.confine.tether", lambda: None)
+    assert yard.grep().files
 
 
 def test_a_finished_search_leaves_no_descriptor_open(yard):

@@ -160,7 +160,7 @@ def collect(program: Program, confinement: Confinement, bounds: Bounds, *, most:
 
 
 def _limit(pid: int, bounds: Bounds) -> None:
-    """Memory, and processor time: a second bound, should we be killed in the moment before the tether holds."""
+    """Memory, and processor time: a second bound, should we be killed on a machine without a tether."""
     left = min(max(bounds.deadline - time.monotonic(), 0.0), _LONGEST_SECONDS)
     seconds = (int(left) + 1) * (os.cpu_count() or 1)
     with contextlib.suppress(ProcessLookupError):  # it is done already

@@ -1,0 +1,74 @@
+"""A process group that does not outlive this process, even when this process is killed.
+
+Helper programs are started in that group, so they are born with their end arranged: there is no moment at which one
+runs and is not covered. The group is held open by one tiny program (`cat`), which waits on a pipe that nobody writes
+to. This process has the only writing end. The kernel is asked to signal a change of that pipe, which can only be its
+end, to the group, and SIGKILL is the signal. A search costs nothing more for it. A parent-death signal would need a
+thread that lives as long as each program, and something between us and the program to set it.
+
+The holder is started with the first search and belongs to this process until it ends. Whoever starts a program in the
+group passes it `pipe`, so that the group stays tethered should the holder be killed; the next start makes a new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import threading
+from dataclasses import dataclass
+
+_HOLDER = "cat"
+
+
+@dataclass(frozen=True, slots=True)
+class Tether:
+    """The group to start a program in, and the descriptor to pass to it."""
+
+    group: int
+    pipe: int
+    owner: int
+
+    def holds(self) -> bool:
+        """Whether the group is there, and is ours: a fork of this process needs its own."""
+        if self.owner != os.getpid():
+            return False
+        with contextlib.suppress(ChildProcessError):
+            return os.waitpid(self.group, os.WNOHANG)[0] == 0
+        return False
+
+
+_lock = threading.Lock()
+_made: list[Tether] = []
+
+
+def tether() -> Tether | None:
+    """The group of this process; None on a machine that cannot have one."""
+    with _lock:
+        if not _made or not _made[-1].holds():
+            fresh = _make()
+            if fresh is None:
+                return None
+            _made[:] = [fresh]
+        return _made[-1]
+
+
+def _make() -> Tether | None:
+    holder = shutil.which(_HOLDER)
+    if holder is None:
+        return None
+    theirs, ours = os.pipe()
+    try:
+        wires = [(os.POSIX_SPAWN_DUP2, theirs, 0)]
+        wires += [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
+        group = os.posix_spawn(holder, [_HOLDER], {}, file_actions=wires, setpgroup=0)
+        fcntl.fcntl(theirs, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(theirs, fcntl.F_SETOWN, -group)
+        fcntl.fcntl(theirs, fcntl.F_SETFL, os.O_RDONLY | os.O_ASYNC)
+    except OSError:
+        os.close(ours)  # the holder, if it runs, meets the end of its input
+        os.close(theirs)
+        return None
+    return Tether(group, theirs, os.getpid())  # `ours` stays open until this process ends: that is the tether
