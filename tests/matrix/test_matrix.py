@@ -48,10 +48,19 @@ TABLE = {
     ("write", "protected"):(NO,  NO,    NO,        NO,      NO,     YES),
     ("run", "a reader"):   (YES, YES,   YES,       YES,     ASK,    YES),
     ("run", "a writer"):   (YES, NO,    ASK,       YES,     ASK,    YES),
+    ("run", "code"):       (YES, NO,    ASK,       YES,     ASK,    YES),
 }
 # fmt: on
 PLACES = ("inside", "outside", "temp", "documents", "context", "writable", "protected")
-COMMANDS = {"a reader": "ls -l", "a writer": "touch x"}
+# Each command touches a file of its own name, or reads; code is never known to only read.
+RUNS: dict[str, tuple[str, str, str]] = {
+    "Bash reads": ("a reader", "Bash", "ls -l"),
+    "Bash writes": ("a writer", "Bash", "touch {made}"),
+    "execute_bash reads": ("a reader", "execute_bash", "ls -l"),
+    "execute_bash writes": ("a writer", "execute_bash", "touch {made}"),
+    "execute_python reads": ("code", "execute_python", "1 + 1"),
+    "execute_python writes": ("code", "execute_python", "open('{made}', 'w').close()"),
+}
 
 FILE, FOLDER, NAME = "the file", "its folder", "its name"
 EDIT = {"old_string": "alpha", "new_string": "changed"}
@@ -251,6 +260,18 @@ async def found(client: InProcess | Wire, tool: str, path: str) -> tuple[str, st
     return (NO if code else YES), ("asked" if client.person.asked else "unasked")
 
 
+async def ran(client: InProcess | Wire, world: World, run: str, number: int) -> tuple[str, str]:
+    _, tool, text = RUNS[run]
+    made = f"made-{number}"
+    client.person.asked = 0
+    argument = "code" if tool == "execute_python" else "command"
+    code = await client.call(tool, {argument: text.format(made=made)})
+    assert code in {0, -32001}, (run, code)
+    is_there = os.path.exists(f"{world.workspace}/{made}")
+    assert is_there == ("{made}" in text and code == 0), f"{run} did what it answered"
+    return (NO if code else YES), ("asked" if client.person.asked else "unasked")
+
+
 def last_decision(world: World) -> str:
     (state,) = os.listdir(f"{world.base}/state")
     with open(f"{world.base}/state/{state}/audit.jsonl") as file:
@@ -276,17 +297,13 @@ async def test_every_tool_gets_the_answer_of_the_table(world, surface, mode):
                     wanted[cell] = expected(mode, TOOLS[tool][0], place, kind)
                     given[cell] = await found(clients[kind], tool, prepared(world, place, number))
         for kind, client in clients.items():
-            for what, command in COMMANDS.items():
-                # There is no sandbox yet, so every command is refused in the end; what was decided is in the log.
-                client.person.asked = 0
-                assert await client.call("Bash", {"command": command}) == -32001
-                cell = (kind, "Bash", what)
-                asked = "asked" if client.person.asked else "unasked"
-                wanted[cell] = (
+            for run, (what, _, _) in RUNS.items():
+                number += 1
+                wanted[kind, run] = (
+                    *expected(mode, "run", what, kind),
                     decisions[TABLE["run", what][MODES.index(mode)]],
-                    expected(mode, "run", what, kind)[1],
                 )
-                given[cell] = (last_decision(world), asked)
+                given[kind, run] = (*await ran(client, world, run, number), last_decision(world))
     assert given == wanted
 
 
@@ -294,5 +311,6 @@ def test_the_table_has_a_row_for_every_tool_that_is_served(world):
     settings = Settings(world.base, f"{world.base}/state", world.folder("temp"), world.folder("documents"))
     with Yard.open(YardOptions(world.workspace, Config(), settings, toolset=Toolset.ALL)) as yard:
         served = set(yard.dispatch.tools)
-    elsewhere = {"Bash", "create_directory", "move_file", "read_media_file", "read_multiple_files"}
+    running = {tool for _, tool, _ in RUNS.values()} | {"BashOutput", "KillShell"}  # these two only look and end
+    elsewhere = {*running, "create_directory", "move_file", "read_media_file", "read_multiple_files"}
     assert served - set(TOOLS) - elsewhere - {"list_allowed_directories"} == set()
