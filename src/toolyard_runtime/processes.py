@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from time import monotonic
 
-_SIGKILL = 9
+SIGKILL = 9
 _CONVERGE_SECONDS = 0.5
 _MY_CHILDREN = f"/proc/self/task/{os.getpid()}/children"
 
@@ -22,6 +22,18 @@ def children() -> set[int]:
     except OSError:  # a kernel without that file
         me = os.getpid()
         return {pid for pid, parent in _parents().items() if parent == me}
+
+
+def has_children(pid: int) -> bool:
+    """Whether another process has any, as far as can be told: yes when in doubt."""
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file:
+                if file.read(1):
+                    return True
+    except OSError:
+        return True
+    return False
 
 
 def end_tree(root: int) -> None:
@@ -46,7 +58,7 @@ def end_leftovers(known: set[int], *, alone: bool) -> tuple[int, bool]:
         found = left | _descendants(left)
         ended |= found
         if os.getpid() == 1 and (alone or monotonic() > until):
-            os.kill(-1, _SIGKILL)
+            os.kill(-1, SIGKILL)
             return len(ended), True
         for pid in found:
             _kill(pid)
@@ -67,7 +79,7 @@ def _reap(pids: set[int]) -> None:
 
 def _kill(pid: int) -> None:
     try:
-        os.kill(pid, _SIGKILL)
+        os.kill(pid, SIGKILL)
     except (ProcessLookupError, PermissionError):
         return
 

@@ -13,13 +13,14 @@ import os
 import select
 import sys
 
-from toolyard_runtime import processes, walls, wire, worker
+from toolyard_runtime import limits, processes, runs, shell, walls, wire, worker
+from toolyard_runtime.runs import Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
 
-    from toolyard_runtime.worker import Request, Setup
+    from toolyard_runtime.messages import Request, Setup
 else:  # `signal` itself would import more than a cold start can afford
     import _signal
 
@@ -28,39 +29,9 @@ _MOST_READ_AT_ONCE = 16 * _CHUNK  # so that one loud run does not hold up the ot
 _SPARE_AFTER_MS = 3
 _PRELOAD_AFTER_MS = 5
 _FOLDER_BYTES = 8192
+_UMASK = 0o022
+_PYTHON, _COMMAND = "python", "command"
 _ANSWER_BYTES = 48 * 1024 * 1024
-
-
-class Run:
-    """One worker and, when it has been given one, the run it is busy with."""
-
-    def __init__(self, pid: int, requests: int, reply: int, out: int, err: int) -> None:
-        self.pid = pid
-        self.requests, self.reply, self.out, self.err = requests, reply, out, err
-        self.number = wire.NO_RUN
-        self.session = ""
-        self.is_python = False
-        self.printed = 0
-        self.most_output = 0
-        self.answer = bytearray()
-        self.how = wire.BY_ITSELF
-
-    def give(self, number: int, request: Request) -> None:
-        self.number = number
-        self.session = request["session"]
-        self.is_python = request["what"] == "python"
-        self.printed, self.most_output = 0, request["output_bytes"]
-        self.how = wire.BY_ITSELF
-        self.answer.clear()
-        body = wire.packed({**request})
-        try:
-            wire.write_all(self.requests, wire.LITTLE_LENGTH.pack(len(body)) + body)
-        except BrokenPipeError:
-            return  # it died just now; its end is told like any other
-
-    def close(self) -> None:
-        for fd in (self.requests, self.reply, self.out, self.err):
-            os.close(fd)
 
 
 class Warden:
@@ -71,9 +42,10 @@ class Warden:
         self._runs: dict[int, Run] = {}  # by pid
         self._by_fd: dict[int, Run] = {}
         self._sessions: dict[str, Run] = {}
-        self._spare: Run | None = None
+        self._spares: dict[str, Run] = {}  # by what they are for
+        self._used = _PYTHON
         self._setup: Setup | None = None
-        self._to_import = list(worker.FIRST_STEPS)
+        self._to_import: list[str] = list(worker.FIRST_STEPS)
         self._forwarder = 0
         self._woken, woken_by = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         _signal.set_wakeup_fd(woken_by, warn_on_full_buffer=False)
@@ -100,8 +72,7 @@ class Warden:
                 elif fd == self._woken:
                     os.read(fd, _CHUNK)
                     self._reap()
-                    if self._spare is None:  # right after a run's end is when another may come
-                        self._spare = self._forked()
+                    self._refill(self._used)  # right after a run's end is when another of its kind may come
                 elif fd in self._by_fd:  # an earlier event of this round may have closed it
                     self._relay(self._by_fd[fd], fd, _MOST_READ_AT_ONCE)
 
@@ -143,6 +114,9 @@ class Warden:
             if not setup["walls_in_worker"]:
                 walls.raise_walls(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
             walls.set_readable(by_siblings=False)
+            os.umask(_UMASK)
+            os.environ.clear()
+            os.environ.update(setup["environment"])  # for workers, which are copies of this process
         except OSError as error:
             self._send(wire.NO_RUN, wire.BROKEN, f"{error.filename or ''}: {error.strerror}".encode())
             raise SystemExit(1) from None
@@ -162,12 +136,10 @@ class Warden:
     def _start(self, number: int, request: Request) -> None:
         run = self._sessions.get(request["session"]) if request["session"] else None
         if run is None:
-            run = self._spare or self._forked()
+            run = self._worker_for(request)
             if run is None:
                 self._refuse(number, b"No process could be started: the sandbox is full.\n")
                 return
-            if run is self._spare:
-                self._spare = None
             if request["session"]:
                 self._sessions[request["session"]] = run
         elif run.number:
@@ -177,6 +149,11 @@ class Warden:
             self._discard_between(run)
         run.give(number, request)
 
+    def _worker_for(self, request: Request) -> Run | None:
+        waits_in_shell = request["what"] == "command" and len(request["code"]) <= shell.MOST_WAITING_BYTES
+        self._used = _COMMAND if waits_in_shell and self._may_wait_in_shell() else _PYTHON
+        return self._spares.pop(self._used, None) or self._made(self._used)
+
     def _refuse(self, number: int, why: bytes) -> None:
         self._send(number, wire.ERR, why)
         self._send(number, wire.EXIT, wire.EXITED.pack(wire.BY_ITSELF, 1, 0))
@@ -185,44 +162,56 @@ class Warden:
         """How long to wait for something to happen before idle time is put to use."""
         if self._setup is None:
             return None
-        if self._spare is None:
+        if self._missing():
             return _SPARE_AFTER_MS
         return _PRELOAD_AFTER_MS if self._to_import and not self._is_busy() else None
 
+    def _missing(self) -> list[str]:
+        wanted = (_PYTHON, _COMMAND) if self._may_wait_in_shell() else (_PYTHON,)
+        return [kind for kind in wanted if kind not in self._spares]
+
+    def _may_wait_in_shell(self) -> bool:
+        """Where workers are walled in one by one, bash has to be started by one."""
+        return os.getpid() == 1 and self._setup is not None and not self._setup["walls_in_worker"]
+
+    def _refill(self, kind: str) -> None:
+        if kind not in self._spares and (run := self._made(kind)) is not None:
+            self._spares[kind] = run
+
     def _use_idle_time(self) -> None:
         """One small step at a time: whoever asks for a run meanwhile waits for it."""
-        if self._spare is None:
-            self._spare = self._forked()
+        missing = self._missing()
+        if missing:
+            self._refill(missing[0])
             return
         self._to_import += worker.preload(self._to_import.pop(0))
         if not self._to_import:
-            spare, self._spare = self._spare, None
-            processes.end_tree(spare.pid)
+            processes.end_tree(self._spares.pop(_PYTHON).pid)  # it has none of what was imported since
 
     def _is_busy(self) -> bool:
         return any(run.number or run.session for run in self._runs.values())
 
-    def _forked(self) -> Run | None:
+    def _made(self, kind: str) -> Run | None:
+        """A worker of this kind that waits for its request; None where no process can be started."""
         setup = self._setup
         if setup is None:
             return None
-        ours: list[int] = []
-        theirs: list[int] = []
-        for end in range(4):  # requests to it; answers, output and errors from it
-            reader, writer = os.pipe2(os.O_CLOEXEC)
-            ours.append(writer if end == 0 else reader)
-            theirs.append(reader if end == 0 else writer)
+        ours, theirs = runs.pipes()
         try:
-            pid = os.fork()
+            if kind == _COMMAND:
+                pid = shell.wait_ahead(setup["shell"], setup["environment"], theirs)
+            else:
+                pid = os.fork()
+                if pid == 0:
+                    worker.main(*theirs, setup=setup)
+            limits.hold(pid, setup["limits"])
         except OSError:
             for fd in (*ours, *theirs):
                 os.close(fd)
             return None
-        if pid == 0:
-            worker.main(*theirs, setup=setup)
         for fd in theirs:
             os.close(fd)
-        run = Run(pid, *ours)
+        run = Run(pid, ours, is_shell=kind == _COMMAND)
         self._runs[pid] = run
         for fd in ours[1:]:
             os.set_blocking(fd, False)
@@ -272,9 +261,16 @@ class Warden:
             self._relay(run, fd, run.most_output)
         self._send(run.number, wire.VALUE, bytes(run.answer[wire.LITTLE_LENGTH.size :]))
         run.answer.clear()
-        if run.session and run.how == wire.BY_ITSELF:
+        if run.how == wire.BY_ITSELF and (run.session or self._is_done_for(run)):
             self._send(run.number, wire.EXIT, wire.EXITED.pack(run.how, 0, 0))
             run.number = wire.NO_RUN
+
+    def _is_done_for(self, run: Run) -> bool:
+        """End a run that has answered and left nothing behind, without waiting until its memory is given back."""
+        if processes.has_children(run.pid) or processes.children() - {*self._runs, self._forwarder}:
+            return False
+        os.kill(run.pid, processes.SIGKILL)
+        return True
 
     def _discard_between(self, run: Run) -> None:
         """What a session's threads printed while nobody was listening belongs to no run."""
@@ -307,11 +303,10 @@ class Warden:
         run.close()
         if self._sessions.get(run.session) is run:
             del self._sessions[run.session]
-        if run is self._spare:
-            self._spare = None
+        self._spares = {kind: spare for kind, spare in self._spares.items() if spare is not run}
         left, swept_all = processes.end_leftovers({*self._runs, self._forwarder}, alone=not self._is_busy())
         if swept_all:
-            self._spare = None
+            self._spares.clear()
         if not run.number:
             return
         if not run.is_python and 0 < len(run.answer) <= _FOLDER_BYTES:

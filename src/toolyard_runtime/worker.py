@@ -7,67 +7,22 @@ runs in this very process. It holds nothing of the warden's: every descriptor bu
 from __future__ import annotations
 
 import os
-import resource
 import select
 import sys
 
-from toolyard_runtime import walls, wire
+from toolyard_runtime import shell, walls, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
-    from typing import Any, NotRequired, TypedDict
+    from typing import Any
 
-    class Setup(TypedDict):
-        """What the host decides once for the whole sandbox."""
-
-        pid_max: int
-        landlock: bytes
-        landlock_rules: list[tuple[str, int, int]]
-        seccomp: bytes
-        scratch: NotRequired[str]
-        """A folder that goes when the sandbox does, also when the host cannot see to it any more."""
-        walls_in_worker: bool
-        """Workers alone are walled in: the warden must stay outside of what they may signal."""
-        forward: str
-        """The socket of the proxy that leads to the allowed hosts, empty when there are none."""
-        forward_port: int
-
-    class Request(TypedDict):
-        """One run. `session` is empty for one that stands alone."""
-
-        what: str
-        code: str
-        session: str
-        folder: str
-        shell: str
-        environment: dict[str, str]
-        limits: dict[str, int]
-        output_bytes: int
-
+    from toolyard_runtime.messages import Request, Setup
+    from toolyard_runtime.notebook import Notebook
 else:
     import _signal
 
-REPLY_FD = 3
-"""Where a command's shell reports its last folder, and Python its results."""
-
-_UNLIMITED = resource.RLIM_INFINITY
-_RESOURCES = {
-    "cpu_seconds": resource.RLIMIT_CPU,
-    "memory_bytes": resource.RLIMIT_DATA,  # RLIMIT_AS would stop programs that reserve more than they use (Node, Go)
-    "processes": resource.RLIMIT_NPROC,
-    "open_files": resource.RLIMIT_NOFILE,
-    "file_bytes": resource.RLIMIT_FSIZE,
-    "core_bytes": resource.RLIMIT_CORE,
-}
-# The folder a command ends in is where the next one starts. The trap tells it, whatever way the command ends.
-_SHELL = "trap 'pwd -P >&3' EXIT; eval \"$1\""
-# The kernel takes no longer argument than 128 KiB, so a long command is read from a file in memory.
-_LONG_SHELL = "trap 'pwd -P >&3' EXIT; IFS= read -r -d '' -u 4; exec 4<&-; eval \"$REPLY\""
-_LONGEST_ARGUMENT = 100_000
-_NOT_FOUND = 127
 _HIGHEST_FD = 1 << 16
-
 
 NOTEBOOK = "toolyard_runtime.notebook"
 # The first steps towards workers that start quickly. The warden takes one after another while it is idle.
@@ -86,7 +41,7 @@ def main(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
             walls.drop_capabilities()
             walls.raise_walls(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
         walls.set_readable(by_siblings=True)
-        _serve(REPLY_FD + 1)
+        _serve(setup["shell"])
         code = 0
     except EOFError:  # the warden is gone or has no use for us
         code = 0
@@ -123,7 +78,7 @@ def _detach(requests: int, reply: int, out: int, err: int) -> None:
     os.dup2(nothing, 0)
     for target, fd in enumerate(high, start=1):
         os.dup2(fd, target, inheritable=target <= 2)
-    os.closerange(REPLY_FD + 2, _HIGHEST_FD)
+    os.closerange(shell.REQUEST_FD + 1, _HIGHEST_FD)
 
 
 def _moved_up(fd: int) -> int:
@@ -167,83 +122,50 @@ def _see_installed_packages() -> None:
         _packages_seen.append(True)
 
 
-def _serve(requests: int) -> None:
-    _warm_up(requests)
-    request = _next(requests)
+def _serve(program: str) -> None:
+    notebook = _warmed_up()
+    request = _next()
     try:
-        _prepare(request)
+        os.chdir(request["folder"])
     except OSError as error:
         os.write(2, f"The run cannot start in {request['folder']}: {error.strerror}\n".encode())
         os._exit(1)
     if request["what"] == "command":
-        _become_shell(request)
+        shell.become(program, request["code"])
     _signal.signal(_signal.SIGPIPE, _signal.SIG_IGN)  # as in every Python: a broken pipe is an exception
     _see_installed_packages()
     from toolyard_runtime.notebook import Notebook
 
-    notebook = Notebook()
+    notebook = notebook or Notebook()
     while request["session"]:
         _answer(notebook.run(request["code"]))
-        request = _next(requests)
+        request = _next()
     answer = notebook.run(request["code"])
     notebook.close()
     _answer(answer)
 
 
-def _warm_up(requests: int) -> None:
+def _warmed_up() -> Notebook | None:
     """Touch the memory that Python code will need, unless there is work to do: the first touch is what costs."""
     if NOTEBOOK not in sys.modules:
-        return
+        return None
     waiting = select.poll()
-    waiting.register(requests, select.POLLIN)
-    if not waiting.poll(_WARM_UP_AFTER_MS):
-        from toolyard_runtime.notebook import Notebook
+    waiting.register(shell.REQUEST_FD, select.POLLIN)
+    if waiting.poll(_WARM_UP_AFTER_MS):
+        return None
+    from toolyard_runtime.notebook import Notebook
 
-        Notebook().run("0")
-
-
-def _next(requests: int) -> Request:
-    (length,) = wire.LITTLE_LENGTH.unpack(wire.read_exactly(requests, wire.LITTLE_LENGTH.size))
-    return wire.unpacked(wire.read_exactly(requests, length))  # type: ignore[return-value]
+    Notebook().run("0")
+    return Notebook()
 
 
-def _prepare(request: Request) -> None:
-    os.chdir(request["folder"])
-    os.umask(0o022)
-    os.environ.clear()
-    os.environ.update(request["environment"])
-    for name, value in request["limits"].items():
-        which = _RESOURCES[name]
-        _, hard = resource.getrlimit(which)
-        most = value if hard == _UNLIMITED else min(value, hard)
-        resource.setrlimit(which, (most, most))
-
-
-def _become_shell(request: Request) -> None:
-    os.set_inheritable(REPLY_FD, True)  # noqa: FBT003 - the call takes nothing else
-    shell = request["shell"]
-    code = request["code"].encode("utf-8", "surrogateescape")
-    line = [b"bash", b"--noprofile", b"--norc", b"-c", _SHELL.encode(), b"bash", code]
-    try:
-        if len(code) > _LONGEST_ARGUMENT:
-            line[4:] = [_LONG_SHELL.encode(), b"bash", b""]
-            _place_in_memory(code)
-        os.execve(shell, line, os.environ)  # noqa: S606 - this process becomes the shell
-    except OSError as error:
-        os.write(2, f"{shell} cannot be run: {error.strerror}\n".encode())
-        os._exit(_NOT_FOUND)
-
-
-def _place_in_memory(code: bytes) -> None:
-    """Where `_LONG_SHELL` reads it: the descriptor that requests came from is not needed any more."""
-    fd = os.memfd_create("command", os.MFD_CLOEXEC)
-    wire.write_all(fd, code)
-    os.lseek(fd, 0, os.SEEK_SET)
-    os.dup2(fd, REPLY_FD + 1)
+def _next() -> Request:
+    (length,) = wire.LITTLE_LENGTH.unpack(wire.read_exactly(shell.REQUEST_FD, wire.LITTLE_LENGTH.size))
+    return wire.unpacked(wire.read_exactly(shell.REQUEST_FD, length))  # type: ignore[return-value]
 
 
 def _answer(answer: dict[str, Any]) -> None:
     import json
 
     body = json.dumps(answer).encode("utf-8", "backslashreplace")
-    wire.write_all(REPLY_FD, wire.LITTLE_LENGTH.pack(len(body)) + body)
+    wire.write_all(shell.REPLY_FD, wire.LITTLE_LENGTH.pack(len(body)) + body)

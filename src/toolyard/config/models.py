@@ -179,7 +179,7 @@ class CodeExecution(Section):
     mode: Literal["bubblewrap", "docker", "none"] = "bubblewrap"
     docker: Docker = Docker()
     allowed_hosts: tuple[str, ...] = ()
-    """Hosts (`pypi.org`, `*.example.com`, `localhost:8080`) that code may reach over HTTP and HTTPS."""
+    """Hosts (`packages.example.com`, `*.example.org`, `localhost:8080`) that code may reach over HTTP and HTTPS."""
     env: Mapping[str, str] = Field(default_factory=dict, repr=False)
     """Variables that commands and code see; nothing else of the host's environment is."""
     limits: RunLimitsSection = RunLimitsSection()

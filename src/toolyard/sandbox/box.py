@@ -46,7 +46,7 @@ Watch = Callable[[], str | None]
 
 @dataclass(frozen=True, slots=True)
 class RunSetup:
-    """What every request carries for the worker that runs it."""
+    """What is the same for every run of a box."""
 
     workspace: str
     shell: str
@@ -80,8 +80,13 @@ class Box(Closing):
 
     def set_up(self, setup: Mapping[str, object]) -> None:
         """Tell the warden what it is; returns when its walls stand. Raises SystemFault, and closes, otherwise."""
+        of_runs = {
+            "shell": self._setup.shell,
+            "environment": dict(self._setup.environment),
+            "limits": dict(self._setup.limits),
+        }
         try:
-            self._send(wire.NO_RUN, wire.SETUP, wire.packed(dict(setup)))
+            self._send(wire.NO_RUN, wire.SETUP, wire.packed({**setup, **of_runs}))
             kind, body = self._greetings.get(timeout=_READY_SECONDS)
         except (queue.Empty, OSError):
             kind, body = wire.BROKEN, b""
@@ -156,9 +161,6 @@ class Box(Closing):
             "code": request.code,
             "session": request.session,
             "folder": request.folder or self._setup.workspace,
-            "shell": self._setup.shell,
-            "environment": dict(self._setup.environment),
-            "limits": dict(self._setup.limits),
             "output_bytes": request.output_bytes or self._setup.output_bytes,
         }
 

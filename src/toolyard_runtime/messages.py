@@ -1,0 +1,34 @@
+"""What the host tells the warden, as types. Imported by type checkers only: inside, they are plain dictionaries."""
+
+from __future__ import annotations
+
+from typing import NotRequired, TypedDict
+
+
+class Setup(TypedDict):
+    """What the host decides once for the whole sandbox."""
+
+    pid_max: int
+    landlock: bytes
+    landlock_rules: list[tuple[str, int, int]]
+    seccomp: bytes
+    scratch: NotRequired[str]
+    """A folder that goes when the sandbox does, also when the host cannot see to it any more."""
+    walls_in_worker: bool
+    """Workers alone are walled in: the warden must stay outside of what they may signal."""
+    forward: str
+    """The socket of the proxy that leads to the allowed hosts, empty when there are none."""
+    forward_port: int
+    shell: str
+    environment: dict[str, str]
+    limits: dict[str, int]
+
+
+class Request(TypedDict):
+    """One run. `session` is empty for one that stands alone."""
+
+    what: str
+    code: str
+    session: str
+    folder: str
+    output_bytes: int

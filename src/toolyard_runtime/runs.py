@@ -1,0 +1,58 @@
+"""One worker and, when it has been given one, the run it is busy with: the warden's notes about it."""
+
+from __future__ import annotations
+
+import os
+
+from toolyard_runtime import shell, wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from toolyard_runtime.messages import Request
+
+
+class Run:
+    def __init__(self, pid: int, fds: list[int], *, is_shell: bool) -> None:
+        self.pid = pid
+        self.requests, self.reply, self.out, self.err = fds
+        self.is_shell = is_shell
+        """A waiting shell; it takes a command and nothing else."""
+        self.number = wire.NO_RUN
+        self.session = ""
+        self.is_python = False
+        self.printed = 0
+        self.most_output = 0
+        self.answer = bytearray()
+        self.how = wire.BY_ITSELF
+
+    def give(self, number: int, request: Request) -> None:
+        self.number = number
+        self.session = request["session"]
+        self.is_python = request["what"] == "python"
+        self.printed, self.most_output = 0, request["output_bytes"]
+        self.how = wire.BY_ITSELF
+        self.answer.clear()
+        if self.is_shell:
+            said = shell.words(request["folder"], request["code"])
+        else:
+            body = wire.packed({**request})
+            said = wire.LITTLE_LENGTH.pack(len(body)) + body
+        try:
+            wire.write_all(self.requests, said)
+        except BrokenPipeError:
+            return  # it died just now; its end is told like any other
+
+    def close(self) -> None:
+        for fd in (self.requests, self.reply, self.out, self.err):
+            os.close(fd)
+
+
+def pipes() -> tuple[list[int], list[int]]:
+    """The warden's ends and the worker's, each in the order requests, reply, out, err."""
+    ours: list[int] = []
+    theirs: list[int] = []
+    for end in range(4):
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        ours.append(writer if end == 0 else reader)
+        theirs.append(reader if end == 0 else writer)
+    return ours, theirs

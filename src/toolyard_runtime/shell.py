@@ -1,0 +1,77 @@
+"""bash: waiting ahead for a command, or taking a worker's place.
+
+A waiting shell has everything loaded and reads from its descriptor 4 where to stand and what to do. It reads byte by
+byte, as shells do, so a long command goes another way: a worker becomes bash and has the text in memory.
+"""
+
+from __future__ import annotations
+
+import os
+
+from toolyard_runtime import wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+else:
+    import _signal
+
+REPLY_FD = 3
+"""Where a command's shell reports its last folder, and Python its results."""
+REQUEST_FD = 4
+MOST_WAITING_BYTES = 4_000
+"""The longest command that a waiting shell is given."""
+
+# The folder a command ends in is where the next one starts. The trap tells it, whatever way the command ends.
+_TELL_FOLDER = "trap 'pwd -P >&3' EXIT; "
+_GIVEN = f'{_TELL_FOLDER}REPLY=$1; shift; eval "$REPLY"'
+# The kernel takes no longer argument than 128 KiB, so a longer command is read from a file in memory.
+_READ = f"IFS= read -r -d '' -u {REQUEST_FD}"
+_LONG = f'{_TELL_FOLDER}{_READ}; exec {REQUEST_FD}<&-; eval "$REPLY"'
+_WAITING = (
+    f'{_READ} || exit; cd -- "$REPLY" 2>/dev/null || {{ echo "The run cannot start in $REPLY: it is not there" >&2; '
+    f'exit 1; }}; {_READ}; exec {REQUEST_FD}<&-; {_TELL_FOLDER}eval "$REPLY"'
+)
+_LONGEST_ARGUMENT = 100_000
+_NOT_FOUND = 127
+_RESTORED = (_signal.SIGCHLD, _signal.SIGPIPE, _signal.SIGINT, _signal.SIGTERM)
+
+
+def wait_ahead(shell: str, environment: dict[str, str], fds: list[int]) -> int:
+    """Start a shell that waits for its command; its pid. Raises OSError."""
+    requests, reply, out, err = fds
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+        *((os.POSIX_SPAWN_DUP2, fd, target) for target, fd in ((1, out), (2, err), (REPLY_FD, reply))),
+        (os.POSIX_SPAWN_DUP2, requests, REQUEST_FD),
+    ]
+    line = ("bash", "--noprofile", "--norc", "-c", _WAITING)
+    return os.posix_spawn(shell, line, environment, file_actions=actions, setsid=True, setsigdef=_RESTORED)
+
+
+def words(folder: str, command: str) -> bytes:
+    """What a waiting shell reads."""
+    return b"\0".join((folder.encode("utf-8", "surrogateescape"), command.encode("utf-8", "surrogateescape"), b""))
+
+
+def become(shell: str, command: str) -> None:
+    """Turn this process into the shell that runs `command`. Never returns."""
+    code = command.encode("utf-8", "surrogateescape")
+    line = [b"bash", b"--noprofile", b"--norc", b"-c", _GIVEN.encode(), b"bash", code]
+    os.set_inheritable(REPLY_FD, True)  # noqa: FBT003 - the call takes nothing else
+    try:
+        if len(code) > _LONGEST_ARGUMENT:
+            line[4:] = [_LONG.encode()]
+            _place_in_memory(code)
+        os.execve(shell, line, os.environ)  # noqa: S606 - this process becomes the shell
+    except OSError as error:
+        os.write(2, f"{shell} cannot be run: {error.strerror}\n".encode())
+        os._exit(_NOT_FOUND)
+
+
+def _place_in_memory(code: bytes) -> None:
+    """Where `_LONG` reads it: the descriptor that requests came from is not needed any more."""
+    fd = os.memfd_create("command", os.MFD_CLOEXEC)
+    wire.write_all(fd, code)
+    os.lseek(fd, 0, os.SEEK_SET)
+    os.dup2(fd, REQUEST_FD)
