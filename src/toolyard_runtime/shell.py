@@ -19,8 +19,7 @@ else:
 REPLY_FD = 3
 """Where a command's shell reports its last folder, and Python its results."""
 REQUEST_FD = 4
-MOST_WAITING_BYTES = 4_000
-"""The longest command that a waiting shell is given."""
+_MOST_WAITING = 4_000  # characters that a waiting shell is given to read
 
 # The folder a command ends in is where the next one starts. The trap tells it, whatever way the command ends.
 _TELL_FOLDER = "trap 'pwd -P >&3' EXIT; "
@@ -47,6 +46,11 @@ def wait_ahead(shell: str, environment: dict[str, str], fds: list[int]) -> int:
     ]
     line = ("bash", "--noprofile", "--norc", "-c", _WAITING)
     return os.posix_spawn(shell, line, environment, file_actions=actions, setsid=True, setsigdef=_RESTORED)
+
+
+def can_read(folder: str, command: str) -> bool:
+    """Whether a waiting shell may be given this."""
+    return len(command) <= _MOST_WAITING and "\0" not in command and "\0" not in folder
 
 
 def words(folder: str, command: str) -> bytes:

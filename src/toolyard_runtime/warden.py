@@ -150,8 +150,8 @@ class Warden:
         run.give(number, request)
 
     def _worker_for(self, request: Request) -> Run | None:
-        waits_in_shell = request["what"] == "command" and len(request["code"]) <= shell.MOST_WAITING_BYTES
-        self._used = _COMMAND if waits_in_shell and self._may_wait_in_shell() else _PYTHON
+        for_shell = request["what"] == "command" and shell.can_read(request["folder"], request["code"])
+        self._used = _COMMAND if for_shell and self._may_wait_in_shell() else _PYTHON
         return self._spares.pop(self._used, None) or self._made(self._used)
 
     def _refuse(self, number: int, why: bytes) -> None:
@@ -200,11 +200,11 @@ class Warden:
         try:
             if kind == _COMMAND:
                 pid = shell.wait_ahead(setup["shell"], setup["environment"], theirs)
+                limits.hold(pid, setup["limits"])
             else:
                 pid = os.fork()
                 if pid == 0:
                     worker.main(*theirs, setup=setup)
-            limits.hold(pid, setup["limits"])
         except OSError:
             for fd in (*ours, *theirs):
                 os.close(fd)

@@ -10,7 +10,7 @@ import os
 import select
 import sys
 
-from toolyard_runtime import shell, walls, wire
+from toolyard_runtime import limits, shell, walls, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def main(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
     code = 1
     try:
         _detach(requests, reply, out, err)
+        limits.hold(0, setup["limits"])
         if os.getppid() != 1:
             walls.end_with_parent()
         if setup["walls_in_worker"]:

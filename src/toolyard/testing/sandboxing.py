@@ -238,8 +238,17 @@ class Kit(Closing):
         """The processes that carry this kit's mark, with their command lines."""
         return dict(_marked(self.mark))
 
+    def left_behind(self) -> dict[int, str]:
+        """The same, less the shell and the worker that each open sandbox keeps waiting for the next run."""
+        left = self.marked()
+        waiting = [pid for pid in left if _waits(pid)]
+        shells = [pid for pid in waiting if "toolyard_runtime" not in left[pid]]
+        workers = [pid for pid in waiting if "toolyard_runtime" in left[pid]]
+        kept = {*shells[: len(self._opened)], *workers[: len(self._opened)]}
+        return {pid: line for pid, line in left.items() if pid not in kept}
+
     def all_gone(self, seconds: float = GONE_SECONDS) -> bool:
-        return within(seconds, lambda: not self.marked())
+        return within(seconds, lambda: not self.left_behind())
 
     @contextlib.contextmanager
     def host(self, command: str) -> Generator[subprocess.Popen[str]]:
@@ -257,6 +266,7 @@ class Kit(Closing):
     def close(self) -> None:
         for sandbox in self._opened:
             sandbox.close()
+        self._opened.clear()
         self._pool.shutdown()
         gone = self.all_gone()
         left = self.marked()
@@ -307,6 +317,14 @@ def tight(**changes: int) -> RunLimits:
 def _parents() -> Iterator[tuple[int, int]]:
     for pid, stat in _each("stat"):
         yield pid, int(stat[stat.rindex(b")") + 2 :].split()[1])
+
+
+def _waits(pid: int) -> bool:
+    """Whether a process has the descriptor that requests come from: a shell gives it up when it has read its own."""
+    try:
+        return os.readlink(f"/proc/{pid}/fd/4").startswith("pipe:")
+    except OSError:
+        return False
 
 
 def _marked(mark: str) -> Iterator[tuple[int, str]]:
