@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Self
 
@@ -114,8 +114,15 @@ class Yard(Closing):
 
     def _choose(self) -> Choice:
         from toolyard.sandbox.choose import choose
+        from toolyard.sandbox.probe import Means
 
-        return choose(self.options.config.toolyard.code_execution)
+        execution = self.options.config.toolyard.code_execution
+        if self.policy.mode is PermissionMode.BYPASS and "mode" not in execution.model_fields_set:
+            unwalled = choose(execution.model_copy(update={"mode": "none"}))
+            return replace(unwalled, note="Not sandboxed: bypassPermissions runs commands as the user.")
+        docker = execution.docker
+        client = self.options.settings.container_client
+        return choose(execution, Means.found(client, image=docker.image, network=docker.network))
 
     def _connected(self, host: str, port: int, allowed: bool) -> None:
         """Code inside the sandbox wanted to reach a host: an event of its own."""

@@ -16,9 +16,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 
+from toolyard.cli.check import Check, Status
 from toolyard.cli.opening import Place, find_place
+from toolyard.cli.sandbox_checks import sandbox_checks
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ToolError, ToolyardError
 from toolyard.core.modes import PermissionMode
@@ -42,20 +43,6 @@ _MODES = {
     PermissionMode.DEFAULT: "agents read inside the workspace; they ask before they write",
     PermissionMode.BYPASS: "agents may do everything that you may",
 }
-
-
-class Status(StrEnum):
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    status: Status
-    what: str
-    found: str
-    fix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +77,7 @@ def examine(patient: Patient) -> Iterator[Check]:
     yield _guarded("permission mode", lambda: _mode(patient, place))
     yield _guarded("context cost", _tokens)
     yield _git()
-    yield _bubblewrap()
+    yield from sandbox_checks(place.config.toolyard.code_execution, patient.settings)
 
 
 def _guarded(what: str, check: Callable[[], Check]) -> Check:
@@ -209,15 +196,8 @@ def _git() -> Check:
     path = shutil.which("git")
     version = _first_line(path, "--version") if path else None
     if version is None:
-        return Check(Status.WARN, "git", "not found", "Nothing needs it yet; agents usually want it.")
+        return Check(Status.WARN, "git", "not found", "Agents usually want it: install git.")
     return Check(Status.OK, "git", version)
-
-
-def _bubblewrap() -> Check:
-    planned = "commands are refused in this version, with or without it"
-    path = shutil.which("bwrap")
-    version = _first_line(path, "--version") if path else None
-    return Check(Status.OK, "sandbox", f"{version or 'no bubblewrap'}; {planned}")
 
 
 def _first_line(path: str, option: str) -> str | None:

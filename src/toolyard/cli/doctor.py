@@ -13,7 +13,8 @@ from dataclasses import asdict
 import click
 
 from toolyard.cli.audit import printable
-from toolyard.cli.checks import Check, Patient, Status, examine
+from toolyard.cli.check import Check, Status
+from toolyard.cli.checks import Patient, examine
 from toolyard.config.settings import Settings
 
 FAILED = 1
