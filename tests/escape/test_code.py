@@ -1,0 +1,44 @@
+"""Python code that tries to get out of the sandbox, and the same without one, where it does."""
+
+import pytest
+
+from toolyard.testing.attacks import MARKER
+from toolyard.testing.run_attacks_code import CODE
+from toolyard.testing.run_attacks_control import Arena, why_not_here
+from toolyard.testing.run_attacks_kernel import KERNEL
+
+
+def named(attack):
+    return attack.name.replace(" ", "-")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def secrets_in_the_environment():
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("TOOLYARD_TOKEN", "SOME_API_KEY"):
+            patch.setenv(name, MARKER)
+        yield
+
+
+@pytest.fixture(scope="module")
+def sandboxed(tmp_path_factory):
+    with Arena(str(tmp_path_factory.mktemp("scene")), sandboxed=True) as arena:
+        yield arena
+
+
+@pytest.fixture(scope="module")
+def unwalled(tmp_path_factory):
+    with Arena(str(tmp_path_factory.mktemp("scene")), sandboxed=False) as arena:
+        yield arena
+
+
+@pytest.mark.parametrize("attack", [*CODE, *KERNEL], ids=named)
+async def test_code_does_not_get_out(sandboxed, attack):
+    await sandboxed.holds(attack)
+
+
+@pytest.mark.parametrize("attack", [*CODE, *KERNEL], ids=named)
+async def test_the_same_code_gets_out_without_a_sandbox(unwalled, attack):
+    if (reason := why_not_here(attack)) is not None:
+        pytest.skip(reason)
+    await unwalled.succeeds(attack)
