@@ -14,34 +14,21 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
-from toolyard.core.limits import MIB
 from toolyard.sandbox import inside, view
 from toolyard.sandbox.boxes import BoxSandbox, Launched
-from toolyard.sandbox.inside import Interpreter, Walls
+from toolyard.sandbox.inside import Walls
 from toolyard.sandbox.line import SocketLine
 from toolyard.sandbox.spec import Spec, Tier
+from toolyard.sandbox.view import Kind
 
-_HOME_BYTES = 256 * MIB
-_SHARED_MEMORY_BYTES = 256 * MIB
 _NAMESPACES = (
     *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),
     "--unshare-cgroup-try",
 )
-# Root on the host stays root to these files, whatever it is called inside: the kernel checks the real user.
-_READ_ONLY_PROC = (
-    "/proc/sys",
-    "/proc/sysrq-trigger",
-    "/proc/irq",
-    "/proc/bus",
-    "/proc/fs",
-    "/proc/acpi",
-    "/proc/scsi",
-)
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the sandbox's own
-_PID_MAX = "/proc/sys/kernel/pid_max"
 
 
 def find_bubblewrap() -> str | None:
@@ -66,18 +53,18 @@ def _launch(program: str, spec: Spec) -> Launched:
         handed_over.callback(theirs.close)
         told, tell = os.pipe2(os.O_CLOEXEC)
         handed_over.callback(os.close, told)
-        etc = [(path, _memory_file(content, handed_over)) for path, content in inside.ETC.items()]
+        texts = handed_over.enter_context(_Texts())
         command = (
             program,
             *_NAMESPACES,
             *("--uid", str(inside.USER_ID), "--gid", str(inside.USER_ID), "--hostname", "toolyard"),
             *("--cap-drop", "ALL", "--new-session", "--as-pid-1", "--info-fd", str(tell)),
-            *_view(spec, python, etc, sets_pid_max=pid_max > 0),
+            *_options(view.steps(spec, python, sets_pid_max=pid_max > 0), texts),
             *("--chdir", spec.workspace, "--"),
             *inside.start_line(python.executable, inside.RUNTIME, theirs.fileno(), theirs.fileno()),
         )
         try:
-            process = _popen(command, (theirs.fileno(), tell, *(fd for _, fd in etc)))
+            process = _popen(command, (theirs.fileno(), tell, *texts.descriptors))
         finally:
             os.close(tell)
         undo.pop_all()
@@ -86,7 +73,7 @@ def _launch(program: str, spec: Spec) -> Launched:
             line=SocketLine(ours),
             first_process=_first_process(told),
             runs=inside.run_setup(spec, python.scripts),
-            setup=Walls.around(_writable(spec), own_network=True).worded(pid_max=pid_max, in_worker=False),
+            setup=Walls.around(view.writable(spec), own_network=True).worded(pid_max=pid_max, in_worker=False),
         )
 
 
@@ -106,57 +93,45 @@ def _popen(command: Sequence[str], passed: Sequence[int]) -> subprocess.Popen[by
         raise SystemFault(message, hint="Run `toolyard doctor` to see what this machine offers.") from error
 
 
-def _view(spec: Spec, python: Interpreter, etc: Sequence[tuple[str, int]], *, sets_pid_max: bool) -> Iterator[str]:
-    """The file system inside, as options; a later mount covers an earlier one."""
-    for path in view.SYSTEM_FOLDERS:
-        if os.path.islink(path):
-            yield from ("--symlink", os.readlink(path), path)
-        elif os.path.isdir(path):
-            yield from ("--ro-bind", path, path)
-    for path in view.SYSTEM_FILES:
-        yield from ("--ro-bind-try", path, path)
-    for path, fd in etc:
-        yield from ("--perms", "0444", "--ro-bind-data", str(fd), path)
-    yield from _kernel_files(sets_pid_max=sets_pid_max)
-    yield from ("--size", str(spec.limits.temporary_bytes), "--perms", "1777", "--tmpfs", inside.TEMPORARY)
-    yield from ("--size", str(_HOME_BYTES), "--perms", "0700", "--tmpfs", inside.HOME)
-    yield from ("--bind" if spec.writable else "--ro-bind", spec.workspace, spec.workspace)
-    for mount in spec.mounts:
-        yield from ("--bind" if mount.writable else "--ro-bind", mount.source, mount.inside)
-    # After the workspace, which may hold the very environment that Toolyard runs from.
-    for path in python.folders:
-        yield from ("--ro-bind", path, path)
-    yield from ("--ro-bind", inside.runtime_folder(), f"{inside.RUNTIME}/toolyard_runtime")
-    for path in spec.hidden:
-        if os.path.isdir(path):
-            yield from ("--perms", "0000", "--tmpfs", path)
-        else:
-            yield from ("--ro-bind", os.devnull, path)  # a device on such a mount cannot be opened
-    yield from ("--remount-ro", "/dev", "--remount-ro", "/")
+class _Texts(Closing):
+    """Texts as files in memory that a child process reads; `close()` closes our descriptors of them."""
+
+    def __init__(self) -> None:
+        self.descriptors: list[int] = []
+
+    def add(self, content: str) -> int:
+        fd = os.memfd_create("toolyard", os.MFD_CLOEXEC)
+        self.descriptors.append(fd)
+        os.write(fd, content.encode())
+        os.lseek(fd, 0, os.SEEK_SET)
+        return fd
+
+    def close(self) -> None:
+        for fd in self.descriptors:
+            os.close(fd)
 
 
-def _kernel_files(*, sets_pid_max: bool) -> Iterator[str]:
-    yield from ("--proc", "/proc")
-    for path in _READ_ONLY_PROC:
-        yield from ("--ro-bind-try", path, path)
-    if sets_pid_max:  # each namespace has its own
-        yield from ("--bind-try", _PID_MAX, _PID_MAX)
-    yield from ("--dev", "/dev", "--size", str(_SHARED_MEMORY_BYTES), "--perms", "1777", "--tmpfs", _SHARED_MEMORY)
-
-
-def _writable(spec: Spec) -> Iterator[str]:
-    yield from (inside.TEMPORARY, inside.HOME, "/dev")
-    if spec.writable:
-        yield spec.workspace
-    yield from (mount.inside for mount in spec.mounts if mount.writable)
-
-
-def _memory_file(content: str, closing: contextlib.ExitStack) -> int:
-    fd = os.memfd_create("toolyard", os.MFD_CLOEXEC)
-    closing.callback(os.close, fd)
-    os.write(fd, content.encode())
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
+def _options(steps: Iterable[view.Step], texts: _Texts) -> Iterator[str]:
+    """The steps in bubblewrap's words. Texts go through files in memory."""
+    for step in steps:
+        bind = "--bind" if step.writable else "--ro-bind"
+        match step.kind:
+            case Kind.LINK:
+                yield from ("--symlink", step.source, step.target)
+            case Kind.BIND:
+                yield from (bind, step.source, step.target)
+            case Kind.BIND_IF_THERE:
+                yield from (f"{bind}-try", step.source, step.target)
+            case Kind.TEXT:
+                yield from ("--perms", "0444", "--ro-bind-data", str(texts.add(step.source)), step.target)
+            case Kind.MEMORY:
+                yield from ("--size", str(step.size), "--perms", f"{step.mode:04o}", "--tmpfs", step.target)
+            case Kind.PROC:
+                yield from ("--proc", step.target)
+            case Kind.DEV:
+                yield from ("--dev", step.target)
+            case Kind.READ_ONLY:
+                yield from ("--remount-ro", step.target)
 
 
 def _first_process(told: int) -> int | None:

@@ -69,7 +69,7 @@ def _note(tier: Tier, failed: list[probe.TierReport]) -> str:
     why = f"bubblewrap does not run here ({failed[0].reason.rstrip('.')})"
     if tier.is_weak:
         return (
-            f"Weak sandbox ({tier.value}): {why}. Files and the network are walled off; the names of files and the use "
+            f"Weak sandbox ({tier.value}): {why}. Files and the network are walled off; file names and the use "
             f"of the machine are not. {_DOCTOR}"
         )
     return f"Sandbox: {tier.value}, because {why}."

@@ -1,7 +1,24 @@
-"""Which files of the host every sandbox sees: the system, read-only, and no more of /etc than programs need."""
+"""The file system that a sandbox with mounts of its own sees, as steps that build it. A later one covers an earlier.
+
+The steps are neutral: `bubblewrap` words them as options, `namespaces` hands them to the warden, which makes the
+mounts itself.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from toolyard.core.limits import MIB
+from toolyard.sandbox import inside
+from toolyard.sandbox.inside import Interpreter
+from toolyard.sandbox.spec import Spec
+
+_HOME_BYTES = 256 * MIB
+_SHARED_MEMORY_BYTES = 256 * MIB
+_HIDDEN_BYTES = 4096
 SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
 SYSTEM_FILES = (
     "/etc/ld.so.cache",
@@ -18,3 +35,98 @@ SYSTEM_FILES = (
     "/etc/services",
     "/etc/terminfo",
 )
+# Root on the host stays root to these files, whatever it is called inside: the kernel checks the real user.
+_READ_ONLY_PROC = (
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+    "/proc/irq",
+    "/proc/bus",
+    "/proc/fs",
+    "/proc/acpi",
+    "/proc/scsi",
+)
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the sandbox's own
+_PID_MAX = "/proc/sys/kernel/pid_max"
+
+
+class Kind(StrEnum):
+    """What a step does. `toolyard_runtime.mounting` knows these words too."""
+
+    LINK = "link"
+    """A symbolic link; `source` is its text."""
+    BIND = "bind"
+    """The host's `source` is seen at `target`."""
+    BIND_IF_THERE = "bind-if-there"
+    TEXT = "text"
+    """A file that cannot be changed; `source` is what it says."""
+    MEMORY = "memory"
+    """An empty folder of its own that holds `size` bytes."""
+    PROC = "proc"
+    DEV = "dev"
+    READ_ONLY = "read-only"
+    """What was built at `target` so far stays as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    kind: Kind
+    target: str
+    source: str = ""
+    writable: bool = False
+    size: int = 0
+    mode: int = 0
+
+    def worded(self) -> tuple[str, str, str, bool, int, int]:
+        """As the warden's first frame carries it."""
+        return self.kind.value, self.target, self.source, self.writable, self.size, self.mode
+
+
+def steps(spec: Spec, python: Interpreter, *, sets_pid_max: bool) -> Iterator[Step]:
+    yield from _system()
+    yield from _kernel_files(sets_pid_max=sets_pid_max)
+    yield Step(Kind.MEMORY, inside.TEMPORARY, size=spec.limits.temporary_bytes, mode=0o1777)
+    yield Step(Kind.MEMORY, inside.HOME, size=_HOME_BYTES, mode=0o700)
+    yield Step(Kind.BIND, spec.workspace, spec.workspace, writable=spec.writable)
+    for mount in spec.mounts:
+        yield Step(Kind.BIND, mount.inside, mount.source, writable=mount.writable)
+    # After the workspace, which may hold the very environment that Toolyard runs from.
+    for path in python.folders:
+        yield Step(Kind.BIND, path, path)
+    yield Step(Kind.BIND, f"{inside.RUNTIME}/toolyard_runtime", inside.runtime_folder())
+    for path in spec.hidden:
+        if os.path.isdir(path):
+            yield Step(Kind.MEMORY, path, size=_HIDDEN_BYTES, mode=0)
+        else:
+            yield Step(Kind.BIND, path, os.devnull)  # a device on such a mount cannot be opened
+    yield Step(Kind.READ_ONLY, "/dev")
+    yield Step(Kind.READ_ONLY, "/")
+
+
+def writable(spec: Spec) -> Iterator[str]:
+    """The paths inside that runs may write to."""
+    yield from (inside.TEMPORARY, inside.HOME, "/dev")
+    if spec.writable:
+        yield spec.workspace
+    yield from (mount.inside for mount in spec.mounts if mount.writable)
+
+
+def _system() -> Iterator[Step]:
+    for path in SYSTEM_FOLDERS:
+        if os.path.islink(path):
+            yield Step(Kind.LINK, path, os.readlink(path))
+        elif os.path.isdir(path):
+            yield Step(Kind.BIND, path, path)
+    for path in SYSTEM_FILES:
+        yield Step(Kind.BIND_IF_THERE, path, path)
+    for path, content in inside.ETC.items():
+        yield Step(Kind.TEXT, path, content)
+
+
+def _kernel_files(*, sets_pid_max: bool) -> Iterator[Step]:
+    yield Step(Kind.PROC, "/proc")
+    for path in _READ_ONLY_PROC:
+        yield Step(Kind.BIND_IF_THERE, path, path)
+    if sets_pid_max:  # each namespace has its own
+        yield Step(Kind.BIND_IF_THERE, _PID_MAX, _PID_MAX, writable=True)
+    yield Step(Kind.DEV, "/dev")
+    yield Step(Kind.MEMORY, _SHARED_MEMORY, size=_SHARED_MEMORY_BYTES, mode=0o1777)
