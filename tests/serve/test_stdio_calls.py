@@ -12,8 +12,8 @@ import pytest
 
 from toolyard.core.events import Event, Outcome
 
-CANCEL_SECONDS = 5.0  # far less on an idle machine; two tests run at once on two cores
-STOP_SECONDS = 8.0  # far less on an idle machine; two tests run at once on two cores
+CANCEL_SECONDS = 1.0  # a twentieth of it on an idle machine
+STOP_SECONDS = 1.0  # a tenth of it on an idle machine
 GONE_SECONDS = 1.0  # what is promised of a killed server
 PROGRESS_TOKEN = "watch-me"
 
@@ -106,7 +106,7 @@ def test_a_killed_server_leaves_no_search_behind(place, wait_until, children):
     for _ in range(3):
         client.post("tools/call", {"name": "Grep", "arguments": place.endless()})
     wait_until(lambda: children(client.process.pid).count("rg") == 3)
-    searches = [os.pidfd_open(pid) for pid in pids_of(client.process.pid)]  # readable once it has ended
+    searches = [os.pidfd_open(pid) for pid in searches_of(client.process.pid)]  # readable once it has ended
     try:
         assert len(searches) == 3
         client.process.kill()
@@ -122,12 +122,17 @@ def test_a_killed_server_leaves_no_search_behind(place, wait_until, children):
             os.close(search)
 
 
-def pids_of(parent: int) -> list[int]:
+def searches_of(parent: int) -> list[int]:
     found: list[int] = []
     for task in os.listdir(f"/proc/{parent}/task"):
         with contextlib.suppress(FileNotFoundError), open(f"/proc/{parent}/task/{task}/children") as file:
             found += map(int, file.read().split())
-    return found
+    return [pid for pid in found if name_of(pid) == "rg"]
+
+
+def name_of(pid: int) -> str:
+    with open(f"/proc/{pid}/comm") as file:
+        return file.read().strip()
 
 
 def test_forty_calls_at_once_are_all_answered_and_each_is_recorded_once(place, modern):
