@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from toolyard.core.errors import ToolyardError
+from toolyard.core.errors import SecurityError, ToolyardError
 from toolyard.core.limits import Limits
 from toolyard.fs import files
 from toolyard.fs.mounts import Mounts
@@ -36,8 +36,8 @@ class Captured:
         # A short stream is shown whole and leaves its room to the other.
         short = min(texts, key=lambda stream: len(texts[stream]))
         other = Stream.ERR if short is Stream.OUT else Stream.OUT
-        texts[short] = _cut(texts[short], most // 2, file)
-        texts[other] = _cut(texts[other], most - min(len(texts[short]), most // 2), file)
+        texts[short] = cut(texts[short], most // 2, file)
+        texts[other] = cut(texts[other], most - min(len(texts[short]), most // 2), file)
         return texts
 
     def is_longer_than(self, most: int) -> bool:
@@ -50,19 +50,24 @@ class Captured:
         )
         path = f"{OUTPUT_FOLDER}/{name}.txt"
         try:
-            _write(mounts, _IGNORE_FILE, _IGNORE_ALL, limits)
+            _write(mounts, _IGNORE_FILE, _IGNORE_ALL, limits, anew=False)
             _write(mounts, path, whole[: limits.file_bytes], limits)
         except ToolyardError:
             return None  # a full or read-only disk: what can be shown is shown all the same
         return path
 
 
-def _write(mounts: Mounts, path: str, data: bytes, limits: Limits) -> None:
+def _write(mounts: Mounts, path: str, data: bytes, limits: Limits, *, anew: bool = True) -> None:
     with mounts.find(mounts.clean(path)) as target:
-        files.rewrite(target, lambda _: data, limits)
+        # A command may have put a link here, to have a file written that it may not write itself.
+        if target.relative != path:
+            raise SecurityError(f"{path} leads elsewhere, so nothing was written there.")
+        if anew or not target.exists:
+            files.rewrite(target, lambda _: data, limits)
 
 
-def _cut(text: str, most: int, file: str) -> str:
+def cut(text: str, most: int, file: str = "") -> str:
+    """The beginning and the end of a text that is longer than `most` characters; `file` says where all of it is."""
     if len(text) <= most:
         return text
     half = most // 2

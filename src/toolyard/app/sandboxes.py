@@ -12,11 +12,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from toolyard.core.closing import Closing
-from toolyard.core.errors import SecurityError
+from toolyard.core.errors import SecurityError, SystemFault
 from toolyard.core.limits import RunLimits
 from toolyard.core.modes import Access, PermissionMode
 from toolyard.core.paths import is_beneath
@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 
 _LOOKED_AT = 20_000  # entries; a repository deeper down than that is one the policy guards by its file tools only
 _LOOK_SECONDS = 0.5
+_FOLDER_CHARS = 4_095
+_MOST_FOLDERS = 1_000  # of sessions; who was not seen for longest starts in the workspace again
+_REPLACED = (
+    "The sandbox was replaced, because what it hides or seals has changed: /tmp, sessions and background commands "
+    "are gone."
+)
 
 Chooser = Callable[[], "Choice"]
 OnConnection = Callable[[str, int, bool], None]
@@ -61,6 +67,7 @@ class Sandboxes(Closing):
         self._choice: Choice | None = None
         self._lock = threading.Lock()
         self._folders: dict[str, str] = {}
+        self._is_closed = False
 
     def ready(self) -> Ready:
         """The sandbox for the next run. Raises SecurityError where none can be had."""
@@ -78,25 +85,41 @@ class Sandboxes(Closing):
             if found is not None and found.spec == spec:
                 return found
             if found is not None:
-                found.sandbox.close()
-            self._choice = self._choice or self._choose()
-            sandbox = self._choice.make()
-            sandbox.on_connection = self._on_connection
+                self._ready.pop(writable).sandbox.close()
+            made = self._ready[writable] = self._started(spec)
+            return made if found is None else replace(made, note=f"{_REPLACED} {made.note}".rstrip())
+
+    def _started(self, spec: Spec) -> Ready:
+        if self._is_closed:
+            raise SystemFault("The workspace is closed.", hint="Open it again.")
+        self._choice = self._choice or self._choose()
+        sandbox = self._choice.make()
+        sandbox.on_connection = self._on_connection
+        try:
             sandbox.start(spec)
-            self._ready[writable] = Ready(sandbox, spec, self._choice.note)
-            return self._ready[writable]
+        except BaseException:
+            sandbox.close()
+            raise
+        return Ready(sandbox, spec, self._choice.note)
 
     def folder(self, session: str) -> str:
         """Where the next command of this session starts: where its last one ended."""
         return self._folders.get(session, "")
 
-    def moved(self, session: str, folder: str) -> None:
-        if os.path.isabs(folder):
-            self._folders[session] = folder
+    def moved(self, session: str, folder: str) -> str:
+        """Keep where a command ended, if it can be true: it crossed the wall. What was kept, or nothing."""
+        if not os.path.isabs(folder) or "\0" in folder or len(folder) > _FOLDER_CHARS:
+            return ""
+        self._folders.pop(session, None)
+        self._folders[session] = folder
+        if len(self._folders) > _MOST_FOLDERS:
+            del self._folders[next(iter(self._folders))]
+        return folder
 
     def close(self) -> None:
         self.shells.close()
         with self._lock:
+            self._is_closed = True
             for ready in self._ready.values():
                 ready.sandbox.close()
             self._ready.clear()
@@ -108,11 +131,17 @@ class Sandboxes(Closing):
         ]
         if self._policy.mode is PermissionMode.MODERATE:
             roots += [Mount(path, writable) for path in self._policy.extra_roots]
-        roots = [root for root in roots if os.path.exists(root.source) and not os.path.islink(root.source)]
-        mounts = roots[1:]
+        # The innermost last, as it covers the others; of two declarations of one path the stricter, as in the policy.
+        roots = sorted(
+            (root for root in roots if os.path.exists(root.source) and not os.path.islink(root.source)),
+            key=lambda root: (len(root.source), not root.writable),
+        )
+        covered = [root for root in roots if root.source != self._policy.workspace]
+        mounts = roots if roots[0].source != self._policy.workspace else covered
         hidden: list[str] = []
-        for root in roots:
-            for path, what in self._look(root):
+        inner = {root.source for root in roots}
+        for root in {root.source: root for root in roots}.values():
+            for path, what in self._look(root, inner):
                 if what is _HIDDEN:
                     hidden.append(path)
                 else:
@@ -129,9 +158,10 @@ class Sandboxes(Closing):
             limits=self.limits,
         )
 
-    def _look(self, root: Mount) -> Iterator[tuple[str, str]]:
+    def _look(self, root: Mount, roots: set[str]) -> Iterator[tuple[str, str]]:
         """What of a root is not like the rest of it. Breadth first, so that what lies near the top is always found.
 
+        A root inside it is looked at for itself.
         A search for files to hide goes through everything; one for repositories, whose hooks are sealed, is bounded.
         """
         seals = self._seals
@@ -149,7 +179,7 @@ class Sandboxes(Closing):
                 continue  # it went away, or is closed to us and so to commands
             looked_at += len(entries)
             for entry in entries:
-                if entry.is_symlink():
+                if entry.is_symlink() or entry.path in roots:
                     continue
                 what = self._judge(entry.path, root)
                 if what:
@@ -168,6 +198,11 @@ class Sandboxes(Closing):
 
 
 _HIDDEN, _SEALED, _PINNED = "hidden", "sealed", "pinned"
+
+
+def shown_folder(folder: str) -> str:
+    """A folder's name as text; the bytes in it that are no UTF-8 are replaced."""
+    return folder.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def own_environment(workspace: str) -> str | None:

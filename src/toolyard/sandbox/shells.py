@@ -18,6 +18,7 @@ from toolyard.core.limits import MIB
 from toolyard.sandbox.spec import Ending, Outcome, Request, Sandbox, Stream
 
 _MOST_SHELLS = 32
+_KEPT_ENDED = 64  # whose output can still be asked for
 _KEPT_BYTES = 1 * MIB
 _ENDLESS_BYTES = 1 << 40
 _END_SECONDS = 5.0
@@ -61,6 +62,13 @@ class Shell:
             dropped, self._dropped = self._dropped, 0
         return News(output, dropped, outcome)
 
+    def put_back(self, news: News) -> None:
+        """Hand it out again with the next answer: this one did not reach anybody."""
+        with self._lock:
+            for stream, output in news.output.items():
+                self._kept[stream][:0] = output
+            self._dropped += news.dropped
+
     def kill(self) -> bool:
         """End it and wait until it is gone. False when it had ended by itself before."""
         was_running = not self.ended.is_set()
@@ -83,6 +91,9 @@ class Shells(Closing):
                     f"{_MOST_SHELLS} commands run in the background already.",
                     hint=f"End one first, for example {running[0].id}, with KillShell.",
                 )
+            ended = [shell.id for shell in self._shells.values() if shell.ended.is_set()]
+            for old in ended[: max(len(ended) - _KEPT_ENDED, 0)]:
+                del self._shells[old]
             shell = Shell(f"bash_{next(self._numbers)}", request.code)
             self._shells[shell.id] = shell
         request = replace(request, seconds=float("inf"), output_bytes=_ENDLESS_BYTES)
@@ -103,7 +114,7 @@ class Shells(Closing):
     def get(self, name: str) -> Shell:
         shell = self._shells.get(name)
         if shell is None:
-            known = ", ".join(self._shells) or "none was started"
+            known = ", ".join(tuple(self._shells)) or "none was started"
             raise ToolError(f"There is no background command {name!r}.", hint=f"Known: {known}.")
         return shell
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from toolyard.app.captured import Captured
 from toolyard.app.gate import Gate
-from toolyard.app.sandboxes import Ready
+from toolyard.app.sandboxes import Ready, shown_folder
 from toolyard.app.tool import Arguments
 from toolyard.app.tools.endings import remarks
 from toolyard.core.calls import Result, Text
@@ -22,6 +23,8 @@ from toolyard.sandbox.spec import Ending, Outcome, Request, Stream, Tier, What
 _MS = 1_000
 _MOST_CHARS = 200_000
 _FILTER_SECONDS = 5.0
+_TRIAL_SECONDS = 10.0
+_CANNOT_START = "The run cannot start in "  # what the sandbox's shell says of a folder that is not there
 
 
 class BashArguments(Arguments):
@@ -59,16 +62,40 @@ def bash(arguments: BashArguments, gate: Gate) -> Result:
     ready = gate.sandboxes.ready()
     gate.remark(f"Sandbox: {ready.sandbox.tier}.")
     if arguments.run_in_background:
-        shell = gate.sandboxes.shells.start(ready.sandbox, request)
-        text = f"Running in the background as {shell.id}. Read its output with BashOutput, end it with KillShell."
-        return Result((Text(_with_note(text, ready)),), {"shell_id": shell.id, "sandbox": ready.sandbox.tier.value})
-    captured = Captured()
-    outcome = ready.sandbox.run(request, captured.take, gate.cancelled)
+        return _in_background(request, ready, gate)
+    notes: list[str] = []
+    captured, outcome = _ran(request, ready, gate)
+    if _could_not_start(request, captured, outcome):
+        notes.append(f"{request.folder} is not there any more, so this ran in the workspace.")
+        captured, outcome = _ran(replace(request, folder=""), ready, gate)
     if outcome.ending is Ending.CANCELLED:
         raise ToolError("The command was stopped because its caller left.", hint="Run it again if it is needed.")
-    if outcome.folder:
-        gate.sandboxes.moved(gate.call.session, outcome.folder)
-    return _told(arguments.command, captured, outcome, ready, gate)
+    folder = gate.sandboxes.moved(gate.call.session, outcome.folder)
+    return _told(arguments.command, captured, replace(outcome, folder=folder), ready, gate, notes=notes)
+
+
+def _in_background(request: Request, ready: Ready, gate: Gate) -> Result:
+    text = ""
+    if request.folder:  # nobody waits for this one, so whether it can start there is found out first
+        trial = replace(request, code=":", seconds=_TRIAL_SECONDS)
+        if _could_not_start(trial, *_ran(trial, ready, gate)):
+            text = f"[{request.folder} is not there any more, so this runs in the workspace.]\n"
+            request = replace(request, folder="")
+    shell = gate.sandboxes.shells.start(ready.sandbox, request)
+    text += f"Running in the background as {shell.id}. Read its output with BashOutput, end it with KillShell."
+    return Result((Text(_with_note(text, ready)),), {"shell_id": shell.id, "sandbox": ready.sandbox.tier.value})
+
+
+def _ran(request: Request, ready: Ready, gate: Gate) -> tuple[Captured, Outcome]:
+    captured = Captured()
+    return captured, ready.sandbox.run(request, captured.take, gate.cancelled)
+
+
+def _could_not_start(request: Request, captured: Captured, outcome: Outcome) -> bool:
+    """Whether the folder went away since the last command. A command that lies about it is only run once more."""
+    if not request.folder or not outcome.exit_code or outcome.folder or captured.text(Stream.OUT):
+        return False
+    return captured.text(Stream.ERR).startswith(f"{_CANNOT_START}{shown_folder(request.folder)}:")
 
 
 def _request(arguments: BashArguments, gate: Gate) -> Request:
@@ -87,8 +114,10 @@ def _request(arguments: BashArguments, gate: Gate) -> Request:
     return Request(What.COMMAND, arguments.command, seconds, folder=gate.sandboxes.folder(gate.call.session))
 
 
-def _told(command: str, captured: Captured, outcome: Outcome, ready: Ready, gate: Gate) -> Result:
-    notes = remarks(outcome, gate.sandboxes.limits)
+def _told(
+    command: str, captured: Captured, outcome: Outcome, ready: Ready, gate: Gate, *, notes: list[str]
+) -> Result:
+    notes += remarks(outcome, gate.sandboxes.limits)
     offline = not ready.spec.allowed_hosts and ready.sandbox.tier is not Tier.NONE
     if outcome.exit_code and offline and analyse(command).uses_network:
         notes.append("The sandbox has no network. (The user can name hosts in `code_execution.allowed_hosts`.)")
@@ -114,7 +143,7 @@ def _told(command: str, captured: Captured, outcome: Outcome, ready: Ready, gate
     if saved:
         structured["output_file"] = saved
     if outcome.folder:
-        structured["folder"] = outcome.folder
+        structured["folder"] = shown_folder(outcome.folder)
     return Result((Text(_with_note(text, ready)),), structured)
 
 
@@ -128,7 +157,11 @@ def bash_output(arguments: BashOutputArguments, gate: Gate) -> Result:
     captured = Captured(news.output)
     shown = captured.shown(gate.limits.output_chars, "")
     if arguments.filter is not None:
-        shown = {stream: _matching(text, arguments.filter, gate) for stream, text in shown.items()}
+        try:
+            shown = {stream: _matching(text, arguments.filter, gate) for stream, text in shown.items()}
+        except BaseException:
+            shell.put_back(news)
+            raise
     status = _status(shell, news.outcome)
     parts = [shown[Stream.OUT].rstrip("\n"), shown[Stream.ERR].rstrip("\n")]
     if news.dropped:

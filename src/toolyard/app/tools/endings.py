@@ -20,8 +20,12 @@ def remarks(outcome: Outcome, limits: RunLimits) -> list[str]:
     elif outcome.ending is Ending.FINISHED:
         found += _signal(outcome.exit_code - _SIGNALS_FROM, limits)
     if outcome.left_behind and outcome.ending is Ending.FINISHED:
-        count = "1 process" if outcome.left_behind == 1 else f"{outcome.left_behind} processes"
-        found.append(f"{count} it left running were ended. Use run_in_background for what should run on.")
+        ended = (
+            "1 process it left running was"
+            if outcome.left_behind == 1
+            else (f"{outcome.left_behind} processes it left running were")
+        )
+        found.append(f"{ended} ended. Use run_in_background for what should run on.")
     if outcome.sandbox_is_new:
         found.append("The sandbox had gone away and was replaced: /tmp, sessions and background commands are gone.")
     return found

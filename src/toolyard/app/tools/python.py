@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Mapping
 from typing import Annotated, Any, cast
 
 from pydantic import Field
 
-from toolyard.app.captured import Captured
+from toolyard.app.captured import Captured, cut
 from toolyard.app.gate import Gate
 from toolyard.app.sandboxes import Ready
 from toolyard.app.tool import Arguments
@@ -22,6 +21,9 @@ from toolyard.sandbox.spec import Ending, Outcome, Request, Stream, What
 _MS = 1_000
 _MOST_CHARS = 1_000_000
 _MOST_IMAGES = 20
+_MOST_NOTES = 20
+_NOTE_CHARS = 1_000
+_MOST_EXIT_CODE = 1 << 31
 _IMAGE_BYTES = 5 * MIB
 _MEDIA_TYPES = frozenset({"image/png", "image/jpeg"})
 
@@ -71,7 +73,7 @@ def _request(arguments: PythonArguments, gate: Gate) -> Request:
 
 
 def _told(arguments: PythonArguments, captured: Captured, outcome: Outcome, ready: Ready, gate: Gate) -> Result:
-    answer = _Answer(outcome.value or {})
+    answer = _Answer(outcome.value or {}, gate.limits.output_chars)
     # Without an answer the process ended in the middle: a crash, os._exit, a kill.
     exit_code = answer.exit_code if outcome.value is not None else outcome.exit_code
     notes = [*answer.notes, *remarks(outcome, gate.sandboxes.limits)]
@@ -111,18 +113,21 @@ def _told(arguments: PythonArguments, captured: Captured, outcome: Outcome, read
 class _Answer:
     """What came back from inside, each part taken only if it is what it should be: the code may have forged it."""
 
-    def __init__(self, raw: Mapping[str, object]) -> None:
-        self.value = _string(raw.get("value"))
-        self.error = _string(raw.get("error"))
+    def __init__(self, raw: Mapping[str, object], most: int) -> None:
+        """`most` characters are shown of each text."""
+        self.value = cut(_string(raw.get("value")), most)
+        self.error = cut(_string(raw.get("error")), most)
         code = raw.get("exit_code")
-        self.exit_code = code if isinstance(code, int) else 0
-        self.notes = [_string(note) for note in _list(raw.get("notes"))][:_MOST_IMAGES]
+        self.exit_code = code if type(code) is int and abs(code) <= _MOST_EXIT_CODE else 0
+        notes = (_string(note)[:_NOTE_CHARS] for note in _list(raw.get("notes"))[:_MOST_NOTES])
+        self.notes = [note for note in notes if note]
         images = (_image(entry) for entry in _list(raw.get("images"))[:_MOST_IMAGES])
         self.images = [image for image in images if image is not None]
 
 
 def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    # JSON can spell half a character, which no other text can carry.
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 
 def _list(value: object) -> list[object]:
@@ -136,6 +141,6 @@ def _image(entry: object) -> Image | None:
     kind, encoded = _string(fields.get("media_type")), _string(fields.get("data"))
     try:
         data = base64.b64decode(encoded, validate=True)
-    except binascii.Error:
+    except ValueError:
         return None
     return Image(data, kind) if kind in _MEDIA_TYPES and 0 < len(data) <= _IMAGE_BYTES else None
