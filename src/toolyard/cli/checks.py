@@ -77,6 +77,7 @@ def examine(patient: Patient) -> Iterator[Check]:
     yield _guarded("permission mode", lambda: _mode(patient, place))
     yield _guarded("context cost", _tokens)
     yield _git()
+    yield _ast_grep()
     yield from sandbox_checks(place.config.toolyard.code_execution, patient.settings)
 
 
@@ -198,6 +199,15 @@ def _git() -> Check:
     if version is None:
         return Check(Status.WARN, "git", "not found", "Agents usually want it: install git.")
     return Check(Status.OK, "git", version)
+
+
+def _ast_grep() -> Check:
+    beside = os.path.join(os.path.dirname(sys.executable), "ast-grep")
+    path = beside if os.access(beside, os.X_OK) else shutil.which("ast-grep")
+    version = _first_line(path, "--version") if path else None
+    if version is None:
+        return Check(Status.WARN, "ast-grep", "not found", "Agents' commands may use it: `pip install 'toolyard[code]'`.")
+    return Check(Status.OK, "ast-grep", version)
 
 
 def _first_line(path: str, option: str) -> str | None:

@@ -1,0 +1,105 @@
+"""`toolyard exec`: Python and commands in the sandbox, from the command line."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+SECONDS = 60
+
+
+@pytest.fixture
+def run(tmp_path):
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+
+    def run(*arguments, stdin=None, config=None):
+        if config is not None:
+            (tmp_path / "config.yaml").write_text(json.dumps(config))
+            arguments = (*arguments, "--config", str(tmp_path / "config.yaml"))
+        where = ["--workspace", str(workspace), "--state", str(tmp_path / "state")]
+        return subprocess.run(
+            [sys.executable, "-m", "toolyard", "exec", *where, *arguments],
+            input="" if stdin is None else stdin,
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=SECONDS,
+            env={**os.environ, "SECRET_OF_THE_HOST": "do-not-tell"},
+        )
+
+    run.workspace = workspace
+    return run
+
+
+def test_the_value_of_the_last_expression_is_printed(run):
+    done = run("-c", "print('hello')\n20 + 22")
+    assert (done.stdout, done.stderr, done.returncode) == ("hello\n42\n", "", 0)
+
+
+def test_code_comes_from_a_file_or_from_stdin(run, tmp_path):
+    (tmp_path / "script.py").write_text("import asyncio\nawait asyncio.sleep(0)\n'from a file'")
+    assert run(str(tmp_path / "script.py")).stdout == "'from a file'\n"
+    assert run("-", stdin="'from stdin'").stdout == "'from stdin'\n"
+
+
+def test_an_exception_points_at_the_code_and_fails(run):
+    done = run("-c", "x = 1\nx / 0")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert 'File "<code>", line 2' in done.stderr
+    assert done.stderr.rstrip().endswith("ZeroDivisionError: division by zero")
+
+
+def test_the_exit_code_is_the_codes_own(run):
+    assert run("-c", "import sys; sys.exit(7)").returncode == 7
+    assert run("--bash", "-c", "exit 5").returncode == 5
+
+
+def test_a_command_that_takes_too_long_keeps_its_output_and_says_so(run):
+    done = run("--bash", "-c", "echo begun; sleep 100", "--timeout", "0.5")
+    assert (done.stdout, done.returncode) == ("begun\n", 124)
+    assert done.stderr.startswith("[Timed out")
+
+
+def test_json_is_the_structured_result(run):
+    done = run("--json", "-c", "1 + 1")
+    assert json.loads(done.stdout) == {
+        "stdout": "",
+        "stderr": "",
+        "value": "2",
+        "error": None,
+        "exit_code": 0,
+        "ending": "finished",
+        "notes": [],
+        "images": 0,
+        "sandbox": "bubblewrap",
+    }
+
+
+def test_files_are_made_in_the_workspace_and_nowhere_else(run, tmp_path):
+    run("--bash", "-c", f"echo inside > made; echo outside > {tmp_path}/escaped")
+    assert (run.workspace / "made").read_text() == "inside\n"
+    assert not (tmp_path / "escaped").exists()
+
+
+def test_nothing_of_the_hosts_environment_is_seen_but_what_is_named(run):
+    config = {"toolyard": {"code_execution": {"env": {"NAMED": "${SECRET_OF_THE_HOST}!"}}}}
+    done = run("--bash", "-c", "env", config=config)
+    assert "SECRET_OF_THE_HOST=" not in done.stdout
+    assert "NAMED=do-not-tell!\n" in done.stdout
+
+
+def test_where_nobody_can_be_asked_the_answer_is_no(run):
+    done = run("-c", "1", "--permission-mode", "default")
+    assert done.returncode == 1
+    assert "Nobody can be asked here" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [(), ("-c", "1", "-")], ids=["nothing to run", "two things to run"])
+def test_wrong_use_is_told(run, arguments):
+    done = run(*arguments, stdin="")
+    assert done.returncode == 2
+    assert "Give either FILE (- for stdin) or -c CODE." in done.stderr
