@@ -107,8 +107,8 @@ class Box(Closing):
                 self._sessions.add(request.session)
             outcome = self._run(request, sink, cancelled, watch)
             if outcome.value is None or outcome.ending is not Ending.FINISHED:
-                with self._guard:
-                    self._sessions.discard(request.session)
+                # It ended, or gave an answer that is none: then it runs on, and must not be met again by its name.
+                self.drop_session(request.session)
             return replace(outcome, session_is_new=is_new)
 
     def drop_session(self, name: str) -> bool:
