@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
+Step = tuple[str, str, str, bool, int, int]
+"""One of `mounts`: its kind, target, source, whether it is writable, size and mode."""
+
 
 class Setup(TypedDict):
     """What the host decides once for the whole sandbox."""
 
+    mounts: NotRequired[list[Step]]
+    """How to build the view of files, for a warden that has to do it itself."""
+    runtime: NotRequired[str]
+    """With `mounts`: where the runtime package lies in that view."""
     pid_max: int
     landlock: bytes
     landlock_rules: list[tuple[str, int, int]]

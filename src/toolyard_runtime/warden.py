@@ -108,9 +108,13 @@ class Warden:
         try:
             if os.getpid() != 1:
                 walls.adopt_orphans()
+            if "mounts" in setup:
+                _move_in(setup)
             if setup["pid_max"]:
                 with open("/proc/sys/kernel/pid_max", "w", encoding="ascii") as file:
                     file.write(str(setup["pid_max"]))
+            if "mounts" in setup:
+                walls.drop_capabilities()
             if not setup["walls_in_worker"]:
                 walls.raise_walls(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
             walls.set_readable(by_siblings=False)
@@ -320,6 +324,14 @@ class Warden:
 
 def _wake_up(number: int, frame: object) -> None:
     """Only so that the signal is delivered: the wake-up descriptor tells the loop."""
+
+
+def _move_in(setup: Setup) -> None:
+    """Into a file system of its own, where nobody else has seen to that."""
+    from toolyard_runtime import mounting
+
+    mounting.bring_up_loopback()
+    mounting.enter(setup.get("mounts", []), setup.get("runtime", ""))
 
 
 def main() -> None:

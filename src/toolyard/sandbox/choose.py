@@ -21,7 +21,7 @@ from toolyard.sandbox.spec import Tier
 if TYPE_CHECKING:
     from toolyard.config.models import CodeExecution
 
-_DEGRADING = (Tier.BUBBLEWRAP, Tier.LANDLOCK)
+_DEGRADING = (Tier.BUBBLEWRAP, Tier.NAMESPACES, Tier.LANDLOCK)
 _DOCTOR = "Run `toolyard doctor` for the walls of this machine and how to get the missing ones."
 _UNSANDBOXED = (
     "Not sandboxed: this ran with all rights of the user, because the configuration says "

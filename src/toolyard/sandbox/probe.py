@@ -22,6 +22,7 @@ from toolyard.sandbox.boxes import BoxSandbox
 from toolyard.sandbox.bubblewrap import bubblewrap, find_bubblewrap
 from toolyard.sandbox.cgroups import Cgroup
 from toolyard.sandbox.docker import docker
+from toolyard.sandbox.namespaces import find_unshare, namespaces
 from toolyard.sandbox.plain import plain
 from toolyard.sandbox.spec import Ending, Request, Spec, Stream, Tier, What
 
@@ -42,6 +43,7 @@ class Means:
     """The programs that sandboxes are made with; None for what is not there."""
 
     bubblewrap: str | None = None
+    unshare: str | None = None
     engine: str | None = None
     image: str = docker_engine.DEFAULT_IMAGE
     network: str = _NO_NETWORK
@@ -54,6 +56,7 @@ class Means:
     ) -> Means:
         return cls(
             bubblewrap=find_bubblewrap(),
+            unshare=find_unshare(),
             engine=docker_engine.find_engine(),
             image=image or docker_engine.DEFAULT_IMAGE,
             network=network,
@@ -69,12 +72,12 @@ class Means:
                 )
             case Tier.BUBBLEWRAP:
                 return bubblewrap(_there(self.bubblewrap, "bubblewrap", tier))
+            case Tier.NAMESPACES:
+                return namespaces(_there(self.unshare, "unshare", tier))
             case Tier.LANDLOCK:
                 return landlocked.landlocked()
             case Tier.NONE:
                 return plain()
-            case _:
-                raise SystemFault(f"There is no sandbox of the kind {tier.value}.", hint="Report this as a bug.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,7 @@ def probe(means: Means) -> tuple[TierReport, ...]:
 def walls(means: Means) -> tuple[Wall, ...]:
     """The single walls. A sandbox uses all that stand, and says nothing about those that do not: this does."""
     limits = RunLimits()
-    apart = [tier for tier in (Tier.BUBBLEWRAP,) if stands(tier, means).stands]
+    apart = [tier for tier in (Tier.BUBBLEWRAP, Tier.NAMESPACES) if stands(tier, means).stands]
     level = landlock.level()
     held = _group_limits()
     counted = inside.pid_max(limits) > 0

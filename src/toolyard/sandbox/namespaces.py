@@ -1,0 +1,86 @@
+"""The sandbox without bubblewrap: the same namespaces, made by util-linux's `unshare`, and the same view of files.
+
+`unshare` starts the warden as the first process of the new namespaces, with every capability in them. The warden
+makes the mounts by itself (`toolyard_runtime.mounting`), gives up the host's root and its capabilities, and raises
+the walls before it takes its first run. `unshare` is our child and waits for it; when that is killed, the kernel
+kills the warden.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import socket
+import subprocess
+import time
+
+from toolyard.core.errors import SystemFault
+from toolyard.sandbox import inside, view
+from toolyard.sandbox.boxes import BoxSandbox, Launched
+from toolyard.sandbox.inside import Walls
+from toolyard.sandbox.line import SocketLine
+from toolyard.sandbox.spec import Spec, Tier
+
+_OPTIONS = (
+    *("--user", f"--map-user={inside.USER_ID}", f"--map-group={inside.USER_ID}", "--keep-caps"),
+    *("--mount", "--ipc", "--uts", "--net", "--cgroup", "--pid", "--fork", "--kill-child"),
+)
+_START_SECONDS = 5.0
+_LOOK_SECONDS = 0.001
+
+
+def find_unshare() -> str | None:
+    return shutil.which("unshare")
+
+
+def namespaces(program: str) -> BoxSandbox:
+    return BoxSandbox(Tier.NAMESPACES, functools.partial(_launch, program))
+
+
+def _launch(program: str, spec: Spec) -> Launched:
+    python = inside.own_interpreter()
+    pid_max = inside.pid_max(spec.limits)
+    walls = Walls.around(view.writable(spec), own_network=True).worded(pid_max=pid_max, in_worker=False)
+    steps = [step.worded() for step in view.steps(spec, python, sets_pid_max=pid_max > 0)]
+    runtime = os.path.dirname(inside.runtime_folder())
+    ours, theirs = socket.socketpair()
+    with theirs:
+        line = inside.start_line(python.executable, runtime, theirs.fileno(), theirs.fileno())
+        try:
+            process = subprocess.Popen(
+                (program, *_OPTIONS, *line),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env={},  # the first process's environment can be read inside
+                cwd="/",
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        except OSError as error:
+            ours.close()
+            message = f"{program} could not be started: {error.strerror}."
+            raise SystemFault(message, hint="Run `toolyard doctor` to see what this machine offers.") from error
+    return Launched(
+        process=process,
+        line=SocketLine(ours),
+        runs=inside.run_setup(spec, python.scripts),
+        setup={**walls, "mounts": steps, "runtime": inside.RUNTIME},
+        first_process=_first_process(process),
+    )
+
+
+def _first_process(process: subprocess.Popen[bytes]) -> int | None:
+    """The warden's pid as the host sees it. `unshare` does not tell it, so its children are looked at."""
+    until = time.monotonic() + _START_SECONDS
+    while process.poll() is None and time.monotonic() < until:
+        try:
+            with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
+                children = file.read().split()
+        except OSError:
+            return None  # a kernel without that file
+        if children:
+            return int(children[0])
+        time.sleep(_LOOK_SECONDS)
+    return None

@@ -1,0 +1,167 @@
+"""The warden moves into a file system of its own: it makes the mounts, changes its root, and gives up the old one.
+
+For the sandbox that is started with fresh namespaces and without bubblewrap. It needs every capability of its own
+user namespace; the warden drops them afterwards. Each step is (kind, target, source, writable, size, mode), in the
+words of the host's `sandbox.view`. A step that fails raises OSError: there is no half-built view.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import sys
+
+import toolyard_runtime
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from toolyard_runtime.messages import Step
+
+_BASE = "/tmp"  # noqa: S108 - covered by a mount of ours, which nobody else sees
+_OLD, _NEW = "/old", "/new"
+_SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+_SYS_MOUNT_SETATTR = 442  # Linux 5.12; the same on every architecture
+_NO_SUID, _NO_DEVICES, _NO_EXECUTE = 2, 4, 8  # alike as MS_ and as MOUNT_ATTR_
+_READ_ONLY = 1
+_BIND, _RECURSIVE, _PRIVATE = 1 << 12, 1 << 14, 1 << 18
+_DETACH = 2
+_AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "ptmx": "pts/ptmx"}
+_HOST_NAME = "toolyard"
+_GET_FLAGS, _SET_FLAGS, _INTERFACE_UP = 0x8913, 0x8914, 0x1
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def enter(steps: list[Step], runtime: str) -> None:
+    """Build the view and make it the only one. The runtime package is at `runtime` from then on."""
+    found = [(*step[:2], _resolved(step[0], step[2]), *step[3:]) for step in steps]  # before anything is covered
+    _begin()
+    for kind, target, source, writable, size, mode in found:
+        place = _NEW + (target if target != "/" else "")
+        if kind == "link":
+            os.symlink(source, place)
+        elif kind == "bind" or (kind == "bind-if-there" and os.path.lexists(_OLD + source)):
+            _bind(source, place, _NO_SUID | _NO_DEVICES | (0 if writable else _READ_ONLY))
+        elif kind == "text":
+            _write(place, source)
+        elif kind == "memory":
+            _make_folder(place)
+            _mount("tmpfs", place, "tmpfs", _NO_SUID | _NO_DEVICES, f"size={size},mode={mode:o}")
+        elif kind == "proc":
+            _make_folder(place)
+            _mount("proc", place, "proc", _NO_SUID | _NO_DEVICES | _NO_EXECUTE)
+        elif kind == "dev":
+            _make_devices(place)
+        elif kind == "read-only":
+            _set_attributes(place, _READ_ONLY, recursive=False)
+    _finish()
+    sys.path[0] = runtime
+    toolyard_runtime.__path__[:] = [f"{runtime}/toolyard_runtime"]
+
+
+def bring_up_loopback() -> None:
+    import fcntl
+    import socket
+    import struct
+
+    socket.sethostname(_HOST_NAME)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        asked = struct.pack("16sH22x", b"lo", 0)
+        (flags,) = struct.unpack_from("H", fcntl.ioctl(any_socket, _GET_FLAGS, asked), 16)
+        fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sH22x", b"lo", flags | _INTERFACE_UP))
+
+
+def _resolved(kind: str, source: str) -> str:
+    """Links are followed while the root they count from is still the host's."""
+    return os.path.realpath(source) if kind in {"bind", "bind-if-there"} else source
+
+
+def _begin() -> None:
+    """The old root at `_OLD`, an empty new one at `_NEW`."""
+    _mount("", "/", "", _RECURSIVE | _PRIVATE)
+    _mount("tmpfs", _BASE, "tmpfs", _NO_SUID | _NO_DEVICES, "mode=0755")
+    for path in (_OLD, _NEW):
+        os.mkdir(_BASE + path)
+    _mount("tmpfs", _BASE + _NEW, "tmpfs", _NO_SUID | _NO_DEVICES, "mode=0755")
+    os.chdir(_BASE)
+    _pivot(".", f".{_OLD}")
+    os.chdir("/")
+
+
+def _finish() -> None:
+    _checked(_LIBC.umount2(_OLD.encode(), _DETACH), _OLD)
+    os.chdir(_NEW)
+    _pivot(".", ".")  # the root before lies on top of the new one then
+    _checked(_LIBC.umount2(b".", _DETACH), "/")
+    os.chdir("/")
+
+
+def _bind(source: str, place: str, attributes: int) -> None:
+    source = _OLD + source
+    if os.path.isdir(source):
+        _make_folder(place)
+    elif not os.path.lexists(place):
+        _write(place, "")
+    _check_plain(place)
+    _mount(source, place, "", _BIND | _RECURSIVE)
+    _set_attributes(place, attributes, recursive=True)
+
+
+def _make_devices(place: str) -> None:
+    _make_folder(place)
+    _mount("tmpfs", place, "tmpfs", _NO_SUID | _NO_DEVICES, "mode=0755")  # the devices are mounts themselves
+    for name in _DEVICES:
+        _bind(f"/dev/{name}", f"{place}/{name}", _NO_SUID)
+    for name, text in _LINKS.items():
+        os.symlink(text, f"{place}/{name}")
+    _make_folder(f"{place}/pts")
+    _mount("devpts", f"{place}/pts", "devpts", _NO_SUID | _NO_EXECUTE, "newinstance,ptmxmode=0666,mode=620")
+
+
+def _make_folder(place: str) -> None:
+    os.makedirs(place, 0o755, exist_ok=True)
+    _check_plain(place)
+
+
+def _write(place: str, text: str) -> None:
+    _make_folder(os.path.dirname(place))
+    fd = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o444)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+
+
+def _check_plain(place: str) -> None:
+    """A link on the way would put the mount elsewhere, and leave this place without it."""
+    if os.path.realpath(place) != place:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), place.removeprefix(_NEW))
+
+
+def _mount(source: str, place: str, kind: str, flags: int, options: str = "") -> None:
+    done = _LIBC.mount(source.encode(), place.encode(), kind.encode(), ctypes.c_ulong(flags), options.encode())
+    _checked(done, place.removeprefix(_NEW))
+
+
+def _set_attributes(place: str, attributes: int, *, recursive: bool) -> None:
+    wanted = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)
+    flags = ctypes.c_uint(_AT_RECURSIVE if recursive else 0)
+    size = ctypes.c_size_t(ctypes.sizeof(wanted))
+    done = _LIBC.syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, place.encode(), flags, ctypes.byref(wanted), size)
+    _checked(done, place.removeprefix(_NEW))
+
+
+def _pivot(new: str, old: str) -> None:
+    number = _SYS_PIVOT_ROOT.get(os.uname().machine)
+    if number is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), "pivot_root")
+    _checked(_LIBC.syscall(number, new.encode(), old.encode()), "pivot_root")
+
+
+def _checked(result: int, what: str) -> None:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)
