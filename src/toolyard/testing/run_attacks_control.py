@@ -35,12 +35,17 @@ class _WithoutSandbox(Yard):
 
 
 def open_yard(
-    scene: Scene, *, mode: PermissionMode = PermissionMode.STRICT, kind: type[Yard] = Yard, **execution: Any
+    scene: Scene,
+    *,
+    mode: PermissionMode = PermissionMode.STRICT,
+    denied: tuple[str, ...] = _DENIED,
+    kind: type[Yard] = Yard,
+    **execution: Any,
 ) -> Yard:
     """The scene's workspace with the policy that the attacks are up against."""
     raw = {
         "orchestrator": {"context_paths": [{"path": f"{scene.base}/context", "permission": "read"}]},
-        "permissions": {"deny": () if mode is PermissionMode.BYPASS else _DENIED},
+        "permissions": {"deny": denied},
         "toolyard": {"code_execution": execution},
     }
     return kind.open(
@@ -57,7 +62,7 @@ def open_yard(
 
 def open_yard_without_sandbox(scene: Scene) -> Yard:
     """The same workspace with nothing in the way: no walls, no rules."""
-    return open_yard(scene, mode=PermissionMode.BYPASS, kind=_WithoutSandbox)
+    return open_yard(scene, mode=PermissionMode.BYPASS, denied=(), kind=_WithoutSandbox)
 
 
 def why_not_here(attack: RunAttack) -> str | None:
