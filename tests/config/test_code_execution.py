@@ -1,0 +1,102 @@
+"""`code_execution`: its defaults, what it refuses, and what a file that was merely found may not say."""
+
+import dataclasses
+
+import pytest
+
+from toolyard.cli.opening import find_place
+from toolyard.config.load import load_config
+from toolyard.config.models import CodeExecution, Docker, RunLimitsSection
+from toolyard.core.errors import ConfigError
+from toolyard.core.limits import RunLimits
+
+
+@pytest.fixture
+def load(tmp_path):
+    def loaded(section: str) -> CodeExecution:
+        path = tmp_path / "named.yaml"
+        path.write_text(f"toolyard:\n  code_execution: {section}\n")
+        return load_config(str(path), env={}).toolyard.code_execution
+
+    return loaded
+
+
+def test_the_limits_of_the_file_are_the_limits_of_the_core():
+    assert RunLimitsSection().to_limits() == RunLimits()
+    assert set(RunLimitsSection.model_fields) == {field.name for field in dataclasses.fields(RunLimits)}
+
+
+def test_commands_are_on_in_a_sandbox_without_a_network_by_default():
+    assert CodeExecution() == CodeExecution(
+        enabled=True,
+        mode="bubblewrap",
+        docker=Docker(image=None, network="none"),
+        allowed_hosts=(),
+        env={},
+        limits=RunLimitsSection(),
+    )
+
+
+def test_every_key_is_read(load):
+    text = (
+        "{enabled: false, mode: docker, docker: {image: mine, network: bridge}, allowed_hosts: [pypi.org], "
+        "env: {A: 1}, limits: {seconds: 3, processes: 7}}"
+    )
+    assert load(text) == CodeExecution(
+        enabled=False,
+        mode="docker",
+        docker=Docker(image="mine", network="bridge"),
+        allowed_hosts=("pypi.org",),
+        env={"A": "1"},
+        limits=RunLimitsSection(seconds=3, processes=7),
+    )
+
+
+def test_variables_are_not_shown(load):
+    assert "hush" not in repr(load("{env: {TOKEN: hush}}"))
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ("{mode: chroot}", "must be one of bubblewrap, docker, none"),
+        ("{mod: none}", 'Did you mean "mode"?'),
+        ("{enabled: perhaps}", "expected true or false"),
+        ("{limits: {second: 1}}", 'Did you mean "seconds"?'),
+        ("{limits: {seconds: 0}}", "expected a number greater than 0"),
+        ("{limits: {seconds: .inf}}", "expected a finite number"),
+        ("{limits: {processes: -1}}", "expected a number greater than 0"),
+        ("{allowed_hosts: pypi.org}", "expected a list"),
+        ("{env: [A]}", "expected a mapping"),
+    ],
+)
+def test_what_cannot_be_meant_is_an_error(load, section, said):
+    with pytest.raises(ConfigError) as caught:
+        load(section)
+    assert said in f"{caught.value.message} {caught.value.hint}"
+
+
+@pytest.mark.parametrize(
+    ("section", "reason"),
+    [
+        ("{mode: none}", "code without a sandbox"),
+        ("{allowed_hosts: [pypi.org]}", "a network for code"),
+        ("{docker: {network: bridge}}", "a network for code"),
+        ("{docker: {image: theirs}}", "an image for code"),
+        ("{env: {PATH: theirs}}", "variables for code"),
+        ("{limits: {memory_bytes: 99999999999}}", "limits for code"),
+    ],
+)
+def test_a_file_that_was_merely_found_may_not_widen_the_sandbox(tmp_path, monkeypatch, section, reason):
+    path = tmp_path / "toolyard.yaml"
+    path.write_text(f"toolyard:\n  code_execution: {section}\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=reason):
+        find_place(None, None)
+    assert find_place(None, str(path)).config.source == str(path)
+
+
+def test_a_file_that_was_merely_found_may_switch_commands_off(tmp_path, monkeypatch):
+    (tmp_path / "toolyard.yaml").write_text("toolyard: {code_execution: {enabled: false}}\n")
+    monkeypatch.chdir(tmp_path)
+    assert not find_place(None, None).config.toolyard.code_execution.enabled
