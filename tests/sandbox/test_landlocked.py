@@ -68,6 +68,14 @@ def test_the_private_folder_goes_with_the_sandbox(kit):
     assert not os.path.exists(folder)
 
 
+def test_the_private_folder_goes_when_the_warden_is_killed(kit):
+    box = kit.open()
+    folder = private_folder(box)
+    kit.lose(box)
+    box.sandbox.close()
+    assert not os.path.exists(folder)
+
+
 def test_the_private_folder_goes_when_the_host_is_killed(kit):
     with kit.host("echo $HOME > where; echo up; sleep 100") as host:
         with open(f"{kit.workspace}/where") as file:

@@ -79,8 +79,8 @@ def test_files_look_as_they_do_in_bubblewrap(kit, tmp_path):
     # Each mount with its rights, and what lies in the root, /dev and /etc.
     show = (
         """awk '{split($6, o, ","); print $5, o[1], $6 ~ /nosuid/, $6 ~ /nodev/}' /proc/self/mountinfo | sort -u;"""
-        "ls -ld / /tmp $HOME /dev/shm | awk '{print $1, $3, $4, $NF}'; ls / /etc; ls /dev | grep -vx core; id; uname -n;"
-        "cat /etc/passwd"
+        "ls -ld / /tmp $HOME /dev/shm | awk '{print $1, $3, $4, $NF}'; ls / /etc; ls /dev | grep -vx core;"
+        "id; uname -n; cat /etc/passwd"
     )
     ours = kit.open(mounts=mounts, hidden=hidden).command(show)
     (tmp_path / "other").mkdir()

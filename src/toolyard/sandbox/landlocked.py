@@ -66,7 +66,7 @@ class _Grants:
 
     def _below(self, path: str) -> Iterator[tuple[str, _Right, bool]]:
         right = self.at(path)
-        if right is _Right.NONE or os.path.islink(path):
+        if right is _Right.NONE or os.path.islink(path):  # a rule for a link would be one for what it leads to
             return
         lowest = min((self.at(place) for place in self.beneath(path)), default=right)
         if lowest >= right:
@@ -75,8 +75,7 @@ class _Grants:
         yield path, lowest, lowest is _Right.NONE
         with contextlib.suppress(OSError), os.scandir(path) as entries:
             for entry in entries:
-                if not entry.is_symlink():  # a rule for a link would be one for what it leads to
-                    yield from self._below(entry.path)
+                yield from self._below(entry.path)
 
 
 def why_not() -> str:
