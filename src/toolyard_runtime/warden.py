@@ -81,11 +81,11 @@ class Warden:
         for run in self._runs.values():
             processes.end_tree(run.pid)
         processes.end_leftovers(set(), alone=True)
-        scratch = self._setup.get("scratch") if self._setup is not None else None
-        if scratch:
-            import shutil
+        folder = self._setup.get("scratch") if self._setup is not None else None
+        if folder:
+            from toolyard_runtime import scratch
 
-            shutil.rmtree(scratch, ignore_errors=True)
+            scratch.remove(folder)
 
     def _obey(self, number: int, kind: int, body: bytes) -> None:
         if kind == wire.SETUP:

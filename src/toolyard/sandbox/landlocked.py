@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from toolyard.sandbox.boxes import BoxSandbox, Launched
 from toolyard.sandbox.inside import Walls
 from toolyard.sandbox.plain import start_warden, temporary
 from toolyard.sandbox.spec import Spec, Tier
+from toolyard_runtime import scratch
 
 _LEAST_LEVEL = 6
 """Signals are scoped from here on; below it a run could end the warden, and the server with it."""
@@ -96,20 +96,15 @@ def _launch(spec: Spec) -> Launched:
         raise SystemFault(f"The sandbox did not start: {reason}.", hint=_HINT)
     private = os.path.realpath(tempfile.mkdtemp(prefix="toolyard-"))
     with contextlib.ExitStack() as undo:
-        undo.callback(_remove, private)
-        home, scratch = f"{private}/home", f"{private}/temporary"
-        for folder in (home, scratch):
+        undo.callback(scratch.remove, private)
+        home, temporary_files = f"{private}/home", f"{private}/temporary"
+        for folder in (home, temporary_files):
             os.mkdir(folder, 0o700)
         setup = _walls(spec, private).worded(pid_max=0, in_worker=True)
-        changed = {"HOME": home, **temporary(scratch)}
-        launched = start_warden(spec, changed, {**setup, "scratch": private}, lambda: _remove(private))
+        changed = {"HOME": home, **temporary(temporary_files)}
+        launched = start_warden(spec, changed, {**setup, "scratch": private}, lambda: scratch.remove(private))
         undo.pop_all()
         return launched
-
-
-def _remove(private: str) -> None:
-    with contextlib.suppress(RecursionError):
-        shutil.rmtree(private, ignore_errors=True)
 
 
 def _walls(spec: Spec, private: str) -> Walls:
