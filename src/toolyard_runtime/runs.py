@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import select
 
-from toolyard_runtime import shell, wire
+from toolyard_runtime import processes, shell, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from toolyard_runtime.messages import Request
+
+_TAKING_MS = 1_000
+"""How long a worker may leave a request lying: nobody else is served meanwhile."""
+_SIGCONT = 18
 
 
 class Run:
@@ -38,9 +43,23 @@ class Run:
             body = wire.packed({**request})
             said = wire.LITTLE_LENGTH.pack(len(body)) + body
         try:
-            wire.write_all(self.requests, said)
-        except BrokenPipeError:
+            os.kill(self.pid, _SIGCONT)  # another run may have stopped it while it waited
+            self._hand_over(said)
+        except (BrokenPipeError, ProcessLookupError):
             return  # it died just now; its end is told like any other
+
+    def _hand_over(self, said: bytes) -> None:
+        """Write a request, of which a pipe holds only a part; end a worker that does not take the rest."""
+        view = memoryview(said)
+        while view:
+            try:
+                view = view[os.write(self.requests, view) :]
+            except BlockingIOError:
+                waiting = select.poll()
+                waiting.register(self.requests, select.POLLOUT)
+                if not waiting.poll(_TAKING_MS):
+                    processes.end_tree(self.pid)
+                    return
 
     def close(self) -> None:
         for fd in (self.requests, self.reply, self.out, self.err):
@@ -55,4 +74,5 @@ def pipes() -> tuple[list[int], list[int]]:
         reader, writer = os.pipe2(os.O_CLOEXEC)
         ours.append(writer if end == 0 else reader)
         theirs.append(reader if end == 0 else writer)
+    os.set_blocking(ours[0], False)
     return ours, theirs
