@@ -129,6 +129,10 @@ class BoxSandbox(Closing):
             return self._box, lost
 
     def _launched(self, spec: Spec) -> Box:
+        if os.path.realpath(spec.workspace) != spec.workspace:
+            # Whatever a link leads to would be shown inside, and written, as if it were the workspace.
+            message = f"The workspace {spec.workspace} was replaced by a link."
+            raise SystemFault(message, hint="Put the folder back, or open the workspace that is meant.")
         launched = self._launch(spec)
         box = Box(launched.process, launched.line, launched.runs, launched.first_process)
         with contextlib.ExitStack() as undo:
