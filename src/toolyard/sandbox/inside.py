@@ -33,7 +33,7 @@ PROXY_PORT = 3128
 _SHELLS = ("/bin/bash", "/usr/bin/bash")
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 _PID_MAX_PER_NAMESPACE = (6, 14)
-_LEAST_PID_MAX = 301  # the kernel takes no less
+_RESERVED_PIDS = 300  # once the kernel has come round, it gives out no number below this one
 
 ETC = {
     "/etc/passwd": f"root:x:0:0:root:/root:/bin/sh\nagent:x:{USER_ID}:{USER_ID}:agent:{HOME}:/bin/bash\n"
@@ -147,7 +147,7 @@ def pid_max(limits: RunLimits) -> int:
     found = re.match(r"(\d+)\.(\d+)", platform.release())
     if found is None or (int(found[1]), int(found[2])) < _PID_MAX_PER_NAMESPACE:
         return 0
-    return max(limits.processes, _LEAST_PID_MAX)
+    return limits.processes + _RESERVED_PIDS
 
 
 @dataclass(frozen=True, slots=True)
