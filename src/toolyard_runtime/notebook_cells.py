@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _ast
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,17 +77,17 @@ class Sources:
         self._cells: dict[str, tuple[int, None, list[str], str]] = {}
 
     def add(self, name: str, source: str) -> None:
-        import linecache
-
         lines = [line + "\n" for line in source.split("\n")]
         # No modification time: linecache then keeps the entry although no such file exists.
-        entry = (len(source), None, lines, name)
-        self._cells[name] = entry
-        linecache.cache[name] = entry
-        if len(self._cells) > KEPT_CELLS:
-            oldest = next(iter(self._cells))
+        self._cells[name] = (len(source), None, lines, name)
+        oldest = next(iter(self._cells)) if len(self._cells) > KEPT_CELLS else None
+        if oldest is not None:
             del self._cells[oldest]
-            linecache.cache.pop(oldest, None)
+        if "linecache" not in sys.modules and "import" not in source:
+            return  # nobody can look a line up but our own tracebacks, which refresh; it takes long to import
+        self.refresh()
+        if oldest is not None:
+            sys.modules["linecache"].cache.pop(oldest, None)
 
     def refresh(self) -> None:
         """Put the entries back that the code may have dropped with linecache.clearcache()."""

@@ -6,8 +6,10 @@ calls. Nothing is skipped in silence: a wall that was asked for and does not sta
 
 from __future__ import annotations
 
-import ctypes
 import os
+import sys
+
+from toolyard_runtime import libc
 
 _LANDLOCK_CREATE_RULESET, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT_SELF = 444, 445, 446
 _RULE_PATH_BENEATH = 1
@@ -19,18 +21,6 @@ _SECCOMP_MODE_FILTER = 2
 _BPF_INSTRUCTION_BYTES = 8
 _TYPE_OF_FILE, _FOLDER = 0o170000, 0o040000  # `stat` would be one more import at every start
 
-_LIBC = ctypes.CDLL(None, use_errno=True)
-
-
-class _PathBeneath(ctypes.Structure):
-    _pack_ = 1
-    _layout_ = "ms"
-    _fields_ = (("access", ctypes.c_uint64), ("fd", ctypes.c_int32))
-
-
-class _Program(ctypes.Structure):
-    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
-
 
 def raise_walls(ruleset: bytes, rules: list[tuple[str, int, int]], seccomp: bytes) -> None:
     """`ruleset` is Landlock's attribute structure and `rules` what stays open; empty means no such wall is wanted."""
@@ -38,8 +28,7 @@ def raise_walls(ruleset: bytes, rules: list[tuple[str, int, int]], seccomp: byte
     if ruleset:
         _landlock(ruleset, rules)
     if seccomp:
-        program = _Program(len(seccomp) // _BPF_INSTRUCTION_BYTES, seccomp)
-        _checked(_LIBC.prctl(_PR_SET_SECCOMP, ctypes.c_ulong(_SECCOMP_MODE_FILTER), ctypes.byref(program)), "seccomp")
+        _filter_calls(seccomp)
 
 
 def adopt_orphans() -> None:
@@ -55,13 +44,17 @@ def end_with_parent() -> None:
 def drop_capabilities() -> None:
     """Root keeps its name and nothing else. Capabilities of the user's namespace are gone for good."""
     capability = 0
-    while _LIBC.prctl(_PR_CAPBSET_READ, ctypes.c_ulong(capability)) >= 0:
-        # Fails without the right to; then the set below is empty already, and no_new_privs keeps it so.
-        _LIBC.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(capability))
-        capability += 1
-    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
-    nothing = (ctypes.c_uint32 * 6)()
-    _checked(_LIBC.capset(ctypes.byref(header), ctypes.byref(nothing)), "capset")
+    try:
+        while True:
+            _prctl(_PR_CAPBSET_READ, capability)
+            try:
+                _prctl(_PR_CAPBSET_DROP, capability)
+            except PermissionError:
+                break  # nothing to drop: the set below is empty already, and no_new_privs keeps it so
+            capability += 1
+    except OSError:
+        pass  # there is no capability of that number: these were all
+    libc.call("capset", _CAPABILITY_VERSION.to_bytes(4, sys.byteorder) + bytes(4), bytes(24))
 
 
 def set_readable(*, by_siblings: bool) -> None:
@@ -70,10 +63,7 @@ def set_readable(*, by_siblings: bool) -> None:
 
 
 def _landlock(attributes: bytes, rules: list[tuple[str, int, int]]) -> None:
-    ruleset = _checked(
-        _LIBC.syscall(_LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0)),
-        "landlock_create_ruleset",
-    )
+    ruleset = libc.call("syscall", _LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0, about="Landlock")
     try:
         for path, of_folder, of_file in rules:
             try:
@@ -82,27 +72,30 @@ def _landlock(attributes: bytes, rules: list[tuple[str, int, int]]) -> None:
                 continue  # gone since the rules were made: one thing less that is allowed
             try:
                 is_folder = os.fstat(fd).st_mode & _TYPE_OF_FILE == _FOLDER
-                beneath = _PathBeneath(of_folder if is_folder else of_file, fd)
-                _checked(
-                    _LIBC.syscall(
-                        _LANDLOCK_ADD_RULE, ruleset, _RULE_PATH_BENEATH, ctypes.byref(beneath), ctypes.c_uint32(0)
-                    ),
-                    path,
-                )
+                access = of_folder if is_folder else of_file
+                beneath = access.to_bytes(8, sys.byteorder) + fd.to_bytes(4, sys.byteorder)
+                libc.call("syscall", _LANDLOCK_ADD_RULE, ruleset, _RULE_PATH_BENEATH, beneath, 0, about=path)
             finally:
                 os.close(fd)
-        _checked(_LIBC.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, ctypes.c_uint32(0)), "landlock_restrict_self")
+        libc.call("syscall", _LANDLOCK_RESTRICT_SELF, ruleset, 0, about="Landlock")
     finally:
         os.close(ruleset)
 
 
+def _filter_calls(instructions: bytes) -> None:
+    """Where bubblewrap has not done it already. The structure holds a pointer, so this takes the whole of ctypes."""
+    import ctypes
+
+    class Program(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+    program = Program(len(instructions) // _BPF_INSTRUCTION_BYTES, instructions)
+    taken = ctypes.CDLL(None, use_errno=True).prctl(
+        _PR_SET_SECCOMP, ctypes.c_ulong(_SECCOMP_MODE_FILTER), ctypes.byref(program)
+    )
+    if taken < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "seccomp")
+
+
 def _prctl(option: int, value: int) -> None:
-    zero = ctypes.c_ulong(0)
-    _checked(_LIBC.prctl(option, ctypes.c_ulong(value), zero, zero, zero), f"prctl {option}")
-
-
-def _checked(result: int, what: str) -> int:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), what)
-    return result
+    libc.call("prctl", option, value, 0, 0, 0, about=f"prctl {option}")

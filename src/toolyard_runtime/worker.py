@@ -10,7 +10,7 @@ import os
 import select
 import sys
 
-from toolyard_runtime import limits, shell, walls, wire
+from toolyard_runtime import answers, limits, shell, walls, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,7 +134,8 @@ def _serve(program: str) -> None:
     if request["what"] == "command":
         shell.become(program, request["code"])
     _signal.signal(_signal.SIGPIPE, _signal.SIG_IGN)  # as in every Python: a broken pipe is an exception
-    _see_installed_packages()
+    if request["session"] or "import" in request["code"]:
+        _see_installed_packages()
     from toolyard_runtime.notebook import Notebook
 
     notebook = notebook or Notebook()
@@ -166,7 +167,5 @@ def _next() -> Request:
 
 
 def _answer(answer: dict[str, Any]) -> None:
-    import json
-
-    body = json.dumps(answer).encode("utf-8", "backslashreplace")
+    body = answers.encoded(answer).encode("ascii")
     wire.write_all(shell.REPLY_FD, wire.LITTLE_LENGTH.pack(len(body)) + body)
