@@ -8,13 +8,15 @@ of the host is seen but what is mounted here; the engine keeps no log of what ru
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import os
-import resource
 import secrets
+import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 
 from toolyard.core.errors import SystemFault
 from toolyard.core.limits import MIB, RunLimits
@@ -31,9 +33,7 @@ NO_NETWORK = "none"
 
 _HOME_BYTES = 256 * MIB
 _SHARED_MEMORY_BYTES = 256 * MIB
-_HIDDEN_BYTES = 4096
 _OWN_PROCESSES = 4  # the warden, its spare worker, the way to the allowed hosts, and one being started
-_LEAST_OPEN_FILES = 4096
 _REMOVE_SECONDS = 10.0
 _SCRIPTS = "/usr/local/bin"
 _SHELL = "/bin/bash"
@@ -51,38 +51,37 @@ def docker(
 def _launch(engine: Engine, image: str, network: str, spec: Spec) -> Launched:
     offer = probe(engine, image)
     name = f"toolyard-{os.getpid()}-{secrets.token_hex(4)}"
-    process = engine.start(
-        (
-            *("run", "--rm", "--interactive", "--init=false", "--pull", "never", "--name", name, "--label", _LABEL),
-            *_outer_walls(network, offer),
-            *_limits(spec.limits, engine),
-            *_view(spec, offer),
-            *_command(image),
+    with contextlib.ExitStack() as afterwards:
+        mounts = _settled(spec, _emptiness(spec, afterwards))
+        runs, walls = _runs(spec), _inner_walls(mounts, offer)
+        process = engine.start(
+            (
+                *("run", "--rm", "--interactive", "--init=false", "--pull", "never", "--name", name),
+                *("--label", _LABEL, "--workdir", spec.workspace),
+                *_outer_walls(network, offer),
+                *_limits(spec.limits),
+                *_view(spec.limits, mounts),
+                *_command(image),
+            )
         )
-    )
-    return Launched(
-        process=process,
-        line=_ContainerLine(process, engine, name),
-        runs=_runs(spec),
-        setup=_inner_walls(spec, offer).worded(pid_max=0, in_worker=False),
-    )
+        line = _ContainerLine(process, engine, name, afterwards.pop_all())
+    return Launched(process=process, line=line, runs=runs, setup=walls.worded(pid_max=0, in_worker=False))
 
 
 class _ContainerLine(PipeLine):
     """The client's pipes; closing them also makes sure of the container."""
 
-    def __init__(self, process: subprocess.Popen[bytes], engine: Engine, name: str) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], engine: Engine, name: str, afterwards: contextlib.ExitStack
+    ) -> None:
         super().__init__(process)
-        self._process, self._engine, self._name = process, engine, name
+        self._process, self._engine, self._name, self._afterwards = process, engine, name, afterwards
 
     def close(self) -> None:
         super().close()
-        if self._process.poll() == 0:
-            return  # it saw the warden's own end
-        try:
-            self._engine.finish(("rm", "--force", "--volumes", self._name), _REMOVE_SECONDS)
-        except SystemFault:
-            return  # without an engine there is no container either
+        with self._afterwards, contextlib.suppress(SystemFault):  # without an engine there is no container either
+            if self._process.poll() != 0:  # the client did not see the warden's own end
+                self._engine.finish(("rm", "--force", "--volumes", self._name), _REMOVE_SECONDS)
 
 
 def _outer_walls(network: str, offer: Offer) -> Iterator[str]:
@@ -93,15 +92,9 @@ def _outer_walls(network: str, offer: Offer) -> Iterator[str]:
     yield from ("--log-driver", "none", "--no-healthcheck")
 
 
-def _limits(limits: RunLimits, engine: Engine) -> Iterator[str]:
+def _limits(limits: RunLimits) -> Iterator[str]:
     yield from ("--memory", f"{limits.memory_bytes}b", "--memory-swap", f"{limits.memory_bytes}b")
     yield from ("--pids-limit", str(limits.processes + _OWN_PROCESSES), "--shm-size", f"{_SHARED_MEMORY_BYTES}b")
-    # The warden needs some for each run; workers take the run's own limit.
-    open_files = max(limits.open_files, _LEAST_OPEN_FILES)
-    yield from ("--ulimit", f"nofile={open_files}:{open_files}")
-    if engine.name == "podman":  # it asks for more than its user may have, and then fails
-        most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
-        yield from ("--ulimit", f"nproc={most}:{most}")
 
 
 def _command(image: str) -> Iterator[str]:
@@ -109,26 +102,34 @@ def _command(image: str) -> Iterator[str]:
     yield from ("--entrypoint", program, image, *arguments)
 
 
-def _view(spec: Spec, offer: Offer) -> Iterator[str]:
+def _view(limits: RunLimits, mounts: Sequence[Mount]) -> Iterator[str]:
     """The file system inside, as options."""
-    uid, _, gid = offer.user.partition(":")
-    yield from ("--workdir", spec.workspace)
-    yield from ("--tmpfs", f"{inside.TEMPORARY}:exec,mode=1777,size={spec.limits.temporary_bytes}")
-    yield from ("--tmpfs", f"{inside.HOME}:exec,mode=0700,uid={uid},gid={gid},size={_HOME_BYTES}")
-    for mount in _settled(spec):
-        yield from ("--mount", _bind(mount) if mount.source else _emptiness(mount))
+    # Open to all: there is one user inside, and not every engine lets a folder be given to it.
+    for path, size in ((inside.TEMPORARY, limits.temporary_bytes), (inside.HOME, _HOME_BYTES)):
+        yield from ("--tmpfs", f"{path}:exec,mode=1777,size={size}")
+    for mount in mounts:
+        yield from ("--mount", _bind(mount))
 
 
-def _settled(spec: Spec) -> list[Mount]:
-    """What is mounted, without what would be covered: engines mount by depth and take no place twice.
+def _emptiness(spec: Spec, afterwards: contextlib.ExitStack) -> str:
+    """An empty folder to cover hidden ones with, where there are any.
 
-    A hidden folder has no source.
+    One of the engine's own would not do: Podman fills a new tmpfs with what it covers.
     """
-    hidden = [Mount("" if os.path.isdir(path) else os.devnull, target=path) for path in sorted(spec.hidden)]
+    if not any(map(os.path.isdir, spec.hidden)):
+        return ""
+    empty = tempfile.mkdtemp(prefix="toolyard-empty-")
+    afterwards.callback(shutil.rmtree, empty, ignore_errors=True)
+    return empty
+
+
+def _settled(spec: Spec, empty: str) -> list[Mount]:
+    """What is mounted, without what would be covered: engines mount by depth and take no place twice."""
+    hidden = [Mount(empty if os.path.isdir(path) else os.devnull, target=path) for path in sorted(spec.hidden)]
     runtime = Mount(inside.runtime_folder(), target=f"{inside.RUNTIME}/toolyard_runtime")
     settled: dict[str, Mount] = {}
     for mount in (Mount(spec.workspace, spec.writable), *spec.mounts, runtime, *hidden):
-        if any(not place.source and is_beneath(mount.inside, path) for path, place in settled.items()):
+        if any(place.source == empty and is_beneath(mount.inside, path) for path, place in settled.items()):
             continue  # it lies in a folder that is hidden whole
         for covered in [path for path in settled if is_beneath(path, mount.inside)]:
             del settled[covered]
@@ -139,13 +140,7 @@ def _settled(spec: Spec) -> list[Mount]:
 def _bind(mount: Mount) -> str:
     place = ("type=bind", f"source={mount.source}", f"target={mount.inside}")
     # What is mounted below a folder would not become read-only with it on every engine, so it is left out.
-    return _listed(*place) if mount.writable else _listed(*place, "readonly", "bind-nonrecursive")
-
-
-def _emptiness(mount: Mount) -> str:
-    return _listed(
-        "type=tmpfs", f"target={mount.inside}", f"tmpfs-size={_HIDDEN_BYTES}", "tmpfs-mode=0555", "readonly"
-    )
+    return _listed(*place) if mount.writable else _listed(*place, "ro", "bind-nonrecursive")
 
 
 def _listed(*fields: str) -> str:
@@ -160,11 +155,7 @@ def _runs(spec: Spec) -> RunSetup:
     return dataclasses.replace(setup, shell=_SHELL, limits=limits)
 
 
-def _inner_walls(spec: Spec, offer: Offer) -> Walls:
-    walls = Walls.around(_writable(spec), own_network=True)
+def _inner_walls(mounts: Sequence[Mount], offer: Offer) -> Walls:
+    writable = (inside.TEMPORARY, inside.HOME, "/dev", *(mount.inside for mount in mounts if mount.writable))
+    walls = Walls.around(iter(writable), own_network=True)
     return walls if offer.landlock else dataclasses.replace(walls, landlock=b"", landlock_rules=())
-
-
-def _writable(spec: Spec) -> Iterator[str]:
-    yield from (inside.TEMPORARY, inside.HOME, "/dev")
-    yield from (mount.inside for mount in _settled(spec) if mount.writable)

@@ -26,7 +26,7 @@ CLIENT_VARIABLES = (
 """What a client needs to know of its user: where the engine is, and how to reach it."""
 
 _ENGINES = ("docker", "podman")
-_PROBE_SECONDS = 30.0
+_PROBE_SECONDS = 60.0  # the first container of a new storage can take long
 _MESSAGE_CHARS = 500
 _NO_IMAGE = ("no such image", "unable to find image", "image not known")
 _NO_ENGINE = ("cannot connect to", "connection refused", "permission denied while trying to connect", "no such host")
