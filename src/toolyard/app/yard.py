@@ -64,6 +64,7 @@ class Yard(Closing):
         self.agent = options.agent or "agent"
         self.limits = options.config.limits.to_limits()
         self._audit = audit
+        self._is_warming = False
         execution = options.config.toolyard.code_execution
         self.sandboxes = Sandboxes(policy, execution, os.path.realpath(state), self._choose, self._connected)
         resources = Resources(mounts, policy, self.limits, Seen(), self.sandboxes)
@@ -103,13 +104,15 @@ class Yard(Closing):
             each.callback(self.dispatch.close)
 
     def warm_up(self) -> None:
-        """Start the sandbox ahead of the first run, in a thread; where that fails the first run says why."""
+        """Start the sandbox ahead of the first run, once, in a thread; where that fails the first run says why."""
 
         def start() -> None:
             with contextlib.suppress(ToolyardError):
                 self.sandboxes.ready()
 
-        if any(tool.longest is not None for tool in self.dispatch.tools.values()):
+        runs_code = any(tool.longest is not None for tool in self.dispatch.tools.values())
+        if runs_code and self.options.config.toolyard.code_execution.enabled and not self._is_warming:
+            self._is_warming = True
             threading.Thread(target=start, name="toolyard-warm-up", daemon=True).start()
 
     def _choose(self) -> Choice:

@@ -102,6 +102,7 @@ class YardServer:
     async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         del params
         self._open_lane(context)
+        self._yard.warm_up()  # who asks for the tools will soon use them
         return self._listed if wants_structured(_client(context)) else self._listed_as_text
 
     async def call_tool(
