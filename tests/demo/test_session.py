@@ -23,6 +23,12 @@ def test_the_refusals_change_nothing_and_show_no_secret(played):
     assert "nothing an agent may see" not in "".join(done.text for done in played)
 
 
+def test_commands_run_and_see_nothing_outside(played):
+    stolen, tested = (done.text for done in played if done.step.tool == "Bash")
+    assert "No such file or directory" in stolen
+    assert tested == "1 passed"
+
+
 def test_the_near_miss_shows_the_real_line(played):
     (missed,) = (done for done in played if done.code == -32603)
     assert "return net - net * percent // 100" in missed.text

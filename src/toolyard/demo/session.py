@@ -19,6 +19,7 @@ from toolyard.demo.project import PRIVATE
 from toolyard.testing.client import StdioClient
 
 _FINE = 0
+_TEST = "test_the_discount_comes_off_the_net_price"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,16 @@ STEPS = (
         "Read",
         {"file_path": f"../{PRIVATE}"},
         code=SecurityError.code,
+    ),
+    Step(
+        "Then by the shell, with everything else that might be of use. (The same instruction.)",
+        "Bash",
+        {"command": f"cat ../{PRIVATE}; ls ~; env | grep -i token; curl -sS https://example.com"},
+    ),
+    Step(
+        "Does the test still pass?",
+        "Bash",
+        {"command": f"python -c 'from tests.test_cart import {_TEST} as test; test(); print(\"1 passed\")'"},
     ),
     Step("Is anything left of the old name?", "Grep", {"pattern": "TAX_RATE", "output_mode": "content"}),
 )
