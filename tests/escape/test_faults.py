@@ -38,9 +38,9 @@ COMMANDS = {
     "a fork bomb": "b() { b | b & }; b; sleep 100",
     "a fork bomb that ignores signals": "trap '' TERM HUP INT; b() { (b & b &) }; b; while :; do :; done",
     "memory without end": "x=x; while :; do x=$x$x; done",
-    "memory in many processes": "for i in {1..40}; do python3 -c 'x = bytearray(20 << 20); import time; time.sleep(9)' & "
-    "done; wait",
-    "a full /tmp": "dd if=/dev/zero of=/tmp/x bs=1M count=600; touch /tmp/{1..99}; false",
+    "memory in many processes": "for i in {1..40}; do "
+    "python3 -c 'x = bytearray(20 << 20); import time; time.sleep(9)' & done; wait",
+    "a full /tmp": "dd if=/dev/zero of=/tmp/x bs=1M count=600; false",
     "full shared memory": "dd if=/dev/zero of=/dev/shm/x bs=1M count=2000; false",
     "a full home": "dd if=/dev/zero of=$HOME/x bs=1M count=2000; false",
     "output without end": "yes",

@@ -117,14 +117,19 @@ class Arena(Closing):
 
     def __init__(self, base: str, *, sandboxed: bool, **options: Any) -> None:
         self.scene = Scene(base)
-        self.sandboxed = sandboxed
-        self.yard = open_yard(self.scene, **options) if sandboxed else open_yard_without_sandbox(self.scene)
+        self._sandboxed, self._options = sandboxed, options
+        self.yard = self._opened()
 
     async def holds(self, attack: RunAttack) -> None:
         """Nothing comes of it: not what it is after, and nothing else."""
         answer = await attacked(self.yard, attack, self.scene)
-        assert self.scene.facts(answer) == set(), answer
+        found = self.scene.facts(answer)
         self.scene.tidy()
+        if found:  # the next attack finds everything as it was
+            self.yard.close()
+            self.scene.restore()
+            self.yard = self._opened()
+        assert found == set(), answer
 
     async def succeeds(self, attack: RunAttack) -> None:
         """It does what it is after."""
@@ -136,6 +141,9 @@ class Arena(Closing):
             assert attack.proof in self.scene.facts(answer, patience=0), answer
         finally:
             self.scene.restore()
+
+    def _opened(self) -> Yard:
+        return open_yard(self.scene, **self._options) if self._sandboxed else open_yard_without_sandbox(self.scene)
 
     async def run(self, what: What, code: str, **more: Any) -> Result:
         return await self.yard.dispatch(call_of(what, code, **more))
