@@ -100,4 +100,4 @@ def test_the_readme_session_does_what_it_shows(tmp_path):
     done = subprocess.run(["bash", "-euc", script], env=env, capture_output=True, text=True, timeout=50, check=False)
     assert 'return "good morning"' in done.stdout
     assert "Edited greet.py: 1 replacement." in done.stdout
-    assert "1 event: the chain is whole" in done.stdout
+    assert "2 events: the chain is whole" in done.stdout
