@@ -153,7 +153,7 @@ class Scene(Closing):
     def tidy(self) -> None:
         """Take away what an attack made in the workspace, where it may."""
         expected = {path.split("/")[1] for path in (*_FILES, *_LINKS) if path.startswith("ws/")}
-        for entry in os.scandir(self.workspace):
+        for entry in list(os.scandir(self.workspace)):
             if entry.name not in expected:
                 _remove(entry.path)
 
@@ -163,7 +163,7 @@ class Scene(Closing):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         for name in _FOLDERS[:4]:
-            for entry in os.scandir(f"{self.base}/{name}"):
+            for entry in list(os.scandir(f"{self.base}/{name}")):
                 if entry.path != self._secret:  # the victim has it open
                     _remove(entry.path)
         self._lay()
@@ -296,6 +296,7 @@ def _is_special(path: str) -> bool:
 
 def _remove(path: str) -> None:
     if os.path.isdir(path) and not os.path.islink(path):
+        os.chmod(path, 0o700)  # an ordinary user cannot enter a copy of what was hidden
         shutil.rmtree(path)
     else:
         os.unlink(path)
