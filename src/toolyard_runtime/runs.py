@@ -9,6 +9,8 @@ from toolyard_runtime import processes, shell, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from toolyard_runtime.messages import Request
 
 _TAKING_MS = 1_000
@@ -48,6 +50,11 @@ class Run:
         except (BrokenPipeError, ProcessLookupError):
             return  # it died just now; its end is told like any other
 
+    def tell(self, values: dict[str, Any]) -> None:
+        """Send something to the worker that is no run."""
+        body = wire.packed(values)
+        self._hand_over(wire.LITTLE_LENGTH.pack(len(body)) + body)
+
     def _hand_over(self, said: bytes) -> None:
         """Write a request, of which a pipe holds only a part; end a worker that does not take the rest."""
         view = memoryview(said)
@@ -64,15 +71,3 @@ class Run:
     def close(self) -> None:
         for fd in (self.requests, self.reply, self.out, self.err):
             os.close(fd)
-
-
-def pipes() -> tuple[list[int], list[int]]:
-    """The warden's ends and the worker's, each in the order requests, reply, out, err."""
-    ours: list[int] = []
-    theirs: list[int] = []
-    for end in range(4):
-        reader, writer = os.pipe2(os.O_CLOEXEC)
-        ours.append(writer if end == 0 else reader)
-        theirs.append(reader if end == 0 else writer)
-    os.set_blocking(ours[0], False)
-    return ours, theirs

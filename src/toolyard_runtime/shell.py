@@ -22,7 +22,7 @@ REQUEST_FD = 4
 _MOST_WAITING = 4_000  # characters that a waiting shell is given to read
 
 # The folder a command ends in is where the next one starts. The trap tells it, whatever way the command ends.
-_TELL_FOLDER = "trap 'pwd -P >&3' EXIT; "
+_TELL_FOLDER = "trap 'pwd -P >&3 2>/dev/null' EXIT; "
 _GIVEN = f'{_TELL_FOLDER}REPLY=$1; shift; eval "$REPLY"'
 # The kernel takes no longer argument than 128 KiB, so a longer command is read from a file in memory.
 _READ = f"IFS= read -r -d '' -u {REQUEST_FD}"

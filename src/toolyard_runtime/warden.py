@@ -13,7 +13,8 @@ import os
 import select
 import sys
 
-from toolyard_runtime import limits, processes, runs, shell, walls, wire, worker
+from toolyard_runtime import limits, processes, shell, walls, wire, worker
+from toolyard_runtime.pipes import pipes
 from toolyard_runtime.runs import Run
 
 TYPE_CHECKING = False
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     import signal as _signal
 
     from toolyard_runtime.messages import Request, Setup
+
+    First = tuple[int, list[int]]
 else:  # `signal` itself would import more than a cold start can afford
     import _signal
 
@@ -29,13 +32,14 @@ _MOST_READ_AT_ONCE = 16 * _CHUNK  # so that one loud run does not hold up the ot
 _SPARE_AFTER_MS = 3
 _PRELOAD_AFTER_MS = 5
 _FOLDER_BYTES = 8192
-_UMASK = 0o022
+_WALLS_MS = 5_000
 _PYTHON, _COMMAND = "python", "command"
 _ANSWER_BYTES = 48 * 1024 * 1024
 
 
 class Warden:
-    def __init__(self, incoming: int, outgoing: int) -> None:
+    def __init__(self, incoming: int, outgoing: int, first: First | None = None) -> None:
+        self._first = first
         self._incoming, self._outgoing = incoming, outgoing
         self._frames = wire.Frames()
         self._poll = select.poll()
@@ -115,26 +119,48 @@ class Warden:
                     file.write(str(setup["pid_max"]))
             if "mounts" in setup:
                 walls.drop_capabilities()
+            first = self._told_first(setup)
             if not setup["walls_in_worker"]:
                 walls.raise_walls(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
             walls.set_readable(by_siblings=False)
-            os.umask(_UMASK)
-            os.environ.clear()
-            os.environ.update(setup["environment"])  # for workers, which are copies of this process
+            worker.settle(setup)  # for workers, which are copies of this process
         except OSError as error:
             self._send(wire.NO_RUN, wire.BROKEN, f"{error.filename or ''}: {error.strerror}".encode())
             raise SystemExit(1) from None
+        if first is not None:
+            self._await_walls(first)
         self._fork_forwarder()
         self._send(wire.NO_RUN, wire.READY, str(wire.PROTOCOL).encode())
+
+    def _told_first(self, setup: Setup) -> Run | None:
+        """The worker that was forked before everything else; it puts its own walls up while we do ours."""
+        if self._first is None:
+            return None
+        (pid, ours), self._first = self._first, None
+        run = self._watched(Run(pid, ours, is_shell=False))
+        run.tell({**setup})
+        return run
+
+    def _await_walls(self, run: Run) -> None:
+        waiting = select.poll()
+        waiting.register(run.reply, select.POLLIN)
+        if waiting.poll(_WALLS_MS) and os.read(run.reply, 1):
+            self._spares[_PYTHON] = run
+        else:
+            processes.end_tree(run.pid)  # another is made when it is needed
 
     def _fork_forwarder(self) -> None:
         """Keep the way to the allowed hosts open: code inside may have ended the process that was it."""
         setup = self._setup
         if setup is None or not setup["forward"] or self._forwarder:
             return
+        from toolyard_runtime import forward
+
+        listener = forward.listen(setup["forward_port"])  # before the fork: who connects next is heard
         pid = os.fork()
         if pid == 0:
-            worker.forward(setup["forward_port"], setup["forward"])
+            worker.forward(listener, setup["forward"])
+        listener.close()
         self._forwarder = pid
 
     def _start(self, number: int, request: Request) -> None:
@@ -200,7 +226,7 @@ class Warden:
         setup = self._setup
         if setup is None:
             return None
-        ours, theirs = runs.pipes()
+        ours, theirs = pipes()
         try:
             if kind == _COMMAND:
                 pid = shell.wait_ahead(setup["shell"], setup["environment"], theirs)
@@ -215,9 +241,11 @@ class Warden:
             return None
         for fd in theirs:
             os.close(fd)
-        run = Run(pid, ours, is_shell=kind == _COMMAND)
-        self._runs[pid] = run
-        for fd in ours[1:]:
+        return self._watched(Run(pid, ours, is_shell=kind == _COMMAND))
+
+    def _watched(self, run: Run) -> Run:
+        self._runs[run.pid] = run
+        for fd in (run.reply, run.out, run.err):
             os.set_blocking(fd, False)
             self._by_fd[fd] = run
             self._poll.register(fd, select.POLLIN)
@@ -334,8 +362,8 @@ def _move_in(setup: Setup) -> None:
     mounting.enter(setup.get("mounts", []), setup.get("runtime", ""))
 
 
-def main() -> None:
-    warden = Warden(int(sys.argv[1]), int(sys.argv[2]))
+def main(first: First | None = None) -> None:
+    warden = Warden(int(sys.argv[1]), int(sys.argv[2]), first)
     try:
         warden.serve()
     except (BrokenPipeError, ConnectionResetError):  # the host went away while we spoke

@@ -6,6 +6,7 @@ runs in this very process. It holds nothing of the warden's: every descriptor bu
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import sys
@@ -15,6 +16,7 @@ from toolyard_runtime import answers, limits, shell, walls, wire
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
+    import socket
     from typing import Any
 
     from toolyard_runtime.messages import Request, Setup
@@ -23,6 +25,7 @@ else:
     import _signal
 
 _HIGHEST_FD = 1 << 16
+_UMASK = 0o022
 
 NOTEBOOK = "toolyard_runtime.notebook"
 # The first steps towards workers that start quickly. The warden takes one after another while it is idle.
@@ -42,7 +45,7 @@ def main(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
             walls.drop_capabilities()
             walls.raise_walls(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
         walls.set_readable(by_siblings=True)
-        _serve(setup["shell"])
+        _serve(setup["shell"], _warmed_up())
         code = 0
     except EOFError:  # the warden is gone or has no use for us
         code = 0
@@ -50,15 +53,45 @@ def main(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
         os._exit(code)
 
 
-def forward(port: int, socket_path: str) -> None:
+def first(requests: int, reply: int, out: int, err: int) -> None:
+    """Be the worker that was forked before the warden knew anything (`start`). Never returns."""
+    code = 1
+    try:
+        _detach(requests, reply, out, err)
+        from toolyard_runtime.notebook import Notebook
+
+        setup: Setup = _message()
+        settle(setup)
+        limits.hold(0, setup["limits"])
+        walls.raise_walls(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
+        os.write(shell.REPLY_FD, b"\0")
+        gc.freeze()  # what is there now is none of the code's: nobody has to look through it when the code ends
+        _serve(setup["shell"], Notebook())
+        code = 0
+    except EOFError:
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def settle(setup: Setup) -> None:
+    """What a process of the sandbox starts from."""
+    os.umask(_UMASK)
+    os.environ.clear()
+    os.environ.update(setup["environment"])
+
+
+def forward(listener: socket.socket, socket_path: str) -> None:
     """Be the process that leads to the allowed hosts. Never returns."""
     try:
         os.setsid()
         _default_signals()
-        os.closerange(3, _HIGHEST_FD)
+        heard = listener.fileno()
+        os.closerange(3, heard)
+        os.closerange(heard + 1, _HIGHEST_FD)
         from toolyard_runtime import forward as forwarding
 
-        forwarding.serve(forwarding.listen(port), socket_path)
+        forwarding.serve(listener, socket_path)
     finally:
         os._exit(1)
 
@@ -123,9 +156,8 @@ def _see_installed_packages() -> None:
         _packages_seen.append(True)
 
 
-def _serve(program: str) -> None:
-    notebook = _warmed_up()
-    request = _next()
+def _serve(program: str, notebook: Notebook | None) -> None:
+    request: Request = _message()
     try:
         os.chdir(request["folder"])
     except OSError as error:
@@ -138,10 +170,11 @@ def _serve(program: str) -> None:
         _see_installed_packages()
     from toolyard_runtime.notebook import Notebook
 
+    gc.freeze()
     notebook = notebook or Notebook()
     while request["session"]:
         _answer(notebook.run(request["code"]))
-        request = _next()
+        request = _message()
     answer = notebook.run(request["code"])
     notebook.close()
     _answer(answer)
@@ -161,9 +194,9 @@ def _warmed_up() -> Notebook | None:
     return Notebook()
 
 
-def _next() -> Request:
+def _message() -> Any:
     (length,) = wire.LITTLE_LENGTH.unpack(wire.read_exactly(shell.REQUEST_FD, wire.LITTLE_LENGTH.size))
-    return wire.unpacked(wire.read_exactly(shell.REQUEST_FD, length))  # type: ignore[return-value]
+    return wire.unpacked(wire.read_exactly(shell.REQUEST_FD, length))
 
 
 def _answer(answer: dict[str, Any]) -> None:

@@ -88,10 +88,14 @@ def everything(at: int, *, folder: bool) -> int:
     return files if folder else files & _OF_A_FILE
 
 
-def attributes(at: int, *, tcp: bool) -> bytes:
-    """The ruleset's structure as the system call takes it; `tcp` says whether it also takes TCP away."""
+def attributes(at: int, *, reach: bool) -> bytes:
+    """The ruleset's structure as the system call takes it.
+
+    `reach` says whether it also takes away what reaches others: TCP, abstract sockets, signals. A sandbox with
+    namespaces of its own has nobody else to reach, and its first process must be able to signal all the others.
+    """
     taken = handled(at)
-    return bytes(_Ruleset(taken.files, taken.tcp if tcp else 0, taken.scopes))[: taken.size]
+    return bytes(_Ruleset(taken.files, taken.tcp if reach else 0, taken.scopes if reach else 0))[: taken.size]
 
 
 def restrict_thread(rules: Sequence[Rule], *, at: int | None = None) -> None:

@@ -140,7 +140,7 @@ class BoxSandbox(Closing):
             undo.callback(self._close_group)
             undo.callback(box.close)
             if launched.first_process is not None:
-                # The warden starts nothing before its first frame, so all that follows is in the group with it.
+                # The warden runs nothing before its first frame, so all that follows is in the group with it.
                 self._group = Cgroup.create(
                     memory_bytes=spec.limits.memory_bytes, processes=spec.limits.processes, name="box"
                 )
@@ -154,7 +154,10 @@ class BoxSandbox(Closing):
     @staticmethod
     def _put(launched: Launched, group: Cgroup) -> None:
         try:
-            group.add(launched.first_process or 0)
+            first = launched.first_process or 0
+            group.add(first)
+            for child in _children(first):  # the one worker it may have forked before it was in the group
+                group.add(child)
         except SystemFault:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 launched.process.wait(_GONE_SECONDS)
@@ -174,6 +177,14 @@ class BoxSandbox(Closing):
         on_close, self._on_close = self._on_close, None
         if on_close is not None:
             on_close()
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return [int(child) for child in file.read().split()]
+    except OSError:
+        return []
 
 
 def _closed() -> SystemFault:

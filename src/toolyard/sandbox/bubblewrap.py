@@ -65,7 +65,7 @@ def _launch(program: str, spec: Spec) -> Launched:
             *("--cap-drop", "ALL", "--new-session", "--as-pid-1", "--info-fd", str(tell)),
             *_options(view.steps(spec, python, sets_pid_max=pid_max > 0), texts),
             *("--chdir", spec.workspace, "--"),
-            *inside.start_line(python.executable, inside.RUNTIME, theirs.fileno(), theirs.fileno()),
+            *inside.start_line(python.executable, inside.RUNTIME, theirs.fileno(), theirs.fileno(), module="start"),
         )
         try:
             process = _popen(command, (theirs.fileno(), tell, *texts.descriptors))

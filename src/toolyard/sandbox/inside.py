@@ -84,9 +84,9 @@ def _compile(source: str) -> None:
             py_compile.compile(source, doraise=True)
 
 
-def start_line(python: str, runtime: str, reading: int, writing: int) -> tuple[str, ...]:
-    """The command that starts the warden."""
-    code = f"import sys; sys.path.insert(0, {runtime!r}); from toolyard_runtime.warden import main; main()"
+def start_line(python: str, runtime: str, reading: int, writing: int, *, module: str = "warden") -> tuple[str, ...]:
+    """The command that starts the warden; `start` gets it up quicker where it needs not build its walls itself."""
+    code = f"import sys; sys.path.insert(0, {runtime!r}); from toolyard_runtime.{module} import main; main()"
     return (python, "-I", "-S", "-c", code, str(reading), str(writing))
 
 
@@ -172,7 +172,7 @@ class Walls:
         rules += [(path, *changing) for path in writable]
         sockets = Sockets.ORDINARY if own_network else Sockets.NONE
         return cls(
-            landlock.attributes(level, tcp=not own_network) if level else b"",
+            landlock.attributes(level, reach=not own_network) if level else b"",
             tuple(rules) if level else (),
             seccomp.program(sockets=sockets) if seccomp.available() else b"",
         )
