@@ -46,7 +46,7 @@ def test_the_audit_line_is_measured(settings):
 
 def test_the_tokens_are_counted(settings):
     pytest.importorskip("rs_bpe")
-    assert names_measured(settings, "tokens") == ["tools/list of the eight tools"] * 2
+    assert names_measured(settings, "tokens") == ["tools/list of the default tools"] * 2
 
 
 def test_without_node_the_calls_are_skipped_with_the_reason(settings, monkeypatch):

@@ -1,4 +1,4 @@
-"""What the eight tools cost a model's context: the tokens of tools/list, as it crosses the wire."""
+"""What the default tools cost a model's context: the tokens of tools/list, as it crosses the wire."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolyard.bench.wire import Wire
 
 _MOST_TOKENS = 2_500
 _ENCODINGS = ("cl100k_base", "o200k_base")
-_NAME = "tools/list of the eight tools"
+_NAME = "tools/list of the default tools"
 _UNIT = "tokens"
 
 
