@@ -19,10 +19,6 @@ NEEDS_AN_ENGINE = {"engine", "test_engine.py"}
 """A fixture, or a file whose tests start engines themselves. The other tests here run anywhere."""
 
 
-def pytest_configure(config):
-    config.addinivalue_line("markers", "docker: needs root and a Docker engine; run by `make docker`")
-
-
 def pytest_collection_modifyitems(items):
     here = pathlib.Path(__file__).parent
     for item in items:
