@@ -94,8 +94,25 @@ def test_nothing_of_the_hosts_environment_is_seen_but_what_is_named(run):
 
 def test_where_nobody_can_be_asked_the_answer_is_no(run):
     done = run("-c", "1", "--permission-mode", "default")
-    assert done.returncode == 1
+    assert done.returncode == 126
     assert "Nobody can be asked here" in done.stderr
+
+
+def test_output_is_not_cut_for_a_program(run):
+    assert run("--bash", "-c", "seq 1 100000").stdout == "".join(f"{number}\n" for number in range(1, 100_001))
+
+
+def test_figures_are_kept_where_the_user_says(run, tmp_path):
+    code = "import matplotlib.pyplot as p; p.plot([1, 2]); p.show()"
+    assert "[1 image(s); --images DIR keeps them]\n" in run("-c", code).stderr
+    assert run("-c", code, "--images", str(tmp_path / "kept")).returncode == 0
+    assert (tmp_path / "kept" / "image-1.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_file_that_is_not_there_is_answered_with_the_option_that_was_meant(run):
+    done = run("--bash", "ls -la")
+    assert done.returncode == 2
+    assert "To give the code itself, use -c." in done.stderr
 
 
 @pytest.mark.parametrize("arguments", [(), ("-c", "1", "-")], ids=["nothing to run", "two things to run"])

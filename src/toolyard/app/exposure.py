@@ -16,13 +16,11 @@ from toolyard.core.modes import Access, PermissionMode
 from toolyard.core.paths import is_beneath
 from toolyard.policy.policy import Policy
 from toolyard.policy.sealing import Seals
-from toolyard.sandbox.spec import Mount, Spec
+from toolyard.sandbox.spec import Mount
 
 _LOOKED_AT = 20_000  # entries; a repository deeper down than that is one the policy guards by its file tools only
 _LOOK_SECONDS = 0.5
 _HIDDEN, _SEALED, _PINNED = "hidden", "sealed", "pinned"
-
-Identities = tuple[tuple[str, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +106,6 @@ class Exposure:
         if self._seals.sealed(path):
             return _SEALED
         return _PINNED if self._seals.pinned(path) else ""
-
-
-def identities(spec: Spec) -> Identities:
-    """Which files they are, that something is mounted over: a path may come to name another one."""
-    return tuple(_identity(path) for path in (*spec.hidden, *(mount.source for mount in spec.mounts)))
-
-
-def _identity(path: str) -> tuple[str, int, int]:
-    try:
-        found = os.stat(path, follow_symlinks=False)
-    except OSError:
-        return path, 0, 0
-    return path, found.st_dev, found.st_ino
 
 
 def _between(root: str, path: str) -> Iterator[str]:

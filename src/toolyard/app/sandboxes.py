@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from toolyard.app.exposure import Exposure, Identities, identities
+from toolyard.app.exposure import Exposure
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SecurityError, SystemFault
 from toolyard.core.limits import RunLimits
@@ -22,6 +22,7 @@ from toolyard.core.modes import PermissionMode
 from toolyard.core.paths import is_beneath
 from toolyard.policy.policy import Policy
 from toolyard.policy.sealing import Seals
+from toolyard.sandbox.covers import Identities, identities
 from toolyard.sandbox.shells import Shells
 from toolyard.sandbox.spec import Sandbox, Spec
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from toolyard.sandbox.choose import Choice
 
 _FOLDER_CHARS = 4_095
+_MOST_REFUSED = 20
 _MOST_FOLDERS = 1_000  # of sessions; who was not seen for longest starts in the workspace again
 _REPLACED = (
     "The sandbox was replaced, because what it hides or seals has changed: /tmp, sessions and background commands "
@@ -71,6 +73,7 @@ class Sandboxes(Closing):
         self._lock = threading.Lock()
         self._folders: dict[str, str] = {}
         self._is_closed = False
+        self._refused: list[str] = []
 
     def ready(self) -> Ready:
         """The sandbox for the next run. Raises SecurityError where none can be had."""
@@ -105,6 +108,17 @@ class Sandboxes(Closing):
             sandbox.close()
             raise
         return Ready(sandbox, spec, self._choice.note, covered)
+
+    def refused(self, place: str) -> None:
+        """Code wanted to reach a host that is not allowed."""
+        with self._lock:
+            self._refused = [*self._refused, place][-_MOST_REFUSED:]
+
+    def take_refused(self) -> list[str]:
+        """What was refused since this was last asked, as notes for a result."""
+        with self._lock:
+            places, self._refused = dict.fromkeys(self._refused), []
+        return [f"{place} was refused: it is not in code_execution.allowed_hosts." for place in places]
 
     def folder(self, session: str) -> str:
         """Where the next command of this session starts: where its last one ended."""

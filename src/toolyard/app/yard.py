@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from toolyard.config.models import Config
     from toolyard.sandbox.choose import Choice
 
+_OTHER_NAMES = {"execute_bash": "Bash"}  # one tool under two names: who leaves out one means both
 _READING = frozenset({"Read", "read_file", "read_text_file"})
 
 
@@ -129,6 +130,8 @@ class Yard(Closing):
 
     def _connected(self, host: str, port: int, allowed: bool) -> None:
         """Code inside the sandbox wanted to reach a host: an event of its own."""
+        if not allowed:
+            self.sandboxes.refused(f"{host}:{port}")
         self._audit.append(
             Event(
                 call=new_id(),
@@ -158,7 +161,11 @@ def _served(options: YardOptions) -> dict[str, Tool[Any]]:
         name: tool
         for name, tool in tools.items()
         if (not allowed or any(fnmatchcase(name, pattern) for pattern in allowed))
-        and not any(fnmatchcase(name, pattern) for pattern in excluded)
+        and not any(
+            fnmatchcase(spelling, pattern)
+            for spelling in (name, _OTHER_NAMES.get(name, name))
+            for pattern in excluded
+        )
     }
 
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 class Status(StrEnum):
     OK = "ok"
+    INFO = "info"
     WARN = "warn"
     FAIL = "fail"
 

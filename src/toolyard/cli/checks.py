@@ -206,7 +206,8 @@ def _ast_grep() -> Check:
     path = beside if os.access(beside, os.X_OK) else shutil.which("ast-grep")
     version = _first_line(path, "--version") if path else None
     if version is None:
-        return Check(Status.WARN, "ast-grep", "not found", "Agents' commands may use it: `pip install 'toolyard[code]'`.")
+        fix = "Agents' commands may use it: `pip install 'toolyard[code]'`."
+        return Check(Status.WARN, "ast-grep", "not found", fix)
     return Check(Status.OK, "ast-grep", version)
 
 

@@ -18,8 +18,8 @@ from toolyard.cli.checks import Patient, examine
 from toolyard.config.settings import Settings
 
 FAILED = 1
-_STYLES = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "bold red"}
-_MARKS = {Status.OK: "✓", Status.WARN: "!", Status.FAIL: "✗"}
+_STYLES = {Status.OK: "green", Status.INFO: "blue", Status.WARN: "yellow", Status.FAIL: "bold red"}
+_MARKS = {Status.OK: "✓", Status.INFO: "i", Status.WARN: "!", Status.FAIL: "✗"}
 _EXAMPLES = """\b
 Examples:
   toolyard doctor                       this machine, and this folder as a workspace

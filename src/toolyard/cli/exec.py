@@ -1,37 +1,42 @@
 """`toolyard exec`: run Python (or a shell command) in a workspace's sandbox, the way an agent's would run.
 
-Exit codes: that of the code; 1 when it raised, 2 for wrong use, 124 when it ran out of time.
+Exit codes: that of the code; 1 when it raised, 2 for wrong use, 124 when it ran out of time, 126 when it was refused.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.opening import find_place
+from toolyard.config.models import Config
 from toolyard.core.actions import Action, Decision
-from toolyard.core.calls import Asker, Call, Result, ask_nobody
+from toolyard.core.calls import Asker, Call, Image, Result, ask_nobody
+from toolyard.core.errors import SecurityError
 from toolyard.core.modes import PermissionMode
 
-_TIMED_OUT = 124
+_TIMED_OUT, _REFUSED = 124, 126
+_WHOLE_OUTPUT_CHARS = 1 << 30  # what is read by a program is not cut as it is for a model
 _MS = 1_000
 _EXAMPLES = """\b
 Examples:
   toolyard exec -c '1 + 1'
   toolyard exec script.py --workspace ~/project
-  echo 'await asyncio.sleep(1)' | toolyard exec -
+  echo 'import asyncio; await asyncio.sleep(1)' | toolyard exec -
+  toolyard exec plot.py --images .
   toolyard exec --bash -c 'git log --oneline | head -3' --json
 """
 
 
 @click.command(name="exec", epilog=_EXAMPLES)
-@click.argument("file", required=False, type=click.File("r"))
+@click.argument("file", required=False)
 @click.option("-c", "code", metavar="CODE", help="The code itself.")
 @click.option("--bash", "as_bash", is_flag=True, help="It is a shell command, not Python.")
 @click.option("--timeout", metavar="S", type=click.FloatRange(min=0.001), help="Seconds.  [default: 120]")
@@ -40,10 +45,11 @@ Examples:
 @click.option("--permission-mode", type=click.Choice([m.value for m in PermissionMode]), help="[default: strict]")
 @click.option("--agent", metavar="ID", help="Which agent of the configuration it runs as.")
 @click.option("--state", metavar="DIR", help="Where the audit log is kept, outside every workspace.")
+@click.option("--images", metavar="DIR", help="Keep figures and images here, as image-1.png and so on.")
 @click.option("--json", "wants_json", is_flag=True, help="Print the result as JSON.")
 def exec(  # noqa: A001 - the name of the command
     *,
-    file: TextIO | None,
+    file: str | None,
     code: str | None,
     as_bash: bool,
     timeout: float | None,
@@ -52,16 +58,20 @@ def exec(  # noqa: A001 - the name of the command
     permission_mode: str | None,
     agent: str | None,
     state: str | None,
+    images: str | None,
     wants_json: bool,
 ) -> None:
-    """Run Python in the sandbox: from FILE, from stdin (-), or from -c."""
+    """Run Python in the sandbox: from FILE, from stdin (-), or from -c.
+
+    It starts in the workspace, without input and arguments; its output is shown when it is done.
+    """
     if (code is None) == (file is None):
         raise click.UsageError("Give either FILE (- for stdin) or -c CODE.")
-    text = code if code is not None else file.read() if file is not None else ""
+    text = code if code is not None else _read(file or "-")
     place = find_place(workspace, config_file, agent)
     options = YardOptions(
         workspace=place.workspace,
-        config=place.config,
+        config=_uncut(place.config),
         mode=PermissionMode(permission_mode) if permission_mode else None,
         agent=agent,
         toolset=Toolset.CODE,
@@ -73,12 +83,44 @@ def exec(  # noqa: A001 - the name of the command
     tool = "execute_bash" if as_bash else "execute_python"
     with Yard.open(options) as yard:
         call = Call(tool, arguments, surface="cli", agent=yard.agent, ask=_asker())
-        result = asyncio.run(yard.dispatch(call))
+        try:
+            result = asyncio.run(yard.dispatch(call))
+        except SecurityError as error:
+            click.echo(f"toolyard: {error}", err=True)
+            sys.exit(_REFUSED)
+    _keep(result, images)
     if wants_json:
         click.echo(json.dumps(result.structured, indent=2))
     else:
         _show(result)
     sys.exit(_TIMED_OUT if result.structured["ending"] == "timeout" else result.structured["exit_code"])
+
+
+def _read(name: str) -> str:
+    try:
+        with click.open_file(name, encoding="utf-8") as file:
+            return file.read()
+    except OSError as error:
+        raise click.UsageError(f"{name} cannot be read: {error.strerror}. To give the code itself, use -c.") from None
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{name} is not UTF-8 text.") from None
+
+
+def _uncut(config: Config) -> Config:
+    limits = config.limits.model_copy(update={"output_chars": _WHOLE_OUTPUT_CHARS})
+    return config.model_copy(update={"limits": limits})
+
+
+def _keep(result: Result, folder: str | None) -> None:
+    pictures = [part for part in result.parts if isinstance(part, Image)]
+    if folder is None:
+        if pictures:
+            click.echo(f"[{len(pictures)} image(s); --images DIR keeps them]", err=True)
+        return
+    os.makedirs(folder, exist_ok=True)
+    for number, picture in enumerate(pictures, start=1):
+        with open(os.path.join(folder, f"image-{number}.{picture.media_type.rpartition('/')[2]}"), "wb") as file:
+            file.write(picture.data)
 
 
 def _asker() -> Asker:

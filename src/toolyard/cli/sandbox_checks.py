@@ -60,7 +60,7 @@ def _kind(report: TierReport) -> Check:
     what = f"sandbox: {report.tier.value}"
     if report.stands:
         return Check(Status.OK, what, "starts here" + (", but is weak" if report.tier.is_weak else ""))
-    return Check(Status.OK, what, f"not here: {report.reason}", report.hint)
+    return Check(Status.INFO, what, f"not here: {' '.join(report.reason.split())}", report.hint)
 
 
 def _walls(walls: tuple[Wall, ...]) -> Iterator[Check]:
@@ -71,5 +71,5 @@ def _walls(walls: tuple[Wall, ...]) -> Iterator[Check]:
             yield Check(Status.OK, what, wall.detail)
             continue
         spare = wall.name in _LIMITS_ON_PROCESSES and bounds_processes
-        status = Status.OK if spare else Status.WARN
+        status = Status.INFO if spare else Status.WARN
         yield Check(status, what, f"missing: {wall.detail}", _HOW_TO_GET[wall.name])

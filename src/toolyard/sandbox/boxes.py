@@ -19,6 +19,7 @@ from toolyard.core.limits import MIB
 from toolyard.sandbox import inside
 from toolyard.sandbox.box import Box, RunSetup
 from toolyard.sandbox.cgroups import Cgroup
+from toolyard.sandbox.covers import Identities, identities
 from toolyard.sandbox.disk import DiskWatch
 from toolyard.sandbox.door import SOCKET_NAME, Door, OnConnection, tell_nobody
 from toolyard.sandbox.line import Line
@@ -58,6 +59,8 @@ class BoxSandbox(Closing):
         self._spec: Spec | None = None
         self._box: Box | None = None
         self._group: Cgroup | None = None
+        self._covered: Identities = ()
+        self._uncovered = False
         self._on_close: Callable[[], None] | None = None
         self._opening = threading.Lock()
 
@@ -72,7 +75,9 @@ class BoxSandbox(Closing):
     def run(self, request: Request, sink: Sink, cancelled: threading.Event) -> Outcome:
         box, is_replaced = self._open()
         with self._disk_watch() as watch:
-            outcome = box.run(request, sink, cancelled, watch.check)
+            outcome = box.run(request, sink, cancelled, lambda: self._look(box, watch))
+        if outcome.ending is Ending.LOST and self._uncovered:
+            outcome = replace(outcome, ending=Ending.UNCOVERED)
         group = self._group
         if outcome.exit_code == _KILLED and group is not None and group.was_out_of_memory():
             outcome = replace(outcome, ending=Ending.MEMORY)
@@ -92,6 +97,14 @@ class BoxSandbox(Closing):
 
     def _tell_connection(self, host: str, port: int, allowed: bool) -> None:
         self.on_connection(host, port, allowed)
+
+    def _look(self, box: Box, disk: DiskWatch) -> str | None:
+        """Why the run has to end. A cover that is gone is open to every process inside, so that all of them end."""
+        spec = self._spec
+        if spec is not None and identities(spec) != self._covered:
+            self._uncovered = True
+            box.process.kill()
+        return disk.check()
 
     @contextlib.contextmanager
     def _disk_watch(self) -> Generator[DiskWatch]:
@@ -125,6 +138,7 @@ class BoxSandbox(Closing):
             if self._box is not None and self._box.is_up:
                 return self._box, False
             self._close_box()
+            self._covered, self._uncovered = identities(self._spec), False
             self._box = self._launched(self._spec)
             return self._box, lost
 

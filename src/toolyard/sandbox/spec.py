@@ -86,6 +86,8 @@ class Ending(StrEnum):
     """It wrote more than `disk_bytes`."""
     MEMORY = "memory"
     """The kernel ended it because the sandbox used more than `memory_bytes`."""
+    UNCOVERED = "uncovered"
+    """A file that was hidden or read-only inside was replaced on the host, which takes the cover off."""
     LOST = "lost"
     """The sandbox itself went away under it."""
 

@@ -217,7 +217,7 @@ async def test_each_command_is_one_event_that_names_the_sandbox(bench):
     await bench.fails(ToolError, "Bash", command="sudo ls")
     shown = [(event.tool, event.kind, event.target, event.outcome.value) for event in events(bench)]
     assert shown == [("Bash", "execute", "exit 3", "ok"), ("Bash", "execute", "sudo ls", "failed")]
-    assert events(bench)[0].reason.endswith("Sandbox: bubblewrap.")
+    assert events(bench)[0].reason.endswith("Sandbox: bubblewrap. Exit code 3.")
 
 
 async def test_plan_mode_runs_what_only_reads_and_refuses_the_rest(open_bench):

@@ -276,3 +276,33 @@ async def test_a_sandbox_that_does_not_start_is_closed_and_tried_again(bench, mo
     assert len(closed) == 1
     monkeypatch.setattr(sandboxes, "_choice", None)
     assert await run(bench, "true") == (0, "")
+
+
+async def test_a_sealed_file_that_is_replaced_ends_everything_in_the_sandbox(bench):
+    """The kernel takes the cover off, and nobody inside may make use of that for long."""
+    bench.write(".git/config", "[core]\n")
+    running = asyncio.ensure_future(bench.call("Bash", command="touch started; sleep 60"))
+    await asyncio.wait_for(asyncio.to_thread(_appears, f"{bench.path}/started"), LONGEST_WAIT)
+    bench.write("new", "[user]\n")
+    os.replace(f"{bench.path}/new", f"{bench.path}/.git/config")
+    result = await asyncio.wait_for(running, LONGEST_WAIT)
+    assert result.structured["ending"] == "uncovered"
+    assert await fails(bench, "echo more >> .git/config")
+    assert bench.read(".git/config") == b"[user]\n"
+
+
+async def test_a_host_that_is_refused_is_named_in_the_result(open_bench):
+    bench = open_bench(toolyard=execution(allowed_hosts=["packages.example.com"]))
+    result = await bench.call("Bash", command="curl -sS https://elsewhere.example.com")
+    refused = "elsewhere.example.com:443 was refused: it is not in code_execution.allowed_hosts."
+    assert refused in result.structured["notes"]
+
+
+def test_who_leaves_out_bash_leaves_out_its_other_name(open_bench):
+    backend = {"exclude_tools": ["Bash"]}
+    assert not {"Bash", "execute_bash"} & set(open_bench(agents=[{"backend": backend}]).yard.dispatch.tools)
+
+
+def _appears(path):
+    while not os.path.exists(path):
+        time.sleep(0.01)

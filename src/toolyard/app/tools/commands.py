@@ -117,7 +117,9 @@ def _request(arguments: BashArguments, gate: Gate) -> Request:
 def _told(
     command: str, captured: Captured, outcome: Outcome, ready: Ready, gate: Gate, *, notes: list[str]
 ) -> Result:
-    notes += remarks(outcome, gate.sandboxes.limits)
+    notes += [*remarks(outcome, gate.sandboxes.limits), *gate.sandboxes.take_refused()]
+    if outcome.exit_code:
+        gate.remark(f"Exit code {outcome.exit_code}.")
     offline = not ready.spec.allowed_hosts and ready.sandbox.tier is not Tier.NONE
     if outcome.exit_code and offline and analyse(command).uses_network:
         notes.append("The sandbox has no network. (The user can name hosts in `code_execution.allowed_hosts`.)")

@@ -33,6 +33,7 @@ def remarks(outcome: Outcome, limits: RunLimits) -> list[str]:
 
 _ENDINGS = {
     Ending.TIMEOUT: "Timed out and was ended; this is what it had printed. Name a longer timeout, or do less.",
+    Ending.UNCOVERED: "Ended with all that ran in the sandbox: a file that is closed to commands was replaced.",
     Ending.LOST: "The sandbox went away while it ran, so its result is unknown. The next run gets a new sandbox.",
 }
 
@@ -48,4 +49,4 @@ def _signal(number: int, limits: RunLimits) -> list[str]:
 
 
 def _size(count: int) -> str:
-    return f"{count / MIB:,.0f} MiB"
+    return f"{count / MIB:,.0f} MiB" if count >= MIB else f"{count:,} bytes"

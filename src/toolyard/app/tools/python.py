@@ -76,7 +76,9 @@ def _told(arguments: PythonArguments, captured: Captured, outcome: Outcome, read
     answer = _Answer(outcome.value or {}, gate.limits.output_chars)
     # Without an answer the process ended in the middle: a crash, os._exit, a kill.
     exit_code = answer.exit_code if outcome.value is not None else outcome.exit_code
-    notes = [*answer.notes, *remarks(outcome, gate.sandboxes.limits)]
+    notes = [*answer.notes, *remarks(outcome, gate.sandboxes.limits), *gate.sandboxes.take_refused()]
+    if exit_code:
+        gate.remark(f"Exit code {exit_code}.")
     if outcome.value is None and outcome.ending is Ending.FINISHED and not notes:
         notes.append(f"The process ended with code {outcome.exit_code} before the code was done.")
     if arguments.session and outcome.value is None:

@@ -199,6 +199,7 @@ def _session(context: Context, surface: str) -> str:
 def _instructions(yard: Yard) -> str:
     root = yard.mounts.workspace.path
     return (
-        f"File tools for the workspace {root}. Paths may be absolute or relative to it. "
+        f"Tools for the workspace {root}. Paths may be absolute or relative to it. Commands and code run in a "
+        f"sandbox that sees the workspace and has no network unless hosts were allowed. "
         f"Permission mode: {yard.policy.mode.value}. Errors say what to do next."
     )
