@@ -23,6 +23,10 @@ class Setup(TypedDict):
     """A folder that goes when the sandbox does, also when the host cannot see to it any more."""
     walls_in_worker: bool
     """Workers alone are walled in: the warden must stay outside of what they may signal."""
+    shown: list[tuple[str, int, int]]
+    """Mounts that have to be found where they belong: path, device and inode."""
+    hidden: list[str]
+    """Paths that have to be covered by a mount."""
     forward: str
     """The socket of the proxy that leads to the allowed hosts, empty when there are none."""
     forward_port: int

@@ -114,6 +114,10 @@ class Warden:
                 walls.adopt_orphans()
             if "mounts" in setup:
                 _move_in(setup)
+            if setup["shown"]:
+                from toolyard_runtime import mounted
+
+                mounted.check(setup["shown"], setup["hidden"])
             if setup["pid_max"]:
                 with open("/proc/sys/kernel/pid_max", "w", encoding="ascii") as file:
                     file.write(str(setup["pid_max"]))
@@ -226,7 +230,10 @@ class Warden:
         setup = self._setup
         if setup is None:
             return None
-        ours, theirs = pipes()
+        try:
+            ours, theirs = pipes() if kind == _PYTHON else shell.ends()
+        except OSError:
+            return None
         try:
             if kind == _COMMAND:
                 pid = shell.wait_ahead(setup["shell"], setup["environment"], theirs)
@@ -280,6 +287,8 @@ class Warden:
             self._end(run)
 
     def _answered(self, run: Run, data: bytes) -> None:
+        if not run.number:
+            return  # nobody asked
         if len(run.answer) + len(data) > _ANSWER_BYTES:
             self._end(run)
             return

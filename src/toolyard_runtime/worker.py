@@ -44,7 +44,6 @@ def main(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
         if setup["walls_in_worker"]:
             walls.drop_capabilities()
             walls.raise_walls(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
-        walls.set_readable(by_siblings=True)
         _serve(setup["shell"], _warmed_up())
         code = 0
     except EOFError:  # the warden is gone or has no use for us
@@ -62,6 +61,7 @@ def first(requests: int, reply: int, out: int, err: int) -> None:
 
         setup: Setup = _message()
         settle(setup)
+        walls.set_readable(by_siblings=False)
         limits.hold(0, setup["limits"])
         walls.raise_walls(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
         os.write(shell.REPLY_FD, b"\0")
@@ -158,6 +158,7 @@ def _see_installed_packages() -> None:
 
 def _serve(program: str, notebook: Notebook | None) -> None:
     request: Request = _message()
+    walls.set_readable(by_siblings=True)  # until now another run could have told it what to do
     try:
         os.chdir(request["folder"])
     except OSError as error:

@@ -39,14 +39,14 @@ def test_commands_are_on_in_a_sandbox_without_a_network_by_default():
 
 def test_every_key_is_read(load):
     text = (
-        "{enabled: false, mode: docker, docker: {image: mine, network: bridge}, allowed_hosts: [pypi.org], "
+        "{enabled: false, mode: docker, docker: {image: mine, network: bridge}, allowed_hosts: [packages.example.com], "
         "env: {A: 1}, limits: {seconds: 3, processes: 7}}"
     )
     assert load(text) == CodeExecution(
         enabled=False,
         mode="docker",
         docker=Docker(image="mine", network="bridge"),
-        allowed_hosts=("pypi.org",),
+        allowed_hosts=("packages.example.com",),
         env={"A": "1"},
         limits=RunLimitsSection(seconds=3, processes=7),
     )
@@ -66,7 +66,7 @@ def test_variables_are_not_shown(load):
         ("{limits: {seconds: 0}}", "expected a number greater than 0"),
         ("{limits: {seconds: .inf}}", "expected a finite number"),
         ("{limits: {processes: -1}}", "expected a number greater than 0"),
-        ("{allowed_hosts: pypi.org}", "expected a list"),
+        ("{allowed_hosts: packages.example.com}", "expected a list"),
         ("{env: [A]}", "expected a mapping"),
     ],
 )
@@ -80,7 +80,7 @@ def test_what_cannot_be_meant_is_an_error(load, section, said):
     ("section", "reason"),
     [
         ("{mode: none}", "code without a sandbox"),
-        ("{allowed_hosts: [pypi.org]}", "a network for code"),
+        ("{allowed_hosts: [packages.example.com]}", "a network for code"),
         ("{docker: {network: bridge}}", "a network for code"),
         ("{docker: {image: theirs}}", "an image for code"),
         ("{env: {PATH: theirs}}", "variables for code"),

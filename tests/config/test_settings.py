@@ -19,6 +19,7 @@ def test_settings_come_from_the_given_variables():
         documents="/home/ada/Papers",
         token="hush",
         no_color=True,
+        container_client={"HOME": "/home/ada"},
     )
 
 
@@ -28,6 +29,7 @@ def test_settings_fall_back_to_the_usual_folders():
         state_home="/home/ada/.local/state/toolyard",
         temp_dir="/tmp",
         documents="/home/ada/Documents",
+        container_client={"HOME": "/home/ada"},
     )
 
 

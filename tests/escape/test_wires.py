@@ -58,8 +58,11 @@ async def test_the_walls_of_the_policy_hold_over_the_wire(unharmed, refused, pat
     refused(await unharmed.on("Write", unharmed.world.spell(path)), SECURITY)
 
 
-async def test_commands_are_refused_over_the_wire(unharmed, refused):
-    refused(unharmed.call("Bash", {"command": "cat /etc/passwd"}), SECURITY)
+async def test_commands_stay_inside_over_the_wire(unharmed):
+    answer = unharmed.call("Bash", {"command": f"cat a.txt; cat {unharmed.world.spell('../outside/secret.txt')}"})
+    assert answer.code == 0, answer.text
+    assert "alpha" in answer.text
+    assert "No such file or directory" in answer.text
 
 
 @pytest.mark.parametrize("path", ["a.txt", "in-file", "in-absolute", "sub/../a.txt", "{ws}/a.txt", "../ws/a.txt"])

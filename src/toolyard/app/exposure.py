@@ -20,6 +20,7 @@ from toolyard.sandbox.spec import Mount
 
 _LOOKED_AT = 20_000  # entries; a repository deeper down than that is one the policy guards by its file tools only
 _LOOK_SECONDS = 0.5
+_LONGEST_PATH = 3_500  # bytes; mounts need a little of the 4,095 for themselves
 _HIDDEN, _SEALED, _PINNED = "hidden", "sealed", "pinned"
 
 
@@ -39,9 +40,13 @@ class Exposure:
     def shown(self, *, writable: bool) -> Shown:
         roots = self._roots(writable=writable)
         mounts = {root.source: root for root in roots}
+        sources = set(mounts)
         hidden: list[str] = []
         for root in roots:
-            for path, what in self._look(root, set(mounts)):
+            for outer in roots:
+                for folder in _between(outer.source, root.source):
+                    mounts.setdefault(folder, Mount(folder, writable=outer.writable))
+            for path, what in self._look(root, sources):
                 if what is _HIDDEN:
                     hidden.append(path)
                 else:
@@ -51,6 +56,8 @@ class Exposure:
         if any(is_beneath(self._state, root.source) for root in roots):
             hidden.append(self._state)
         workspace = self._policy.workspace
+        for path in hidden:  # what is covered needs no mount below the cover
+            mounts = {source: mount for source, mount in mounts.items() if not is_beneath(source, path)}
         ordered = sorted(mounts.values(), key=lambda mount: mount.source.count("/"))
         # The workspace is there anyway, unless another root lies around it and would cover it.
         if ordered[0].source == workspace:
@@ -84,19 +91,39 @@ class Exposure:
         for folder in waiting:
             if not seals.hides_something and (looked_at > _LOOKED_AT or time.monotonic() > until):
                 return
-            try:
-                entries = list(os.scandir(folder))
-            except OSError:
-                continue  # it went away, or is closed to us and so to commands
-            looked_at += len(entries)
-            for entry in entries:
-                if entry.is_symlink() or entry.path in roots:
+            for entry in self._entries(folder):
+                looked_at += 1
+                if isinstance(entry, str):
+                    yield entry, _HIDDEN
+                    continue
+                if entry.path in roots:
                     continue
                 what = self._judge(entry.path, root)
                 if what:
                     yield entry.path, what
-                if what in {"", _PINNED} and entry.is_dir(follow_symlinks=False):
+                if not entry.is_dir(follow_symlinks=False):
+                    continue
+                if what is _PINNED:  # few, and what lies in them matters: never left out for a want of time
+                    yield from self._look(Mount(entry.path, root.writable), roots)
+                elif not what:
                     waiting.append(entry.path)
+
+    def _entries(self, folder: str) -> Iterator[os.DirEntry[str] | str]:
+        """What lies in a folder, links left out. One that cannot be looked through is itself what has to be hidden.
+
+        It may be closed to us for the moment, or lie deeper than any path can say: commands get there all the same.
+        """
+        if len(os.fsencode(folder)) > _LONGEST_PATH:
+            yield folder
+            return
+        try:
+            entries = [entry for entry in os.scandir(folder) if not entry.is_symlink()]
+        except FileNotFoundError:
+            return
+        except OSError:
+            yield folder
+            return
+        yield from entries
 
     def _judge(self, path: str, root: Mount) -> str:
         if self._seals.hidden(path):

@@ -92,6 +92,8 @@ class Sandboxes(Closing):
                 return found
             if found is not None:
                 self._ready.pop(writable).sandbox.close()
+                # What ran in there could still move folders while they were looked at. Now nobody is left.
+                spec = self._spec(writable=writable)
             made = self._ready[writable] = self._started(spec)
             return made if found is None else replace(made, note=f"{_REPLACED} {made.note}".rstrip())
 

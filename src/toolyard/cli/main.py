@@ -8,6 +8,7 @@ import sys
 import click
 
 from toolyard import __version__
+from toolyard.cli.process import OWN_PROCESS
 from toolyard.config.suggest import did_you_mean
 from toolyard.core.errors import ToolyardError
 
@@ -66,7 +67,7 @@ def toolyard() -> None:
 
 def main() -> None:
     try:
-        toolyard(prog_name="toolyard")
+        toolyard(prog_name="toolyard", obj=OWN_PROCESS)
     except ToolyardError as error:
         click.echo(f"toolyard: {error}", err=True)
         sys.exit(_WRONG_USE if error.kind in {"config", "validation"} else FAILED)

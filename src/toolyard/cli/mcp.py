@@ -13,6 +13,7 @@ import click
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.opening import find_place
+from toolyard.cli.process import OWN_PROCESS
 from toolyard.config.settings import Settings
 from toolyard.core.modes import PermissionMode
 
@@ -85,7 +86,8 @@ def mcp(
             from toolyard.serve.mcp.http import Address
 
             _serve_http(yard, settings, Address(*http, allowed_hosts=allow_host))
-    _leave()
+    if click.get_current_context().find_root().obj is OWN_PROCESS:
+        _leave()
 
 
 def _leave() -> NoReturn:

@@ -56,7 +56,7 @@ def policy_for(
     return Policy(
         mode=mode or of_agent or permissions.mode or PermissionMode.STRICT,
         workspace=workspace,
-        context=_contexts(config, absolute, resolve),
+        context=_contexts(config, absolute, resolve, workspace),
         extra_roots=_both_names((absolute(path) for path in extra), resolve),
         # Whoever may write the configuration may write the policy.
         protected=(*permissions.protected_paths, *map(_literal, own_files)),
@@ -84,14 +84,24 @@ def agent_of(config: Config, agent: str | None) -> Agent | None:
 
 
 def _contexts(
-    config: Config, absolute: Callable[[str], str], resolve: Callable[[str], str]
+    config: Config, absolute: Callable[[str], str], resolve: Callable[[str], str], workspace: str
 ) -> tuple[ContextPath, ...]:
     found: list[ContextPath] = []
     for entry in config.orchestrator.context_paths:
         declared = absolute(entry.path)
+        _refuse_led_out(declared, resolve(declared), workspace)
         protected = tuple(_below(text, declared) for text in entry.protected_paths)
         found.extend(ContextPath(path, entry.permission, protected) for path in _both_names([declared], resolve))
     return tuple(found)
+
+
+def _refuse_led_out(declared: str, real: str, workspace: str) -> None:
+    """Inside the workspace an agent may have put a link on the way, to be led out by its own context path."""
+    if beneath(declared, workspace) is not None and beneath(real, workspace) is None:
+        raise ConfigError(
+            f'the context path "{declared}" lies in the workspace, but a link leads out of it to {real}.',
+            hint=f"If that is meant, name {real} itself.",
+        )
 
 
 def _below(pattern: str, root: str) -> str:

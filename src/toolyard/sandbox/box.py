@@ -34,6 +34,8 @@ _STOP_SECONDS = 5.0  # a killed run tells its end within this, or the box is giv
 _EXIT_SECONDS = 2.0
 _STREAMS = {wire.OUT: Stream.OUT, wire.ERR: Stream.ERR}
 _LOST = -1
+_GREETINGS = frozenset({wire.READY, wire.BROKEN})
+_MOST_PARTS = 100_000  # of an answer: a few bytes a part could become gigabytes in memory
 _SIGNAL_CODES = 128
 _SIGKILL = 9
 _MESSAGE_BYTES = 2_000
@@ -70,6 +72,7 @@ class Box(Closing):
         self._guard = threading.Lock()
         self._sending = threading.Lock()
         self._greetings: queue.SimpleQueue[Frame] = queue.SimpleQueue()
+        self._is_set_up = False
         self._ended = threading.Event()
         self._reader = threading.Thread(target=self._read, name="toolyard-box", daemon=True)
         self._reader.start()
@@ -90,6 +93,7 @@ class Box(Closing):
             kind, body = self._greetings.get(timeout=_READY_SECONDS)
         except (queue.Empty, OSError):
             kind, body = wire.BROKEN, b""
+        self._is_set_up = True
         if kind != wire.READY or body != str(wire.PROTOCOL).encode():
             self._line.hang_up()
             said = body.decode("utf-8", "replace") or self._last_words() or "it gave no reason"
@@ -120,15 +124,19 @@ class Box(Closing):
                 self._send(wire.NO_RUN, wire.DROP, name.encode())
         return known
 
+    def kill(self) -> None:
+        """End everything in it at once."""
+        if self._first_process is not None:  # what lies between would leave it behind
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._first_process, signal.SIGKILL)
+        self.process.kill()
+
     def close(self) -> None:
         self._line.hang_up()
         try:
             self.process.wait(_EXIT_SECONDS)
         except subprocess.TimeoutExpired:
-            if self._first_process is not None:  # what lies between would leave it behind
-                with contextlib.suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(self._first_process, signal.SIGKILL)
-            self.process.kill()
+            self.kill()
             self.process.wait()
         if self._first_process is not None:
             os.close(self._first_process)
@@ -185,7 +193,8 @@ class Box(Closing):
 
     def _deliver(self, number: int, frame: Frame) -> None:
         if number == wire.NO_RUN:
-            self._greetings.put(frame)
+            if not self._is_set_up and frame[0] in _GREETINGS:
+                self._greetings.put(frame)
         elif (waiting := self._runs.get(number)) is not None:
             waiting.put(frame)
 
@@ -282,6 +291,8 @@ def _lost() -> Outcome:
 
 def _answer(body: bytes) -> Mapping[str, object] | None:
     """What the code's process says its answer is. Anything else than an object counts as none."""
+    if sum(map(body.count, (b"{", b"[", b","))) > _MOST_PARTS:
+        return None
     try:
         answer: object = json.loads(body)
     except (ValueError, RecursionError):

@@ -16,10 +16,11 @@ from dataclasses import dataclass, replace
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
 from toolyard.core.limits import MIB
+from toolyard.core.paths import is_beneath
 from toolyard.sandbox import inside
 from toolyard.sandbox.box import Box, RunSetup
 from toolyard.sandbox.cgroups import Cgroup
-from toolyard.sandbox.covers import Identities, identities
+from toolyard.sandbox.covers import Identities, identities, open_plain, placed
 from toolyard.sandbox.disk import DiskWatch
 from toolyard.sandbox.door import SOCKET_NAME, Door, OnConnection, tell_nobody
 from toolyard.sandbox.line import Line
@@ -29,6 +30,7 @@ _KEPT_FREE_BYTES = 256 * MIB
 _MOST_FILES = 500_000
 _KILLED = 137
 _GONE_SECONDS = 0.5
+_WITH_OWN_MOUNTS = frozenset({Tier.BUBBLEWRAP, Tier.NAMESPACES})
 _WITH_OWN_NETWORK = frozenset({Tier.BUBBLEWRAP, Tier.NAMESPACES, Tier.DOCKER})
 
 
@@ -103,7 +105,7 @@ class BoxSandbox(Closing):
         spec = self._spec
         if spec is not None and identities(spec) != self._covered:
             self._uncovered = True
-            box.process.kill()
+            box.kill()
         return disk.check()
 
     @contextlib.contextmanager
@@ -111,8 +113,9 @@ class BoxSandbox(Closing):
         spec, group = self._spec, self._group
         if spec is None:
             raise _closed()
+        beside = [mount for mount in spec.mounts if not is_beneath(mount.source, spec.workspace)]
         folders = [spec.workspace] if spec.writable else []
-        folders += [mount.source for mount in spec.mounts if mount.writable and os.path.isdir(mount.source)]
+        folders += [mount.source for mount in beside if mount.writable and os.path.isdir(mount.source)]
         watch = DiskWatch(
             folders,
             most_bytes=spec.limits.disk_bytes,
@@ -147,6 +150,8 @@ class BoxSandbox(Closing):
             # Whatever a link leads to would be shown inside, and written, as if it were the workspace.
             message = f"The workspace {spec.workspace} was replaced by a link."
             raise SystemFault(message, hint="Put the folder back, or open the workspace that is meant.")
+        for path in (*(mount.source for mount in spec.mounts), *spec.hidden):
+            os.close(open_plain(path))
         launched = self._launch(spec)
         box = Box(launched.process, launched.line, launched.runs, launched.first_process)
         with contextlib.ExitStack() as undo:
@@ -161,7 +166,9 @@ class BoxSandbox(Closing):
                 if self._group is not None:
                     self._put(launched, self._group)
             forward = f"{inside.NETWORK}/{SOCKET_NAME}" if self._door else ""
-            box.set_up({**launched.setup, "forward": forward, "forward_port": inside.PROXY_PORT})
+            shown = placed(spec) if self.tier in _WITH_OWN_MOUNTS else []
+            more = {"forward": forward, "forward_port": inside.PROXY_PORT, "shown": shown}
+            box.set_up({**launched.setup, **more, "hidden": list(spec.hidden) if shown or spec.hidden else []})
             undo.pop_all()
         return box
 

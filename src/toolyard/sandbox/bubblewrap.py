@@ -21,6 +21,7 @@ from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
 from toolyard.sandbox import inside, view
 from toolyard.sandbox.boxes import BoxSandbox, Launched
+from toolyard.sandbox.covers import open_plain
 from toolyard.sandbox.inside import Walls
 from toolyard.sandbox.line import SocketLine
 from toolyard.sandbox.spec import Spec, Tier
@@ -111,6 +112,11 @@ class _Texts(Closing):
         os.lseek(fd, 0, os.SEEK_SET)
         return fd
 
+    def hold(self, path: str) -> int:
+        fd = open_plain(path)
+        self.descriptors.append(fd)
+        return fd
+
     def open(self, path: str) -> int:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self.descriptors.append(fd)
@@ -126,6 +132,13 @@ def _is_setting(step: view.Step) -> bool:
     return not step.writable and step.source.startswith("/etc/") and os.path.isfile(step.source)
 
 
+def _if_there(step: view.Step, bind: str, texts: _Texts) -> Iterator[str]:
+    if _is_setting(step):
+        yield from ("--perms", "0444", "--file", str(texts.open(step.source)), step.target)
+    elif os.path.exists(step.source):
+        yield from (bind, step.source, step.target)
+
+
 def _options(steps: Iterable[view.Step], texts: _Texts) -> Iterator[str]:
     """The steps in bubblewrap's words. Texts go through files in memory."""
     for step in steps:
@@ -133,13 +146,12 @@ def _options(steps: Iterable[view.Step], texts: _Texts) -> Iterator[str]:
         match step.kind:
             case Kind.LINK:
                 yield from ("--symlink", step.source, step.target)
+            case Kind.BIND if step.plain:
+                yield from (f"{bind}-fd", str(texts.hold(step.source)), step.target)
             case Kind.BIND:
                 yield from (bind, step.source, step.target)
-            case Kind.BIND_IF_THERE if _is_setting(step):
-                yield from ("--perms", "0444", "--file", str(texts.open(step.source)), step.target)
             case Kind.BIND_IF_THERE:
-                if os.path.exists(step.source):
-                    yield from (bind, step.source, step.target)
+                yield from _if_there(step, bind, texts)
             case Kind.TEXT:
                 yield from ("--perms", "0444", "--file", str(texts.add(step.source.encode())), step.target)
             case Kind.MEMORY:

@@ -6,9 +6,14 @@ So it is looked at while runs are under way, and a sandbox that lost a cover is 
 
 from __future__ import annotations
 
+import errno
 import os
 
+from toolyard.core.errors import SystemFault
+from toolyard.kernel import openat2
 from toolyard.sandbox.spec import Spec
+
+_HERE = -100  # AT_FDCWD, of no effect on an absolute path
 
 Identities = tuple[tuple[str, int, int], ...]
 
@@ -18,9 +23,36 @@ def identities(spec: Spec) -> Identities:
     return tuple(_identity(path) for path in (*spec.hidden, *(mount.source for mount in spec.mounts)))
 
 
+def placed(spec: Spec) -> list[tuple[str, int, int]]:
+    """Each mount by its path inside, with the file that has to be found there."""
+    return [(mount.inside, *_identity(mount.source)[1:]) for mount in spec.mounts]
+
+
+def open_plain(path: str) -> int:
+    """A handle on exactly this path. Raises SystemFault when a link lies anywhere on the way.
+
+    Whoever may write a folder above it may have put one there, to have something else shown, or written.
+    """
+    try:
+        if openat2.available():
+            resolve = openat2.RESOLVE_NO_SYMLINKS | openat2.RESOLVE_NO_MAGICLINKS
+            return openat2.openat2(_HERE, path, os.O_PATH, resolve)
+        if os.path.realpath(path) != path:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        return os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        why = "a link was put in its way" if error.errno == errno.ELOOP else error.strerror
+        message = f"{path} cannot be shown in the sandbox: {why}."
+        raise SystemFault(message, hint="Look at that folder before you run anything there.") from error
+
+
 def _identity(path: str) -> tuple[str, int, int]:
     try:
-        found = os.stat(path, follow_symlinks=False)
-    except OSError:
+        fd = open_plain(path)
+    except SystemFault:
         return path, 0, 0
+    try:
+        found = os.fstat(fd)
+    finally:
+        os.close(fd)
     return path, found.st_dev, found.st_ino

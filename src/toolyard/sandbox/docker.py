@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 
-from toolyard.core.errors import SystemFault
+from toolyard.core.errors import ConfigError, SystemFault
 from toolyard.core.limits import MIB, RunLimits
 from toolyard.core.paths import is_beneath
 from toolyard.sandbox import inside
@@ -44,6 +44,9 @@ def docker(
     engine: str, image: str, network: str = NO_NETWORK, client_environment: Mapping[str, str] | None = None
 ) -> BoxSandbox:
     """`engine` is a client program, see `find_engine`; of `client_environment` it gets what clients need."""
+    for what, text in (("image", image), ("network", network)):
+        if text.startswith("-") or not text.strip():
+            raise ConfigError(f'"{text}" is no name of an {what}.' if what == "image" else f'"{text}" is no network.')
     client = Engine.of(engine, client_environment or {})
     return BoxSandbox(Tier.DOCKER, functools.partial(_launch, client, image, network))
 

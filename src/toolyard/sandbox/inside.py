@@ -41,7 +41,9 @@ ETC = {
     "/etc/group": f"root:x:0:\nagent:x:{USER_ID}:\nnogroup:x:65534:\n",
     "/etc/hosts": "127.0.0.1 localhost toolyard\n::1 localhost\n",
     "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
-    "/etc/gitconfig": "[user]\n\tname = agent\n\temail = agent@localhost\n[init]\n\tdefaultBranch = main\n",
+    # A plain folder that looks like a repository is none: git would obey the configuration in it.
+    "/etc/gitconfig": "[user]\n\tname = agent\n\temail = agent@localhost\n[init]\n\tdefaultBranch = main\n"
+    "[safe]\n\tbareRepository = explicit\n",
 }
 
 

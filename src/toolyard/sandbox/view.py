@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from toolyard.core.limits import MIB
+from toolyard.core.paths import is_beneath
 from toolyard.sandbox import inside
 from toolyard.sandbox.inside import Interpreter
 from toolyard.sandbox.spec import Spec
@@ -75,6 +76,8 @@ class Step:
     writable: bool = False
     size: int = 0
     mode: int = 0
+    plain: bool = False
+    """No link may lie on the way to `source`."""
 
     def worded(self) -> tuple[str, str, str, bool, int, int]:
         """As the warden's first frame carries it."""
@@ -86,12 +89,12 @@ def steps(spec: Spec, python: Interpreter, *, sets_pid_max: bool) -> Iterator[St
     yield from _kernel_files(sets_pid_max=sets_pid_max)
     yield Step(Kind.MEMORY, inside.TEMPORARY, size=spec.limits.temporary_bytes, mode=0o1777)
     yield Step(Kind.MEMORY, inside.HOME, size=_HOME_BYTES, mode=0o700)
-    yield Step(Kind.BIND, spec.workspace, spec.workspace, writable=spec.writable)
+    yield Step(Kind.BIND, spec.workspace, spec.workspace, writable=spec.writable, plain=True)
     for mount in spec.mounts:
-        yield Step(Kind.BIND, mount.inside, mount.source, writable=mount.writable)
+        yield Step(Kind.BIND, mount.inside, mount.source, writable=mount.writable, plain=True)
     # After the workspace, which may hold the very environment that Toolyard runs from.
     for path in python.folders:
-        yield Step(Kind.BIND, path, path)
+        yield Step(Kind.BIND, path, path, plain=is_beneath(path, spec.workspace))
     yield Step(Kind.BIND, f"{inside.RUNTIME}/toolyard_runtime", inside.runtime_folder())
     for path in spec.hidden:
         if os.path.isdir(path):

@@ -322,7 +322,7 @@ def _parents() -> Iterator[tuple[int, int]]:
 def _waits(pid: int) -> bool:
     """Whether a process has the descriptor that requests come from: a shell gives it up when it has read its own."""
     try:
-        return os.readlink(f"/proc/{pid}/fd/4").startswith("pipe:")
+        return os.readlink(f"/proc/{pid}/fd/4").startswith(("pipe:", "socket:"))
     except OSError:
         return False
 
