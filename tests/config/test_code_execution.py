@@ -39,14 +39,14 @@ def test_commands_are_on_in_a_sandbox_without_a_network_by_default():
 
 def test_every_key_is_read(load):
     text = (
-        "{enabled: false, mode: docker, docker: {image: mine, network: bridge}, allowed_hosts: [packages.example.com], "
+        "{enabled: false, mode: docker, docker: {image: mine, network: bridge}, allowed_hosts: [a.example.com], "
         "env: {A: 1}, limits: {seconds: 3, processes: 7}}"
     )
     assert load(text) == CodeExecution(
         enabled=False,
         mode="docker",
         docker=Docker(image="mine", network="bridge"),
-        allowed_hosts=("packages.example.com",),
+        allowed_hosts=("a.example.com",),
         env={"A": "1"},
         limits=RunLimitsSection(seconds=3, processes=7),
     )
