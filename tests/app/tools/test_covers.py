@@ -1,0 +1,105 @@
+"""What is hidden or sealed stays so, whatever a command does to the folders around it."""
+
+import os
+
+import pytest
+
+from toolyard.core.errors import ConfigError, SystemFault
+from toolyard.sandbox.bubblewrap import bubblewrap, find_bubblewrap
+from toolyard.sandbox.landlocked import landlocked
+from toolyard.sandbox.spec import Mount, Spec
+
+HIDING = {"deny": ["Read(.env)"]}
+
+
+async def run(bench, command, **options):
+    return (await bench.call("Bash", command=command, **options)).text
+
+
+@pytest.fixture
+def outside(tmp_path):
+    folder = tmp_path / "outside" / "data"
+    folder.mkdir(parents=True)
+    (folder / "key").write_text("HOST SECRET")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "sandbox", [lambda: bubblewrap(find_bubblewrap()), landlocked], ids=["bubblewrap", "landlocked"]
+)
+def test_a_mount_with_a_link_on_its_way_is_not_made(tmp_path, outside, sandbox):
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    (workspace / "x").symlink_to(outside.parent)
+    spec = Spec(str(workspace), mounts=(Mount(str(workspace / "x" / "data"), writable=True),))
+    with sandbox() as made, pytest.raises(SystemFault, match="a link was put in its way"):
+        made.start(spec)
+
+
+async def test_a_folder_above_a_sealed_one_cannot_be_moved_away(bench):
+    bench.write("x/.git/config", "[core]\n")
+    assert "Device or resource busy" in await run(bench, "mv x y")
+    assert bench.names() == ["x", "x/.git", "x/.git/config"]
+
+
+async def test_a_folder_that_is_closed_for_a_moment_hides_nothing(open_bench):
+    bench = open_bench(permissions=HIDING)
+    bench.write("app/.env", "SECRET")
+    await run(bench, "chmod 000 app")
+    assert "SECRET" not in await run(bench, "chmod 755 app; cat app/.env")
+
+
+async def test_a_path_that_is_too_long_to_be_looked_at_hides_nothing(open_bench):
+    bench = open_bench(permissions=HIDING)
+    deep = "/".join(["d" * 200] * 25)
+    dive = "import os\nfor name in '" + deep + "'.split('/'):\n os.makedirs(name, exist_ok=True); os.chdir(name)\n"
+    await bench.call("execute_python", code=f"{dive}open('.env', 'w').write('SECRET')")
+    seen = await bench.call("execute_python", code=f"{dive}print(open('.env').read())")
+    assert "SECRET" not in seen.structured["stdout"]
+
+
+async def test_a_flood_of_files_does_not_open_a_repository(bench):
+    bench.write(".git/config", "[core]\n")
+    os.makedirs(f"{bench.path}/.git/hooks")
+    for number in range(20_001):
+        os.mknod(f"{bench.path}/a{number}")
+    assert "Read-only file system" in await run(bench, "echo evil > .git/hooks/pre-commit")
+
+
+def test_a_context_path_in_the_workspace_cannot_be_led_out(open_bench, tmp_path, outside):
+    workspace = tmp_path / "ws"
+    workspace.mkdir(exist_ok=True)
+    (workspace / "ctx").symlink_to(outside.parent)
+    entry = {"path": str(workspace / "ctx" / "data"), "permission": "read"}
+    with pytest.raises(ConfigError, match="a link leads out of it"):
+        open_bench(orchestrator={"context_paths": [entry]})
+
+
+async def test_a_waiting_shell_cannot_be_told_what_to_do(bench):
+    command = "for fd in /proc/[0-9]*/fd/4; do echo 'touch /tmp/made' > $fd && echo told; done 2>/dev/null; true"
+    assert "told" not in await run(bench, command)
+
+
+async def test_answers_that_nobody_asked_for_are_dropped(bench):
+    flood = (
+        "import os, struct, threading\n"
+        "def answer():\n"
+        "    for _ in range(20): os.write(3, struct.pack('<I', 2) + b'{}')\n"
+        "threading.Timer(0.05, answer).start()\n'begun'"
+    )
+    await bench.call("execute_python", code=flood, session="a")
+    await run(bench, "sleep 0.3")
+    box = bench.yard.sandboxes.ready().sandbox._box
+    assert box._greetings.empty()
+    assert (await bench.call("execute_python", code="1 + 1", session="a")).structured["value"] == "2"
+
+
+async def test_an_answer_of_countless_parts_is_not_read(bench):
+    code = (
+        "import os, struct\nbody = b'{\"a\":[' + b'{},' * 1_000_000 + b'{}]}'\n"
+        "os.write(3, struct.pack('<I', len(body)))\nview = memoryview(body)\n"
+        "while view: view = view[os.write(3, view):]\n"
+    )
+    result = await bench.call("execute_python", code=code)
+    assert result.structured["value"] is None
+    assert (await bench.call("execute_python", code="2 + 2")).structured["value"] == "4"
