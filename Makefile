@@ -28,7 +28,7 @@ types: setup
 	$(BIN)/basedpyright
 
 unit: setup
-	$(BIN)/pytest -n auto -m "not e2e and not docker"
+	$(BIN)/pytest -n auto --dist worksteal -m "not e2e and not docker"
 
 e2e: setup
 	$(BIN)/pytest -m e2e tests/e2e

@@ -2,6 +2,7 @@
 
 import pytest
 
+from toolyard.sandbox.spec import Tier
 from toolyard.testing.attacks import MARKER
 from toolyard.testing.run_attacks_commands import COMMANDS
 from toolyard.testing.run_attacks_control import Arena, why_not_here
@@ -29,6 +30,11 @@ def sandboxed(tmp_path_factory):
 def unwalled(tmp_path_factory):
     with Arena(str(tmp_path_factory.mktemp("scene")), sandboxed=False) as arena:
         yield arena
+
+
+def test_the_attacks_meet_the_sandbox_of_choice(sandboxed, unwalled):
+    tiers = [arena.yard.sandboxes.ready().sandbox.tier for arena in (sandboxed, unwalled)]
+    assert tiers == [Tier.BUBBLEWRAP, Tier.NONE]
 
 
 @pytest.mark.parametrize("attack", COMMANDS, ids=named)

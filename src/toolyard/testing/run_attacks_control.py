@@ -22,7 +22,9 @@ from toolyard.sandbox.plain import plain
 from toolyard.sandbox.spec import Tier, What
 from toolyard.testing.run_attacks import ATTACK_SECONDS, Control, RunAttack
 from toolyard.testing.run_attacks_scene import Scene
+from toolyard.testing.sandboxing import within
 
+_SOON = 3.0
 _MS: Final = 1_000
 _DENIED: Final = ("Read(hidden/**)", "Write(hidden/**)", "Write(frozen.txt)")
 _PROGRAMS: Final = ("curl", "git", "nsenter", "pkill", "ps", "renice", "setpriv")
@@ -138,7 +140,8 @@ class Arena(Closing):
                 answer = await attacked(self.yard, attack, self.scene)
             else:
                 answer = attacked_barely(attack, self.scene)
-            assert attack.proof in self.scene.facts(answer, patience=0), answer
+            # A process that was killed takes a moment to be gone.
+            assert within(_SOON, lambda: attack.proof in self.scene.facts(answer, patience=0)), answer
         finally:
             self.scene.restore()
 
