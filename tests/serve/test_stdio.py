@@ -28,7 +28,8 @@ def test_the_handshake_names_the_server_its_abilities_and_the_workspace(place):
             "serverInfo": {"name": "toolyard", "title": "Toolyard", "version": __version__},
             "instructions": (
                 f"Tools for the workspace {place.workspace}. Paths may be absolute or relative to it. "
-                "Commands and code run in a sandbox that sees the workspace and has no network unless hosts were allowed. "
+                "Commands and code run in a sandbox that sees the workspace and has no network unless hosts "
+                "were allowed. "
                 "Permission mode: strict. Errors say what to do next."
             ),
         }
