@@ -50,10 +50,9 @@ EXIT_ERROR = 1
 EXIT_INTERRUPTED = 130
 
 PRELOADED = (
-    "ast", "asyncio", "base64", "collections", "contextlib", "copy", "csv", "dataclasses", "datetime", "enum",
-    "functools", "glob", "hashlib", "inspect", "io", "itertools", "json", "linecache", "logging", "math", "operator",
-    "pathlib", "random", "re", "shutil", "statistics", "string", "subprocess", "tempfile", "textwrap", "threading",
-    "time", "traceback", "typing", "urllib.parse", "warnings",
+    "ast", "asyncio", "collections", "contextlib", "dataclasses", "datetime", "enum", "functools", "io", "itertools",
+    "json", "linecache", "math", "operator", "pathlib", "re", "string", "textwrap", "threading", "time", "traceback",
+    "typing", "warnings",
 )  # fmt: skip
 
 
