@@ -114,7 +114,7 @@ class Warden:
                 walls.adopt_orphans()
             if "mounts" in setup:
                 _move_in(setup)
-            if setup["shown"]:
+            if setup["shown"] or setup["hidden"]:
                 from toolyard_runtime import mounted
 
                 mounted.check(setup["shown"], setup["hidden"])

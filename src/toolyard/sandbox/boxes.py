@@ -166,9 +166,9 @@ class BoxSandbox(Closing):
                 if self._group is not None:
                     self._put(launched, self._group)
             forward = f"{inside.NETWORK}/{SOCKET_NAME}" if self._door else ""
-            shown = placed(spec) if self.tier in _WITH_OWN_MOUNTS else []
-            more = {"forward": forward, "forward_port": inside.PROXY_PORT, "shown": shown}
-            box.set_up({**launched.setup, **more, "hidden": list(spec.hidden) if shown or spec.hidden else []})
+            mounted = self.tier in _WITH_OWN_MOUNTS
+            checked = {"shown": placed(spec) if mounted else [], "hidden": list(spec.hidden) if mounted else []}
+            box.set_up({**launched.setup, **checked, "forward": forward, "forward_port": inside.PROXY_PORT})
             undo.pop_all()
         return box
 

@@ -63,6 +63,7 @@ async def relay(
         finally:
             body.cancel()
             await asyncio.gather(body, return_exceptions=True)
+    await _linger(client)
 
 
 async def refuse(client: socket.socket, status: int, message: str) -> None:
@@ -73,13 +74,19 @@ async def refuse(client: socket.socket, status: int, message: str) -> None:
         f"HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
-    loop = asyncio.get_running_loop()
-    # A client that still sends would lose the answer if the socket were closed under it.
     with contextlib.suppress(OSError):
         async with asyncio.timeout(_LINGER_SECONDS):
-            await loop.sock_sendall(client, head.encode("ascii", "replace") + body)
-            client.shutdown(socket.SHUT_WR)
-            left = _LINGER_BYTES
+            await asyncio.get_running_loop().sock_sendall(client, head.encode("ascii", "replace") + body)
+        client.shutdown(socket.SHUT_WR)
+        await _linger(client)
+
+
+async def _linger(client: socket.socket) -> None:
+    """Let a client that has its whole answer end first: it would lose the answer if it is sending when we close."""
+    loop = asyncio.get_running_loop()
+    left = _LINGER_BYTES
+    with contextlib.suppress(OSError):
+        async with asyncio.timeout(_LINGER_SECONDS):
             while left > 0 and (chunk := await loop.sock_recv(client, _CHUNK_BYTES)):
                 left -= len(chunk)
 

@@ -5,6 +5,7 @@ import os
 import pytest
 
 from toolyard.core.errors import ConfigError, SystemFault
+from toolyard.sandbox import view
 from toolyard.sandbox.bubblewrap import bubblewrap, find_bubblewrap
 from toolyard.sandbox.landlocked import landlocked
 from toolyard.sandbox.spec import Mount, Spec
@@ -103,3 +104,13 @@ async def test_an_answer_of_countless_parts_is_not_read(bench):
     result = await bench.call("execute_python", code=code)
     assert result.structured["value"] is None
     assert (await bench.call("execute_python", code="2 + 2")).structured["value"] == "4"
+
+
+def test_a_sandbox_in_which_something_is_not_covered_does_not_start(tmp_path, monkeypatch):
+    (tmp_path / "ws").mkdir()
+    hidden = tmp_path / "ws" / ".env"
+    hidden.write_text("SECRET")
+    made = view.steps
+    monkeypatch.setattr(view, "steps", lambda *a, **k: (step for step in made(*a, **k) if step.target != str(hidden)))
+    with bubblewrap(find_bubblewrap()) as sandbox, pytest.raises(SystemFault, match="it is not covered"):
+        sandbox.start(Spec(str(tmp_path / "ws"), hidden=(str(hidden),)))
