@@ -13,7 +13,7 @@ import os
 import select
 import sys
 
-from toolyard_runtime import limits, processes, shell, walls, wire, worker
+from toolyard_runtime import limits, pace, processes, shell, walls, wire, worker
 from toolyard_runtime.pipes import pipes
 from toolyard_runtime.runs import Run
 
@@ -239,9 +239,7 @@ class Warden:
                 pid = shell.wait_ahead(setup["shell"], setup["environment"], theirs)
                 limits.hold(pid, setup["limits"])
             else:
-                pid = os.fork()
-                if pid == 0:
-                    worker.main(*theirs, setup=setup)
+                pid = self._forked(theirs, setup)
         except OSError:
             for fd in (*ours, *theirs):
                 os.close(fd)
@@ -249,6 +247,17 @@ class Warden:
         for fd in theirs:
             os.close(fd)
         return self._watched(Run(pid, ours, is_shell=kind == _COMMAND))
+
+    @staticmethod
+    def _forked(theirs: list[int], setup: Setup) -> int:
+        pace.unhurried()  # the worker has time; whoever runs now has not
+        try:
+            pid = os.fork()
+            if pid == 0:
+                worker.main(*theirs, setup=setup)
+            return pid
+        finally:
+            pace.usual()
 
     def _watched(self, run: Run) -> Run:
         self._runs[run.pid] = run

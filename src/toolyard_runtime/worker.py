@@ -11,7 +11,7 @@ import os
 import select
 import sys
 
-from toolyard_runtime import answers, limits, shell, walls, wire
+from toolyard_runtime import answers, limits, pace, shell, walls, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -158,6 +158,7 @@ def _see_installed_packages() -> None:
 
 def _serve(program: str, notebook: Notebook | None) -> None:
     request: Request = _message()
+    pace.usual()
     walls.set_readable(by_siblings=True)  # until now another run could have told it what to do
     try:
         os.chdir(request["folder"])
@@ -178,6 +179,7 @@ def _serve(program: str, notebook: Notebook | None) -> None:
         request = _message()
     answer = notebook.run(request["code"])
     notebook.close()
+    pace.unhurried()
     _answer(answer)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection
+from typing import TypeVar
 
 import click
 
@@ -21,12 +22,25 @@ from toolyard.config.settings import Settings
 FAILED = 1
 _EXAMPLES = """\b
 Examples:
-  toolyard bench files                    everything; a few minutes
-  toolyard bench files --quick            a first look, on small inputs
-  toolyard bench files --only grep --json one measure, for a program
-  toolyard bench sandbox                  commands and code; a few minutes
+  toolyard bench files                      searching and file calls; a few minutes
+  toolyard bench sandbox                    commands and code; a few minutes
+  toolyard bench sandbox --quick            a first look, on small inputs
+"""
+_FILES_EXAMPLES = """\b
+Examples:
+  toolyard bench files                      everything; a few minutes
+  toolyard bench files --quick              a first look, on small inputs
+  toolyard bench files --only grep --json   one measure, for a program
+"""
+_SANDBOX_EXAMPLES = """\b
+Examples:
+  toolyard bench sandbox                    everything; a few minutes
+  toolyard bench sandbox --quick            a first look, on small inputs
+  toolyard bench sandbox --only warm --only cold
+  toolyard bench sandbox --check --out sandbox.json
 """
 
+_Command = TypeVar("_Command", bound=Callable[..., object])
 Run = Callable[[Sizes, Settings, Callable[[str], None], Collection[str]], Report]
 
 
@@ -43,12 +57,15 @@ _OUT = click.option(
 _CHECK = click.option("--check", is_flag=True, help="Exit with 1 when a target is missed.")
 
 
-@bench.command(epilog=_EXAMPLES)
+def _only(names: Collection[str]) -> Callable[[_Command], _Command]:
+    told = f"Only this measure, or several by repeating it: {', '.join(names)}."
+    return click.option("--only", metavar="NAME", multiple=True, type=click.Choice(list(names)), help=told)
+
+
+@bench.command(epilog=_FILES_EXAMPLES)
 @_JSON
 @_QUICK
-@click.option(
-    "--only", metavar="NAME", multiple=True, type=click.Choice(list(file_bench.MEASURES)), help="One of them."
-)
+@_only(file_bench.MEASURES)
 @_OUT
 @_CHECK
 def files(*, wants_json: bool, quick: bool, only: tuple[str, ...], out: str | None, check: bool) -> None:
@@ -59,12 +76,10 @@ def files(*, wants_json: bool, quick: bool, only: tuple[str, ...], out: str | No
     _measure(file_bench.run, quick=quick, only=only, out=out, check=check, wants_json=wants_json)
 
 
-@bench.command(epilog=_EXAMPLES)
+@bench.command(epilog=_SANDBOX_EXAMPLES)
 @_JSON
 @_QUICK
-@click.option(
-    "--only", metavar="NAME", multiple=True, type=click.Choice(list(sandbox_bench.MEASURES)), help="One of them."
-)
+@_only(sandbox_bench.MEASURES)
 @_OUT
 @_CHECK
 def sandbox(*, wants_json: bool, quick: bool, only: tuple[str, ...], out: str | None, check: bool) -> None:

@@ -30,6 +30,7 @@ Examples:
   toolyard exec -c '1 + 1'
   toolyard exec script.py --workspace ~/project
   echo 'import asyncio; await asyncio.sleep(1)' | toolyard exec -
+  toolyard exec --bash - < build.sh
   toolyard exec plot.py --images .
   toolyard exec --bash -c 'git log --oneline | head -3' --json
 """
@@ -61,13 +62,15 @@ def exec(  # noqa: A001 - the name of the command
     images: str | None,
     wants_json: bool,
 ) -> None:
-    """Run Python in the sandbox: from FILE, from stdin (-), or from -c.
+    """Run Python, or a shell command with --bash, in the sandbox: from FILE, from stdin (-), or from -c.
 
     It starts in the workspace, without input and arguments; its output is shown when it is done.
     """
     if (code is None) == (file is None):
         raise click.UsageError("Give either FILE (- for stdin) or -c CODE.")
     text = code if code is not None else _read(file or "-")
+    if not text:
+        raise click.UsageError(f"There is nothing to run: {'CODE' if code is not None else _named(file)} is empty.")
     place = find_place(workspace, config_file, agent)
     options = YardOptions(
         workspace=place.workspace,
@@ -79,8 +82,10 @@ def exec(  # noqa: A001 - the name of the command
     )
     arguments: dict[str, Any] = {"command" if as_bash else "code": text}
     if timeout is not None:
-        arguments["timeout"] = max(int(timeout * _MS), 1)
+        arguments["timeout"] = _milliseconds(timeout, place.config.toolyard.code_execution.limits.most_seconds)
     tool = "execute_bash" if as_bash else "execute_python"
+    if images is not None:
+        _make(images)  # before the run, so that nothing is run whose pictures would be lost
     with Yard.open(options) as yard:
         call = Call(tool, arguments, surface="cli", agent=yard.agent, ask=_asker())
         try:
@@ -98,12 +103,36 @@ def exec(  # noqa: A001 - the name of the command
 
 def _read(name: str) -> str:
     try:
-        with click.open_file(name, encoding="utf-8") as file:
+        with click.open_file(name, encoding="utf-8-sig") as file:
             return file.read()
     except OSError as error:
-        raise click.UsageError(f"{name} cannot be read: {error.strerror}. To give the code itself, use -c.") from None
+        raise click.UsageError(
+            f"{_named(name)} cannot be read: {error.strerror}. To give the code itself, use -c."
+        ) from None
     except UnicodeDecodeError:
-        raise click.UsageError(f"{name} is not UTF-8 text.") from None
+        raise click.UsageError(f"{_named(name)} is not UTF-8 text.") from None
+
+
+def _named(file: str | None) -> str:
+    return "standard input" if file == "-" else str(file)
+
+
+def _milliseconds(seconds: float, most: float) -> int:
+    """The unit of the tools. What they would refuse in milliseconds is refused here, in the user's unit."""
+    if not seconds <= most:  # also where it is not a number
+        raise click.BadParameter(
+            f"{seconds:g} is not within the {most:g} seconds that a run may take. To allow more, set"
+            " `code_execution: {limits: {most_seconds: ...}}` in the configuration.",
+            param_hint="'--timeout'",
+        )
+    return max(int(seconds * _MS), 1)
+
+
+def _make(folder: str) -> None:
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise click.BadParameter(f"{folder} cannot be a folder: {error.strerror}.", param_hint="'--images'") from None
 
 
 def _uncut(config: Config) -> Config:
@@ -117,7 +146,6 @@ def _keep(result: Result, folder: str | None) -> None:
         if pictures:
             click.echo(f"[{len(pictures)} image(s); --images DIR keeps them]", err=True)
         return
-    os.makedirs(folder, exist_ok=True)
     for number, picture in enumerate(pictures, start=1):
         with open(os.path.join(folder, f"image-{number}.{picture.media_type.rpartition('/')[2]}"), "wb") as file:
             file.write(picture.data)
