@@ -45,6 +45,25 @@ def test_code_comes_from_a_file_or_from_stdin(run, tmp_path):
     assert run("-", stdin="'from stdin'").stdout == "'from stdin'\n"
 
 
+def test_a_command_comes_from_a_file_or_from_stdin_and_gets_no_input(run, tmp_path):
+    (tmp_path / "build.sh").write_text("here=file\necho $here")
+    assert run("--bash", str(tmp_path / "build.sh")).stdout == "file\n"
+    assert run("--bash", "-", stdin="here=stdin\necho $here; cat\n").stdout == "stdin\n"
+
+
+def test_a_byte_order_mark_is_no_part_of_the_code(run):
+    assert run("-", stdin="\ufeff'marked'").stdout == "'marked'\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"), [(("-",), "standard input"), (("--bash", "-"), "standard input"), (("-c", ""), "CODE")]
+)
+def test_nothing_to_run_is_told_in_words_of_the_command_line(run, arguments, what):
+    done = run(*arguments, stdin="")
+    assert done.returncode == 2
+    assert f"There is nothing to run: {what} is empty." in done.stderr
+
+
 def test_an_exception_points_at_the_code_and_fails(run):
     done = run("-c", "x = 1\nx / 0")
     assert done.returncode == 1
@@ -62,6 +81,21 @@ def test_a_command_that_takes_too_long_keeps_its_output_and_says_so(run):
     done = run("--bash", "-c", "echo begun; sleep 100", "--timeout", "0.5")
     assert (done.stdout, done.returncode) == ("begun\n", 124)
     assert done.stderr.startswith("[Timed out")
+
+
+@pytest.mark.parametrize("kind", [("-c", "1"), ("--bash", "-c", "true")], ids=["python", "bash"])
+@pytest.mark.parametrize("seconds", ["5", "inf", "nan"])
+def test_a_timeout_that_is_too_long_is_refused_in_seconds(run, kind, seconds):
+    config = {"toolyard": {"code_execution": {"limits": {"seconds": 2, "most_seconds": 4.5}}}}
+    done = run(*kind, "--timeout", seconds, config=config)
+    assert done.returncode == 2
+    assert f"'--timeout': {seconds} is not within the 4.5 seconds that a run may take." in done.stderr
+    assert "milliseconds" not in done.stderr
+    assert "run_in_background" not in done.stderr
+
+
+def test_the_longest_timeout_itself_is_taken(run):
+    assert run("-c", "1", "--timeout", "600").stdout == "1\n"
 
 
 def test_json_is_the_structured_result(run):
@@ -107,6 +141,14 @@ def test_figures_are_kept_where_the_user_says(run, tmp_path):
     assert "[1 image(s); --images DIR keeps them]\n" in run("-c", code).stderr
     assert run("-c", code, "--images", str(tmp_path / "kept")).returncode == 0
     assert (tmp_path / "kept" / "image-1.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_place_for_figures_that_is_no_folder_is_told_before_anything_runs(run, tmp_path):
+    (tmp_path / "taken").write_text("")
+    done = run("--bash", "-c", "touch made", "--images", str(tmp_path / "taken"))
+    assert done.returncode == 2
+    assert f"'--images': {tmp_path}/taken cannot be a folder: File exists." in done.stderr
+    assert not (run.workspace / "made").exists()
 
 
 def test_a_file_that_is_not_there_is_answered_with_the_option_that_was_meant(run):
