@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from toolyard.bench.machine import describe
@@ -36,6 +37,27 @@ def test_an_unknown_measure_is_refused_with_the_names(monkeypatch):
     result = run(monkeypatch, "--only", "speed")
     assert result.exit_code == 2
     assert "'grep'" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["files", "sandbox"])
+def test_the_help_of_each_shows_its_own_examples_and_measures(name):
+    told = CliRunner().invoke(bench, [name, "--help"]).stdout
+    other = {"files": "sandbox", "sandbox": "files"}[name]
+    assert f"toolyard bench {name} --quick" in told
+    assert f"toolyard bench {other}" not in told
+    assert {"files": "grep, calls", "sandbox": "warm, cold"}[name] in told
+
+
+@pytest.mark.parametrize("name", ["files", "sandbox"])
+def test_every_example_names_measures_that_are_there(monkeypatch, tmp_path, name):
+    monkeypatch.chdir(tmp_path)  # one of them keeps its report
+    monkeypatch.setattr(f"toolyard.bench.{name}.run", lambda *_: REPORT)
+    monkeypatch.setattr("toolyard.cli.bench._print", lambda *_, **__: None)
+    told = CliRunner().invoke(bench, [name, "--help"]).stdout
+    lines = [line.strip() for line in told.splitlines() if "toolyard bench" in line and "Usage" not in line]
+    examples = [line.split("   ")[0].split()[2:] for line in lines]
+    assert len(examples) >= 3
+    assert [example for example in examples if CliRunner().invoke(bench, example).exit_code == 2] == []
 
 
 def test_a_measure_that_cannot_be_taken_says_why(monkeypatch):
