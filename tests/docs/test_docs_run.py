@@ -21,7 +21,7 @@ PAGES = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTI
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 KNOWN = {"sh", "sh e2e", "python", "yaml", "text", "json", "json e2e", "toml e2e", ""}
 # `make` inside a test would set up the very environment the test runs in; CI runs these targets themselves.
-MAKE = re.compile(r"^make (setup|test|e2e|bench)\b.*$", re.MULTILINE)
+MAKE = re.compile(r"^make (setup|test|e2e|docker|bench)\b.*$", re.MULTILINE)
 
 
 def blocks(page: Path, kind: str) -> list[str]:
@@ -45,6 +45,12 @@ def test_every_block_says_what_it_is(page):
 def test_every_link_between_pages_leads_somewhere(page):
     links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_way_in_shows_how_to_run_one_file_and_one_test():
+    commands = "\n".join(blocks(ROOT / "CONTRIBUTING.md", "sh"))  # that they work, the test of the commands sees
+    assert re.search(r"pytest tests/\S+\.py$", commands, re.MULTILINE)
+    assert re.search(r"pytest tests/\S+\.py::test_\w+$", commands, re.MULTILINE)
 
 
 @pytest.mark.timeout(120)
