@@ -1,0 +1,1 @@
+"""Upstream MCP servers: connecting when called, sharing one connection, closing when idle."""
