@@ -8,7 +8,8 @@ from click.testing import CliRunner
 
 from toolyard.cli.doctor import doctor
 from toolyard.fs.confine import Confinement
-from toolyard.sandbox.probe import TierReport
+from toolyard.sandbox.probe import TierReport, Wall
+from toolyard.sandbox.spec import Tier
 from toolyard.storage.state import state_dir
 
 WALLS = (
@@ -59,6 +60,7 @@ def test_a_sound_machine_passes_every_check(examined, workspace):
         *(f"wall: {wall}" for wall in WALLS),
     ]
     assert checks["sandbox"]["found"] == "commands and code run in bubblewrap"
+    assert checks["wall: namespaces"]["found"] == "by bubblewrap"
     assert checks["audit log"]["found"] == "no calls were recorded yet"
     assert os.listdir(workspace) == []
 
@@ -168,3 +170,60 @@ def test_running_without_a_sandbox_is_a_warning(examined, tmp_path):
     code, checks = examined("--config", str(config))
     assert (code, checks["sandbox"]["status"]) == (0, "warn")
     assert checks["sandbox"]["found"].startswith("Not sandboxed")
+
+
+def test_where_commands_are_switched_off_no_sandbox_is_missed(examined, tmp_path, monkeypatch):
+    def missing(tier, means):
+        return TierReport(tier, stands=False, reason="this test says so", hint="Get one.")
+
+    monkeypatch.setattr("toolyard.sandbox.probe.stands", missing)
+    config = tmp_path / "off.yaml"
+    config.write_text("toolyard:\n  code_execution: {enabled: false}\n")
+    code, checks = examined("--config", str(config))
+    assert (code, checks["sandbox"]["status"]) == (0, "ok")
+    assert "switched off" in checks["sandbox"]["found"]
+
+
+def test_of_the_sandboxes_that_start_the_weak_ones_are_named(examined, monkeypatch):
+    def there(tier, means):
+        return TierReport(tier, stands=True)
+
+    monkeypatch.setattr("toolyard.sandbox.probe.stands", there)
+    _, checks = examined()
+    found = {tier: checks[f"sandbox: {tier}"]["found"] for tier in Tier if tier is not Tier.NONE}
+    assert found == {tier: "starts here, but is weak" if tier.is_weak else "starts here" for tier in found}
+
+
+def test_the_image_and_the_network_that_were_configured_are_what_is_tried(examined, tmp_path, monkeypatch):
+    tried = []
+
+    def note(tier, means):
+        tried.append((means.image, means.network))
+        return TierReport(tier, stands=True)
+
+    monkeypatch.setattr("toolyard.sandbox.probe.stands", note)
+    config = tmp_path / "docker.yaml"
+    config.write_text("toolyard:\n  code_execution:\n    docker: {image: mine, network: lan}\n")
+    examined("--config", str(config))
+    assert set(tried) == {("mine", "lan")}
+
+
+@pytest.mark.parametrize(
+    ("standing", "spare"),
+    [
+        ("", "warn"),
+        ("seccomp", "warn"),
+        ("pid_max", "info"),
+        ("cgroup processes", "info"),
+        ("rlimit processes", "info"),
+    ],
+)
+def test_a_missing_wall_is_a_warning_unless_another_takes_its_place(examined, monkeypatch, standing, spare):
+    walls = tuple(Wall(name, name == standing, "as this test says") for name in WALLS)
+    monkeypatch.setattr("toolyard.sandbox.probe.walls", lambda means: walls)
+    code, checks = examined()
+    limits = dict.fromkeys(("cgroup processes", "pid_max", "rlimit processes"), spare)
+    expected = {wall: "ok" if wall == standing else limits.get(wall, "warn") for wall in WALLS}
+    assert code == 0
+    assert {wall: checks[f"wall: {wall}"]["status"] for wall in WALLS} == expected
+    assert all(bool(checks[f"wall: {wall}"]["fix"]) is (wall != standing) for wall in WALLS)

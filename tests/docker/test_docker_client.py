@@ -2,8 +2,10 @@
 
 import os
 import shlex
+import shutil
 import stat
 import subprocess
+import sys
 
 import pytest
 
@@ -42,6 +44,34 @@ def test_a_container_of_an_engine_without_root_runs_as_the_user_who_is_the_calle
     groups = f"0 200000 5 5 {os.getegid()} 1"
 
     assert probe(client(f"7\n{users}\n{groups}\n"), "image").user == "0:5"
+
+
+@pytest.mark.parametrize(("user", "inside"), [(1000, 0), (1001, 100), (1004, 103)])
+def test_users_are_counted_from_where_their_range_begins(client, monkeypatch, user, inside):
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(os, "getegid", lambda: 2002)
+
+    assert probe(client("7\n0 1000 1 100 1001 4\n50 2000 10\n"), "image").user == f"{inside}:52"
+
+
+def test_a_range_ends_before_the_next_user(client, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1005)
+
+    with pytest.raises(SystemFault, match="know no user or group 1005"):
+        probe(client(f"7\n0 1000 1 100 1001 4\n{WHOLE}\n"), "image")
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="there is no unshare")
+def test_a_container_is_asked_for_its_users_and_its_groups(tmp_path):
+    """A client that runs what it is given in a user namespace, which has mappings as a container has."""
+    program = tmp_path / "docker"
+    given = 'while [ "$1" != -I ]; do shift; done; shift'
+    program.write_text(
+        f'#!/bin/sh\n{given}\nexec unshare --map-user=5 --map-group=7 {shlex.quote(sys.executable)} -I "$@"\n'
+    )
+    program.chmod(stat.S_IRWXU)
+
+    assert probe(Engine.of(str(program), {"PATH": os.defpath}), "image").user == "5:7"
 
 
 @pytest.mark.parametrize("answer", ["7\n0 70000 10\n0 70000 10\n", "7\n", "", "what?\n1\n2\n", "7\n1 2\n1 2\n"])
@@ -94,6 +124,17 @@ def test_a_client_gets_what_it_needs_of_the_environment_and_nothing_else():
     given = {"PATH": "/bin", "DOCKER_HOST": "unix:///x", "HOME": "/h", "SECRET": "1", "LD_PRELOAD": "x"}
 
     assert dict(Engine.of("docker", given).variables) == {"PATH": "/bin", "DOCKER_HOST": "unix:///x", "HOME": "/h"}
+
+
+def test_a_client_is_started_with_that_environment_alone(client):
+    engine = client()
+    with open(engine.program, "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\nexec /usr/bin/env\n")
+    seen = engine.finish(("version",), 10).stdout.decode().split()
+
+    assert [line for line in seen if not line.startswith(("PWD=", "OLDPWD=", "SHLVL=", "_="))] == [
+        f"PATH={os.defpath}"
+    ]
 
 
 def test_the_build_command_names_files_that_are_there():
