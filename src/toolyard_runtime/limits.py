@@ -13,10 +13,15 @@ _RESOURCES = {
     "core_bytes": resource.RLIMIT_CORE,
 }
 
+_GRACE = {resource.RLIMIT_CPU: 1}
+"""A second in which the kernel says with a signal of its own why it ends a process, before it just kills it."""
+
 
 def hold(pid: int, limits: dict[str, int]) -> None:
     for name, value in limits.items():
         which = _RESOURCES[name]
         _, hard = resource.getrlimit(which)
-        most = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.prlimit(pid, which, (most, most))
+        soft, last = value, value + _GRACE.get(which, 0)
+        if hard != resource.RLIM_INFINITY:
+            soft, last = min(soft, hard), min(last, hard)
+        resource.prlimit(pid, which, (soft, last))
