@@ -1,5 +1,6 @@
 """What is hidden or sealed stays so, whatever a command does to the folders around it."""
 
+import errno
 import os
 
 import pytest
@@ -43,7 +44,15 @@ async def test_a_folder_above_a_sealed_one_cannot_be_moved_away(bench):
     assert bench.names() == ["x", "x/.git", "x/.git/config"]
 
 
-async def test_a_folder_that_is_closed_for_a_moment_hides_nothing(open_bench):
+async def test_a_folder_that_is_closed_for_a_moment_hides_nothing(open_bench, monkeypatch):
+    list_folder = os.scandir
+
+    def closed_to_root_too(path="."):
+        if not os.stat(path).st_mode & 0o777:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return list_folder(path)
+
+    monkeypatch.setattr(os, "scandir", closed_to_root_too)
     bench = open_bench(permissions=HIDING)
     bench.write("app/.env", "SECRET")
     await run(bench, "chmod 000 app")
@@ -77,8 +86,11 @@ def test_a_context_path_in_the_workspace_cannot_be_led_out(open_bench, tmp_path,
 
 
 async def test_a_waiting_shell_cannot_be_told_what_to_do(bench):
-    command = "for fd in /proc/[0-9]*/fd/4; do echo 'touch /tmp/made' > $fd && echo told; done 2>/dev/null; true"
-    assert "told" not in await run(bench, command)
+    tell = "[ -e $fd ] && echo met && echo 'touch /tmp/made' > $fd && echo told"
+    meet = "for i in {1..50}; do for fd in /proc/[0-9]*/fd/4; do [ -e $fd ] && break 2; done; sleep 0.1; done"
+    said = await run(bench, f"{meet}; for fd in /proc/[0-9]*/fd/4; do {tell}; done 2>/dev/null; true")
+    assert "met" in said
+    assert "told" not in said
 
 
 async def test_answers_that_nobody_asked_for_are_dropped(bench):
@@ -95,14 +107,15 @@ async def test_answers_that_nobody_asked_for_are_dropped(bench):
     assert (await bench.call("execute_python", code="1 + 1", session="a")).structured["value"] == "2"
 
 
-async def test_an_answer_of_countless_parts_is_not_read(bench):
+@pytest.mark.parametrize(("parts", "value"), [(10, "forged"), (1_000_000, None)])
+async def test_an_answer_of_countless_parts_is_not_read(bench, parts, value):
     code = (
-        "import os, struct\nbody = b'{\"a\":[' + b'{},' * 1_000_000 + b'{}]}'\n"
+        f"import os, struct\nbody = b'{{\"value\":\"forged\",\"a\":[' + b'{{}},' * {parts} + b'{{}}]}}'\n"
         "os.write(3, struct.pack('<I', len(body)))\nview = memoryview(body)\n"
         "while view: view = view[os.write(3, view):]\n"
     )
     result = await bench.call("execute_python", code=code)
-    assert result.structured["value"] is None
+    assert result.structured["value"] == value
     assert (await bench.call("execute_python", code="2 + 2")).structured["value"] == "4"
 
 
