@@ -12,6 +12,8 @@ class Kind(StrEnum):
     READ = "read"
     WRITE = "write"
     EXECUTE = "execute"
+    CALL = "call"
+    """A tool of an upstream server, or a custom tool: what it does is its own affair."""
 
 
 class Effect(StrEnum):
@@ -37,6 +39,8 @@ class Action:
     code: str | None = None
     """Python to be run, which has no command line that could be judged."""
     agent: str = "agent"
+    claims_read_only: bool = False
+    """A called tool's own word that it changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)

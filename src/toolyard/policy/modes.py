@@ -36,6 +36,8 @@ class ModeRow:
     outside_write: Effect
     read_only_command: Effect
     other_command: Effect
+    read_only_call: Effect
+    other_call: Effect
     opens_extra_roots: bool
     guards: bool
     """Whether protected paths and read-only context paths hold."""
@@ -43,16 +45,16 @@ class ModeRow:
 
 # fmt: off
 MODES: Final[dict[PermissionMode, ModeRow]] = {
-    #                               inside          outside         commands         extra
-    #                               read   write    read   write    r/o    others    roots  guards
-    PermissionMode.STRICT:  ModeRow(ALLOW, ALLOW,   DENY,  DENY,    ALLOW, ALLOW,    NO,    YES),
-    PermissionMode.PLAN:    ModeRow(ALLOW, DENY,    DENY,  DENY,    ALLOW, DENY,     NO,    YES),
+    #                               inside          outside         commands        upstream        extra
+    #                               read   write    read   write    r/o    others   r/o    others   roots  guards
+    PermissionMode.STRICT:  ModeRow(ALLOW, ALLOW,   DENY,  DENY,    ALLOW, ALLOW,   ALLOW, ALLOW,   NO,    YES),
+    PermissionMode.PLAN:    ModeRow(ALLOW, DENY,    DENY,  DENY,    ALLOW, DENY,    ALLOW, DENY,    NO,    YES),
     PermissionMode.ACCEPT_EDITS:
-                            ModeRow(ALLOW, ALLOW,   ASK,   ASK,     ALLOW, ASK,      NO,    YES),
+                            ModeRow(ALLOW, ALLOW,   ASK,   ASK,     ALLOW, ASK,     ALLOW, ASK,     NO,    YES),
     PermissionMode.MODERATE:
-                            ModeRow(ALLOW, ALLOW,   DENY,  DENY,    ALLOW, ALLOW,    YES,   YES),
-    PermissionMode.DEFAULT: ModeRow(ALLOW, ASK,     ASK,   ASK,     ASK,   ASK,      NO,    YES),
-    PermissionMode.BYPASS:  ModeRow(ALLOW, ALLOW,   ALLOW, ALLOW,   ALLOW, ALLOW,    NO,    NO),
+                            ModeRow(ALLOW, ALLOW,   DENY,  DENY,    ALLOW, ALLOW,   ALLOW, ALLOW,   YES,   YES),
+    PermissionMode.DEFAULT: ModeRow(ALLOW, ASK,     ASK,   ASK,     ASK,   ASK,     ALLOW, ASK,     NO,    YES),
+    PermissionMode.BYPASS:  ModeRow(ALLOW, ALLOW,   ALLOW, ALLOW,   ALLOW, ALLOW,   ALLOW, ALLOW,   NO,    NO),
 }
 # fmt: on
 

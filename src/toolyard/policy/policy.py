@@ -103,6 +103,8 @@ class Policy:
     def decide(self, action: Action) -> Decision:
         if action.kind is Kind.EXECUTE:
             return self._decide_command(action)
+        if action.kind is Kind.CALL:
+            return self._decide_call(action)
         path = action.path or self.workspace
         decision = self._decide_at(action, path)
         if action.real_path is None or action.real_path == path:
@@ -219,6 +221,27 @@ class Policy:
                 what = reasons.subject(action, place.path)
                 return Decision(Effect.DENY, reasons.protected(what, guard.text), f"protected {guard.text}")
         return None
+
+    def _decide_call(self, action: Action) -> Decision:
+        """A tool of somebody else's: rules know it by its name, modes by what it says of itself."""
+        compiled, what = self._compiled, reasons.subject(action)
+        rules = self._rules_for(Kind.CALL, action.tool)
+        if rules.deny:
+            return _ruled(rules.deny[0], what)
+        if not compiled.row.guards:
+            return compiled.allowed
+        base = compiled.row.read_only_call if action.claims_read_only else compiled.row.other_call
+        if base is Effect.DENY:
+            return Decision(base, reasons.plan_call(what), f"mode {self.mode}")
+        if rules.ask:
+            return _ruled(rules.ask[0], what)
+        if base is Effect.ASK and rules.allow:
+            return _ruled(rules.allow[0], what)
+        return (
+            compiled.allowed
+            if base is Effect.ALLOW
+            else Decision(base, reasons.asks(what, self.mode), f"mode {self.mode}")
+        )
 
     def _decide_command(self, action: Action) -> Decision:
         compiled, what = self._compiled, reasons.subject(action)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from toolyard.policy.roots import Roots
     from toolyard.policy.rules import Rule
 
-_VERBS = {Kind.READ: "Reading", Kind.WRITE: "Writing", Kind.EXECUTE: "Running"}
+_VERBS = {Kind.READ: "Reading", Kind.WRITE: "Writing", Kind.EXECUTE: "Running", Kind.CALL: "Calling"}
 COMMAND_CHARS = 200
 ROOTS_NAMED = 5
 
@@ -21,6 +21,8 @@ ROOTS_NAMED = 5
 def subject(action: Action, path: str | None = None) -> str:
     """`Writing /ws/a.txt`, `Running "make"`; a link is named with where it leads."""
     verb = _VERBS[action.kind]
+    if action.kind is Kind.CALL:
+        return f"{verb} {action.tool}"
     if action.kind is Kind.EXECUTE:
         if action.command is None:
             return f"{verb} {action.tool}"
@@ -67,6 +69,10 @@ def plan_command(what: str, does: str) -> str:
         f"{what} is refused: plan mode runs only commands known to just read (ls, cat, rg, find, git diff ...), "
         f"alone or joined.{because}"
     )
+
+
+def plan_call(what: str) -> str:
+    return f"{what} is refused: plan mode calls only tools that say they change nothing. Describe the call instead."
 
 
 def asks(what: str, mode: PermissionMode) -> str:
