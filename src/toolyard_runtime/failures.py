@@ -1,0 +1,79 @@
+"""What a tool call raises in agent code.
+
+    RuntimeError
+    ├── ToolError            the server ran the tool and said that it failed
+    │   └── ToolTimeout      no answer in time (a TimeoutError as well)
+    └── ServerUnavailable    the server cannot be reached or started
+    ValueError
+    └── InvalidArguments     there is no such tool, or it refused the arguments
+    ConnectionError
+    └── BrokerLost           the line to the host broke while the call was under way
+
+A call that the agent is not allowed to make raises the builtin `PermissionError`. Every message says what happened
+and what to do next; it is written on the host's side of the wall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class _About(Exception):  # noqa: N818 - a half of the classes below
+    """What every failure knows: the server and the tool that were called, and what came back."""
+
+    server: str
+    tool: str
+    content: Sequence[Any]
+
+    def __init__(self, message: str = "", server: str = "", tool: str = "", content: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.server = server
+        self.tool = tool
+        self.content = content
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The plain way rebuilds from `args`, which hold the message alone: a failure must survive a process pool.
+        return type(self), (self.message, self.server, self.tool, self.content)
+
+
+class ToolError(_About, RuntimeError):
+    """The server ran the tool and said that it failed. `content` holds the blocks it answered with."""
+
+
+class ToolTimeout(ToolError, TimeoutError):  # noqa: N818
+    """No answer came in time. The tool may still have done its work."""
+
+
+class ServerUnavailable(_About, RuntimeError):  # noqa: N818 - agents read it as a sentence
+    """The server cannot be reached, or died while it was asked."""
+
+
+class InvalidArguments(_About, ValueError):  # noqa: N818
+    """There is no such tool, or it refused the arguments."""
+
+
+class BrokerLost(_About, ConnectionError):  # noqa: N818
+    """The line to the host broke. The call may or may not have been made."""
+
+
+_KINDS: Mapping[str, type[_About]] = {
+    "tool": ToolError,
+    "timeout": ToolTimeout,
+    "unavailable": ServerUnavailable,
+    "invalid": InvalidArguments,
+    "lost": BrokerLost,
+}
+"""The `kind` of an error frame, and what it raises. `permission` is the builtin; any other is a RuntimeError."""
+
+
+def failure(kind: str, message: str, *, server: str = "", tool: str = "", content: Sequence[Any] = ()) -> Exception:
+    """The exception for an error that came over the wire."""
+    if kind == "permission":
+        return PermissionError(message)
+    made = _KINDS.get(kind)
+    return made(message, server, tool, content) if made else RuntimeError(message)

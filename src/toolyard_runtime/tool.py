@@ -1,0 +1,159 @@
+"""The decorator of every tool file: it turns a signature into a tool that can be called.
+
+    @tool("filesystem", "read_text_file")
+    async def read_text_file(path: str, *, head: float = ...) -> ReadTextFileResult:
+        '''Read a file.'''
+        ...
+
+The body of such a function never runs and its defaults are never sent: they say what the server assumes. A call binds
+its arguments as Python would (and raises the same TypeError), sends those that were given, and returns what the
+annotation says: a `Result`, or the structured content itself. `OMITTED` (which is `...`) given as an argument is the
+same as leaving it out.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from types import FunctionType, ModuleType
+from typing import Any, Generic, ParamSpec, TypeVar, cast
+
+from toolyard_runtime.results import Record, Result, recorded
+
+__all__ = ["OMITTED", "Record", "Result", "Tool", "custom_tool", "lazy_tools", "tool"]
+
+OMITTED: Any = ...
+"""An argument that is not sent."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Progress = Callable[[float, "float | None", str], None]
+"""Told as a tool works: how far, of how much, and a message."""
+
+
+class Tool(Generic[P, R]):
+    """One tool of a server, or with no server a custom tool: `await it(...)`, or `it.sync(...)`, which blocks."""
+
+    def __init__(
+        self, function: Callable[P, Coroutine[Any, Any, R]], server: str, name: str, names: Mapping[str, str]
+    ) -> None:
+        made = cast("FunctionType", function)
+        self.server = server
+        self.name = name
+        self._names = names
+        self._bind: Callable[..., Coroutine[Any, Any, R]] = made
+        self._positional = made.__code__.co_varnames[: made.__code__.co_argcount]
+        self._options: dict[str, Any] = {}
+        returns = str(made.__annotations__.get("return", "Result"))
+        self._is_shaped = returns.partition("[")[0] != "Result"
+        self.__name__ = made.__name__
+        self.__qualname__ = made.__qualname__
+        self.__module__ = made.__module__
+        self.__doc__ = made.__doc__
+        self.__wrapped__ = made  # where `inspect.signature` and `help` look
+
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        return self._run(self._given(args, kwargs))
+
+    def sync(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the tool and wait for its answer, without an event loop."""
+        from toolyard_runtime import calls
+
+        given = self._given(args, kwargs)
+        if self.server:
+            return self._shaped(calls.call_mcp_tool_sync(self.server, self.name, given, **self._options))
+        return self._shaped(calls.call_custom_tool_sync(self.name, **given))
+
+    def options(self, *, timeout: float | None = None, progress: Progress | None = None) -> Tool[P, R]:
+        """The same tool with a deadline in seconds, or a function that is told of progress."""
+        twin = Tool(
+            cast("Callable[P, Coroutine[Any, Any, R]]", self.__wrapped__), self.server, self.name, self._names
+        )
+        given = {"timeout": timeout, "progress": progress}
+        twin._options = {key: value for key, value in given.items() if value is not None}
+        return twin
+
+    async def _run(self, given: dict[str, Any]) -> R:
+        from toolyard_runtime import calls
+
+        if self.server:
+            return self._shaped(await calls.call_mcp_tool(self.server, self.name, given, **self._options))
+        return self._shaped(await calls.call_custom_tool(self.name, **given))
+
+    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """What to send: the arguments that were given, under the names that the server knows."""
+        self._bind(*args, **kwargs).close()  # raises what Python raises; the body does not run
+        given = dict(zip(self._positional, args, strict=False))
+        given.update(kwargs)
+        names = self._names
+        return {names.get(key, key): value for key, value in given.items() if value is not OMITTED}
+
+    def _shaped(self, answer: Any) -> R:
+        """What the annotation promises. A server that declared a shape and sent none gives the `Result` instead."""
+        if not isinstance(answer, Result):
+            return recorded(answer)
+        whole = cast("Result[Any]", answer)
+        if not self._is_shaped or whole.structured is None:
+            return cast("R", whole)
+        return whole.structured if self.server else recorded(whole.structured)
+
+    def __repr__(self) -> str:
+        return f"<tool {self.server}.{self.name}>" if self.server else f"<custom tool {self.name}>"
+
+
+Decorator = Callable[[Callable[P, Coroutine[Any, Any, R]]], Tool[P, R]]
+
+
+def tool(server: str, name: str, names: Mapping[str, str] | None = None) -> Decorator[P, R]:
+    """A tool of a server. `names` maps parameters to what the server calls them, where that is no Python name."""
+
+    def made(function: Callable[P, Coroutine[Any, Any, R]]) -> Tool[P, R]:
+        return Tool(function, server, name, names or {})
+
+    return made
+
+
+def custom_tool(name: str, names: Mapping[str, str] | None = None) -> Decorator[P, R]:
+    """A custom tool, which runs in the host's process: `name` is "group.tool"."""
+
+    def made(function: Callable[P, Coroutine[Any, Any, R]]) -> Tool[P, R]:
+        return Tool(function, "", name, names or {})
+
+    return made
+
+
+class _Package(ModuleType):
+    """A package whose tools have the names of their modules: the name means the tool, however it was imported."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # The import system stores a submodule in its package under the submodule's name.
+        if isinstance(value, ModuleType) and value.__name__ == f"{self.__name__}.{name}":
+            value = getattr(value, name, value)
+        super().__setattr__(name, value)
+
+
+def lazy_tools(package: str, names: Sequence[str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a package that imports each tool when it is first asked for."""
+    module = sys.modules[package]
+    module.__class__ = _Package
+    known = frozenset(names)
+
+    def find(name: str) -> Any:
+        if name not in known:
+            raise AttributeError(_missing(package, name, names))
+        import importlib
+
+        return getattr(importlib.import_module(f"{package}.{name}"), name)
+
+    def listed() -> list[str]:
+        return sorted({*names, *module.__dict__})
+
+    return find, listed
+
+
+def _missing(package: str, name: str, names: Sequence[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, names, 3)
+    said = f" Did you mean {', '.join(near)}?" if near else f" {package.replace('.', '/')}/INDEX.md lists them."
+    return f"{package} has no tool {name!r}.{said}"
