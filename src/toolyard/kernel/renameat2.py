@@ -1,4 +1,4 @@
-"""renameat2(2) with RENAME_NOREPLACE: move a name only where nothing stands yet, without a race."""
+"""renameat2(2): move a name only where nothing stands yet, or exchange two names, without a race."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 from toolyard.kernel.libc import LIBC, checked
 
 _RENAME_NOREPLACE = 1
+_RENAME_EXCHANGE = 2
 _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL}
 
 
@@ -30,3 +31,8 @@ def rename_without_replacing(source: str, source_dir: int, target: str, target_d
         os.rename(source, target, src_dir_fd=source_dir, dst_dir_fd=target_dir)
     else:
         os.unlink(source, dir_fd=source_dir)
+
+
+def exchange(one: str, other: str, folder: int) -> None:
+    """Let two names of a folder change places. OSError also where the file system cannot do that."""
+    checked(LIBC.renameat2(folder, os.fsencode(one), folder, os.fsencode(other), _RENAME_EXCHANGE), other)

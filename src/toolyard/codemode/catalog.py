@@ -1,0 +1,301 @@
+"""The catalog: what is known of every tool of every server, pinned as it was first seen.
+
+One SQLite file in the state folder, which many processes may have open. A tool that was seen before and whose schema
+or description has changed since is kept as it was pinned, and is *quarantined*: its new form waits until the user
+accepts it. New tools of a known server are pinned at once; tools that are gone are forgotten.
+
+`Catalog` owns the connection until `close()`. It may be used from several threads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, cast
+
+from toolyard.core.closing import Closing
+from toolyard.core.errors import SystemFault
+from toolyard.core.upstream import Json, ServerListing, ToolSchema
+
+FILE_NAME = "catalog.sqlite"
+_VERSION = 1
+_BUSY_SECONDS = 10.0
+_PRIVATE = 0o600
+_TABLES = """
+create table servers (
+    name text primary key, evidence text not null default '', asked real not null default 0,
+    version text not null default '', protocol text not null default '', instructions text not null default '',
+    error text not null default '', written text not null default ''
+) without rowid;
+create table tools (
+    server text not null, name text not null, position integer not null, fingerprint text not null,
+    schema text not null, waiting text, inferred text,
+    primary key (server, name)
+) without rowid;
+"""
+
+
+class Change(StrEnum):
+    ADDED = "added"
+    CHANGED = "changed"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChange:
+    server: str
+    tool: str
+    change: Change
+    is_quarantined: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KnownServer:
+    name: str
+    evidence: str = ""
+    """What the last listing was made from; the same again means that nothing can have changed."""
+    asked: float = 0.0
+    """When it was last asked for its tools (seconds since the epoch); 0 where it never answered."""
+    version: str = ""
+    protocol: str = ""
+    instructions: str = ""
+    error: str = ""
+    """Why it could not be asked the last time."""
+    written: str = ""
+    """What was written of it, in the words of whoever writes tool files."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTool:
+    server: str
+    schema: ToolSchema
+    """As it was pinned."""
+    fingerprint: str
+    waiting: ToolSchema | None = None
+    """The form it has now, which nobody has accepted yet."""
+    inferred: Json | None = None
+    """The shape of its results, learnt from one of them; where it does not tell itself."""
+
+
+class Catalog(Closing):
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._lock = threading.RLock()
+
+    @classmethod
+    def open(cls, state: str) -> Catalog:
+        """The catalog of a state folder, made where there is none."""
+        path = os.path.join(state, FILE_NAME)
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE))
+            connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False, isolation_level=None)
+            catalog = cls(connection)
+            catalog._prepare()
+        except (sqlite3.Error, OSError) as error:
+            raise SystemFault(
+                f"The catalog {path} cannot be used: {error}.",
+                hint="Delete the file and run `toolyard sync`, which makes it anew.",
+            ) from error
+        return catalog
+
+    def _prepare(self) -> None:
+        connection = self._connection
+        connection.execute("pragma journal_mode = wal")
+        connection.execute("pragma synchronous = normal")
+        with self._changing():
+            (version,) = connection.execute("pragma user_version").fetchone()
+            if version == 0:
+                for statement in _TABLES.split(";"):
+                    connection.execute(statement)
+                connection.execute(f"pragma user_version = {_VERSION}")
+        if version not in (0, _VERSION):
+            raise sqlite3.DatabaseError(f"it was made by another version of Toolyard ({version})")
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    def servers(self) -> tuple[KnownServer, ...]:
+        columns = "name, evidence, asked, version, protocol, instructions, error, written"
+        return tuple(KnownServer(*row) for row in self._rows(f"select {columns} from servers order by name"))  # noqa: S608 - constant
+
+    def tools(self, server: str) -> tuple[KnownTool, ...]:
+        """The tools of a server, in its own order."""
+        return tuple(
+            _known(server, row)
+            for row in self._rows(
+                "select schema, fingerprint, waiting, inferred from tools where server = ? order by position", server
+            )
+        )
+
+    def tool(self, server: str, name: str) -> KnownTool | None:
+        rows = self._rows(
+            "select schema, fingerprint, waiting, inferred from tools where server = ? and name = ?", server, name
+        )
+        return next((_known(server, row) for row in rows), None)
+
+    def tool_names(self, server: str) -> tuple[str, ...]:
+        return tuple(
+            row[0] for row in self._rows("select name from tools where server = ? order by position", server)
+        )
+
+    def counts(self) -> Mapping[str, int]:
+        """How many tools each server has."""
+        return dict(self._rows("select server, count(*) from tools group by server"))
+
+    def listing(self, known: KnownServer) -> ServerListing:
+        """A server as it is pinned."""
+        schemas = tuple(tool.schema for tool in self.tools(known.name))
+        return ServerListing(known.name, schemas, known.version, known.protocol, known.instructions)
+
+    def record(self, listing: ServerListing, evidence: str) -> tuple[ToolChange, ...]:
+        """Take over what a server says it has now. What this changed, a quarantined tool only once."""
+        server, changes = listing.server, list[ToolChange]()
+        with self._changing():
+            before = {tool.schema.name: tool for tool in self.tools(server)}
+            # Of two with one name the first counts; a name that is half a character cannot be kept.
+            now = {schema.name: schema for schema in reversed(listing.tools) if _is_text(schema.name)}
+            for name in before.keys() - now.keys():
+                self._execute("delete from tools where server = ? and name = ?", server, name)
+                changes.append(ToolChange(server, name, Change.REMOVED))
+            for position, schema in enumerate(listing.tools):
+                if now.get(schema.name) is schema:
+                    changes += self._take(server, position, schema, before.get(schema.name))
+            self._execute(
+                "insert into servers (name, evidence, asked, version, protocol, instructions)"
+                " values (?, ?, ?, ?, ?, ?)"
+                " on conflict (name) do update set evidence = excluded.evidence, asked = excluded.asked,"
+                " version = excluded.version, protocol = excluded.protocol, instructions = excluded.instructions,"
+                " error = ''",
+                *(server, evidence, time.time()),
+                *map(_kept, (listing.version, listing.protocol, listing.instructions)),
+            )
+        return tuple(changes)
+
+    def _take(self, server: str, position: int, schema: ToolSchema, before: KnownTool | None) -> Iterator[ToolChange]:
+        text = _worded(schema)
+        if before is None:
+            self._execute(
+                "insert into tools (server, name, position, fingerprint, schema) values (?, ?, ?, ?, ?)",
+                *(server, schema.name, position, fingerprint(schema), text),
+            )
+            yield ToolChange(server, schema.name, Change.ADDED)
+            return
+        is_same = fingerprint(schema) == before.fingerprint
+        waiting = None if is_same else text
+        self._execute(
+            "update tools set position = ?, waiting = ? where server = ? and name = ?",
+            *(position, waiting, server, schema.name),
+        )
+        if not is_same and before.waiting != schema:
+            yield ToolChange(server, schema.name, Change.CHANGED, is_quarantined=True)
+
+    def accept(self, servers: Iterable[str]) -> tuple[ToolChange, ...]:
+        """Pin what waits, for these servers."""
+        changes: list[ToolChange] = []
+        with self._changing():
+            for server in servers:
+                for tool in self.tools(server):
+                    if tool.waiting is None:
+                        continue
+                    self._execute(
+                        "update tools set schema = ?, fingerprint = ?, waiting = null, inferred = null"
+                        " where server = ? and name = ?",
+                        *(_worded(tool.waiting), fingerprint(tool.waiting), server, tool.schema.name),
+                    )
+                    changes.append(ToolChange(server, tool.schema.name, Change.CHANGED))
+        return tuple(changes)
+
+    def quarantined(self) -> tuple[KnownTool, ...]:
+        rows = self._rows(
+            "select server, schema, fingerprint, waiting, inferred from tools where waiting is not null"
+            " order by server, position"
+        )
+        return tuple(_known(row[0], row[1:]) for row in rows)
+
+    def failed(self, server: str, error: str) -> None:
+        """It could not be asked. What is pinned stays."""
+        self._execute(
+            "insert into servers (name, error) values (?, ?) on conflict (name) do update set error = excluded.error",
+            *(server, error),
+        )
+
+    def wrote(self, server: str, written: str) -> None:
+        self._execute("update servers set written = ? where name = ?", written, server)
+
+    def mark_stale(self, server: str) -> None:
+        """It said that its tools have changed: ask again."""
+        self._execute("update servers set evidence = '' where name = ?", server)
+
+    def learn(self, server: str, tool: str, schema: Json) -> None:
+        """Keep the shape of a tool's results."""
+        self._execute(
+            "update tools set inferred = ? where server = ? and name = ?",
+            *(json.dumps(schema, separators=(",", ":")), server, tool),
+        )
+
+    def forget(self, server: str) -> None:
+        with self._changing():
+            self._execute("delete from tools where server = ?", server)
+            self._execute("delete from servers where name = ?", server)
+
+    @contextmanager
+    def _changing(self) -> Generator[None]:
+        """All of it or nothing, also for other processes."""
+        with self._lock:
+            self._connection.execute("begin immediate")
+            try:
+                yield
+            except BaseException:
+                self._connection.execute("rollback")
+                raise
+            self._connection.execute("commit")
+
+    def _execute(self, statement: str, *values: object) -> None:
+        with self._lock:
+            self._connection.execute(statement, values)
+
+    def _rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return self._connection.execute(statement, values).fetchall()
+
+
+def fingerprint(schema: ToolSchema) -> str:
+    """The same for the same tool, whatever order its keys come in."""
+    canonical = json.dumps(asdict(schema), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.blake2b(canonical.encode("ascii"), digest_size=16).hexdigest()
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _kept(text: str) -> str:
+    """JSON can spell half a character, which SQLite cannot keep."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _worded(schema: ToolSchema) -> str:
+    return json.dumps(asdict(schema), separators=(",", ":"))
+
+
+def _schema(text: str) -> ToolSchema:
+    return ToolSchema(**json.loads(text))
+
+
+def _known(server: str, row: tuple[Any, ...]) -> KnownTool:
+    schema, print_, waiting, inferred = row
+    learnt = cast("Json", json.loads(inferred)) if inferred else None
+    return KnownTool(server, _schema(schema), print_, _schema(waiting) if waiting else None, learnt)

@@ -1,0 +1,46 @@
+"""What a server's tools depend on, as far as it can be seen without starting the server.
+
+The same evidence again means that the server would say the same: its entry is unchanged, and so are the program and
+every file that the entry names. What cannot be seen this way (a remote server, a package that is fetched when it is
+started) is asked again once its listing is old.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+
+from toolyard.config.models import ServerEntry
+
+FRESH_SECONDS = 24 * 3600.0
+"""How long a listing stands without asking again, while the evidence is the same."""
+_LONGEST_PATH = 4_095
+
+
+def evidence_of(entry: ServerEntry, search_path: str) -> str:
+    """Empty for a server that has to be asked every time. A hash: the entry may hold secrets."""
+    if entry.command is None:
+        return ""
+    seen: list[object] = [entry.model_dump(mode="json", exclude={"timeout", "allowed_tools", "exclude_tools"})]
+    for path in _paths(entry, search_path):
+        try:
+            status = os.stat(path)
+        except (OSError, ValueError):  # it is no file after all
+            continue
+        seen.append((path, status.st_ino, status.st_size, status.st_mtime_ns))
+    return hashlib.blake2b(json.dumps(seen, sort_keys=True).encode("ascii"), digest_size=16).hexdigest()
+
+
+def _paths(entry: ServerEntry, search_path: str) -> Iterator[str]:
+    """The program, and whatever else of the entry may name a file."""
+    words = (entry.command,) if isinstance(entry.command, str) else (entry.command or ())
+    program, *arguments = (*words, *entry.args)
+    yield shutil.which(program, path=search_path) or program
+    folder = entry.cwd or os.getcwd()
+    for word in (*arguments, *entry.env.values()):
+        name = word.partition("=")[2] if word.startswith("--") and "=" in word else word
+        if name and "\0" not in name and len(name) <= _LONGEST_PATH:
+            yield os.path.join(folder, os.path.expanduser(name))

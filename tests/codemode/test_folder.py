@@ -1,0 +1,117 @@
+"""Generated folders: ours alone, written whole, never through a link, and never over the user's own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from toolyard.codemode.folder import GeneratedFolder, place_of
+from toolyard.core.errors import SystemFault
+from toolyard.fs.roots import Root
+
+FILES = {"__init__.py": "", "read.py": "x = 1\n"}
+
+
+@pytest.fixture
+def root(tmp_path: Path):
+    opened = Root(str(tmp_path))
+    yield opened
+    opened.close()
+
+
+def tree(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_folder_is_written_and_replaced_whole(root: Root, tmp_path: Path) -> None:
+    with GeneratedFolder(root, "servers") as folder:
+        folder.write("disk", FILES)
+        folder.write("disk", {"other.py": "y = 2\n"})
+        assert folder.names() == {"disk"}
+    assert tree(tmp_path / "servers" / "disk") == {"other.py": "y = 2\n"}
+
+
+def test_git_leaves_it_out_and_ripgrep_does_not(root: Root, tmp_path: Path) -> None:
+    GeneratedFolder(root, "servers").close()
+    assert (tmp_path / "servers/.gitignore").read_text() == "*\n"
+    assert (tmp_path / "servers/.ignore").read_text() == "!*\n"
+
+
+def test_what_was_written_is_intact_until_somebody_touches_it(root: Root, tmp_path: Path) -> None:
+    with GeneratedFolder(root, "servers") as folder:
+        stamps = folder.write("disk", FILES)
+        assert folder.is_intact("disk", stamps)
+        (tmp_path / "servers/disk/__pycache__").mkdir()
+        assert folder.is_intact("disk", stamps)
+        (tmp_path / "servers/disk/more.py").write_text("")
+        assert not folder.is_intact("disk", stamps)
+        (tmp_path / "servers/disk/more.py").unlink()
+        (tmp_path / "servers/disk/read.py").write_text("x = 2\n")
+        assert not folder.is_intact("disk", stamps)
+        (tmp_path / "servers/disk/read.py").unlink()
+        assert not folder.is_intact("disk", stamps)
+        assert not folder.is_intact("missing", stamps)
+
+
+def test_a_file_of_the_folder_itself_is_written_only_when_it_differs(root: Root, tmp_path: Path) -> None:
+    with GeneratedFolder(root, "servers") as folder:
+        assert [folder.keep("INDEX.md", text) for text in ("one", "one", "two")] == [True, False, True]
+    assert (tmp_path / "servers/INDEX.md").read_text() == "two"
+
+
+def test_a_folder_of_the_users_own_is_left_alone(root: Root, tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/mine.py").write_text("mine")
+    with GeneratedFolder(root, "tools") as folder:
+        assert folder.path == ".toolyard/tools"
+        folder.write("web", FILES)
+    assert tree(tmp_path / "tools") == {"mine.py": "mine"}
+    assert place_of(str(tmp_path), "tools") == ".toolyard/tools"
+
+
+def test_an_empty_folder_and_one_of_ours_are_used(root: Root, tmp_path: Path) -> None:
+    (tmp_path / "servers").mkdir()
+    for _ in range(2):
+        with GeneratedFolder(root, "servers") as folder:
+            assert folder.path == "servers"
+
+
+@pytest.mark.parametrize("name", ["servers", ".toolyard"])
+def test_no_link_leads_a_write_elsewhere(root: Root, tmp_path: Path, name: str) -> None:
+    elsewhere = tmp_path.parent / f"{tmp_path.name}-elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / name).symlink_to(elsewhere)
+    if name == ".toolyard":
+        (tmp_path / "servers").mkdir()
+        (tmp_path / "servers/mine").write_text("")
+        with pytest.raises(SystemFault, match="must be a plain folder"):
+            GeneratedFolder(root, "servers")
+    else:
+        with GeneratedFolder(root, "servers") as folder:
+            assert folder.path == ".toolyard/servers"
+    assert os.listdir(elsewhere) == []
+
+
+def test_a_link_inside_is_replaced_and_not_followed(root: Root, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "kept").write_text("kept")
+    with GeneratedFolder(root, "servers") as folder:
+        (tmp_path / "servers/disk").symlink_to(elsewhere)
+        (tmp_path / "servers/INDEX.md").symlink_to(elsewhere / "kept")
+        folder.write("disk", FILES)
+        folder.keep("INDEX.md", "index")
+        assert tree(tmp_path / "servers/disk") == FILES
+        assert not (tmp_path / "servers/disk").is_symlink()
+        assert folder.names() == {"disk", "INDEX.md"}
+    assert tree(elsewhere) == {"kept": "kept"}
+
+
+def test_a_removed_folder_is_gone_and_one_that_is_not_there_is_no_error(root: Root) -> None:
+    with GeneratedFolder(root, "servers") as folder:
+        folder.write("disk", FILES)
+        for _ in range(2):
+            folder.remove("disk")
+        assert folder.names() == set()
