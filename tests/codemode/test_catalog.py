@@ -54,7 +54,8 @@ def test_the_same_listing_again_changes_nothing(catalog: Catalog) -> None:
 )
 def test_a_tool_that_changed_is_kept_as_it_was_until_it_is_accepted(catalog: Catalog, now: ToolSchema) -> None:
     catalog.record(listing(READ, WRITE), "")
-    assert catalog.record(listing(now, WRITE), "") == (ToolChange("disk", "read", Change.CHANGED, is_quarantined=True),)
+    (change,) = catalog.record(listing(now, WRITE), "")
+    assert change == ToolChange("disk", "read", Change.CHANGED, is_quarantined=True)
     kept = KnownTool("disk", READ, fingerprint(READ), waiting=now)
     assert catalog.tool("disk", "read") == kept
     assert catalog.quarantined() == (kept,)
@@ -131,7 +132,7 @@ def test_a_forgotten_server_is_gone(catalog: Catalog) -> None:
 
 def test_a_file_that_is_no_catalog_is_said_to_be_none(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_bytes(b"nothing of the kind" * 100)
-    with pytest.raises(SystemFault, match="cannot be used.*Delete the file and run `toolyard sync`"):
+    with pytest.raises(SystemFault, match=r"cannot be used.*Delete the file and run `toolyard sync`"):
         Catalog.open(str(tmp_path))
 
 

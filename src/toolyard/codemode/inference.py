@@ -1,0 +1,81 @@
+"""The shape of a result, guessed from one of them: for tools that do not say what they return.
+
+A guess, and marked as one in the tool file. It is kept small: objects whose keys look like data (too many, or no
+names) become plain mappings, lists are described by what their first items have in common, and nothing is deeper than
+a reader could take in. No value of the result gets into it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from toolyard.core.upstream import Json, ToolAnswer
+
+_DEEPEST = 5
+_MOST_KEYS = 40
+_LONGEST_KEY = 60
+_ITEMS_LOOKED_AT = 20
+_LONGEST_TEXT = 1_000_000
+_SCALARS = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
+
+
+def infer(answer: ToolAnswer) -> Json | None:
+    """The schema of `structured`, or of the JSON in the answer's only text; None where there is no shape to learn."""
+    if answer.is_error:
+        return None
+    value = answer.structured if answer.structured is not None else _json_in(answer)
+    return _schema(cast("object", value), 0) if isinstance(value, (dict, list)) and value else None
+
+
+def _json_in(answer: ToolAnswer) -> object:
+    if len(answer.content) != 1 or answer.content[0].get("type") != "text":
+        return None
+    text = str(answer.content[0].get("text", ""))
+    if len(text) > _LONGEST_TEXT or text.lstrip()[:1] not in {"{", "["}:
+        return None
+    try:
+        return cast("object", json.loads(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _schema(value: object, depth: int) -> dict[str, Any]:
+    kind = _SCALARS.get(cast("type[None]", type(value)))
+    if kind is not None:
+        return {"type": kind}
+    if depth >= _DEEPEST:
+        return {}
+    if isinstance(value, list):
+        items = [_schema(item, depth + 1) for item in cast("list[object]", value)[:_ITEMS_LOOKED_AT]]
+        return {"type": "array", "items": _common(items)} if items else {"type": "array"}
+    return _object(cast("dict[str, object]", value), depth)
+
+
+def _object(value: dict[str, object], depth: int) -> dict[str, Any]:
+    named = len(value) <= _MOST_KEYS and all(key.isidentifier() and len(key) <= _LONGEST_KEY for key in value)
+    if not named:
+        schemas = [_schema(item, depth + 1) for item in list(value.values())[:_ITEMS_LOOKED_AT]]
+        return {"type": "object", "additionalProperties": _common(schemas)}
+    properties = {key: _schema(item, depth + 1) for key, item in value.items()}
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _common(schemas: list[dict[str, Any]]) -> dict[str, Any]:
+    """One schema for all: a union of kinds, and of objects the keys of each, required where all have them."""
+    different = list({json.dumps(schema, sort_keys=True): schema for schema in schemas}.values())
+    if len(different) == 1:
+        return different[0]
+    objects = [schema for schema in different if "properties" in schema]
+    others = [schema for schema in different if "properties" not in schema]
+    merged = [_merged(objects)] if objects else []
+    return merged[0] if merged and not others else {"anyOf": [*merged, *others]}
+
+
+def _merged(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    keys = dict.fromkeys(key for schema in objects for key in schema["properties"])
+    properties = {
+        key: _common([schema["properties"][key] for schema in objects if key in schema["properties"]]) for key in keys
+    }
+    required = [key for key in keys if all(key in schema["properties"] for schema in objects)]
+    return {"type": "object", "properties": properties, "required": required}
