@@ -7,6 +7,7 @@ mounts itself.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -27,8 +28,16 @@ SYSTEM_FILES = (
     "/etc/ld.so.conf.d",
     "/etc/alternatives",
     "/etc/fonts",
-    "/etc/ssl",
-    "/etc/pki",
+    # What programs trust and how they speak TLS. The folders around hold private keys, which root could read.
+    "/etc/ssl/certs",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/openssl.cnf",
+    "/etc/pki/tls/certs",
+    "/etc/pki/tls/cert.pem",
+    "/etc/pki/tls/openssl.cnf",
+    "/etc/pki/ca-trust",
+    "/etc/crypto-policies",
     "/etc/ca-certificates",
     "/etc/localtime",
     "/etc/mime.types",
@@ -46,6 +55,7 @@ _READ_ONLY_PROC = (
     "/proc/acpi",
     "/proc/scsi",
 )
+_SHOWS_ROOT_MORE = ("/proc/kallsyms", "/proc/keys", "/proc/tty/driver")
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the sandbox's own
 _PID_MAX = "/proc/sys/kernel/pid_max"
 
@@ -97,12 +107,15 @@ def steps(spec: Spec, python: Interpreter, *, sets_pid_max: bool) -> Iterator[St
         yield Step(Kind.BIND, path, path, plain=is_beneath(path, spec.workspace))
     yield Step(Kind.BIND, f"{inside.RUNTIME}/toolyard_runtime", inside.runtime_folder())
     for path in spec.hidden:
-        if os.path.isdir(path):
-            yield Step(Kind.MEMORY, path, size=_HIDDEN_BYTES, mode=0)
-        else:
-            yield Step(Kind.BIND, path, os.devnull)  # a device on such a mount cannot be opened
+        yield _covered(path)
     yield Step(Kind.READ_ONLY, "/dev")
     yield Step(Kind.READ_ONLY, "/")
+
+
+def _covered(path: str) -> Step:
+    if os.path.isdir(path):
+        return Step(Kind.MEMORY, path, size=_HIDDEN_BYTES, mode=0)
+    return Step(Kind.BIND, path, os.devnull)  # a device on such a mount cannot be opened
 
 
 def writable(spec: Spec) -> Iterator[str]:
@@ -129,7 +142,20 @@ def _kernel_files(*, sets_pid_max: bool) -> Iterator[Step]:
     yield Step(Kind.PROC, "/proc")
     for path in _READ_ONLY_PROC:
         yield Step(Kind.BIND_IF_THERE, path, path)
+    for path in _roots_own():
+        yield _covered(path)
     if sets_pid_max:  # each namespace has its own
         yield Step(Kind.BIND_IF_THERE, _PID_MAX, _PID_MAX, writable=True)
     yield Step(Kind.DEV, "/dev")
     yield Step(Kind.MEMORY, _SHARED_MEMORY, size=_SHARED_MEMORY_BYTES, mode=0o1777)
+
+
+def _roots_own() -> Iterator[str]:
+    """What the kernel shows of itself to root alone. An ordinary user cannot read it anywhere."""
+    if os.geteuid() != 0:
+        return
+    yield from filter(os.path.exists, _SHOWS_ROOT_MORE)
+    with os.scandir("/proc") as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if entry.is_file(follow_symlinks=False) and not entry.stat().st_mode & stat.S_IROTH:
+                yield entry.path

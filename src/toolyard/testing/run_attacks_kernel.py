@@ -124,5 +124,14 @@ KERNEL: Final = (
         as_root=True,
     ),
     _permitted("no filter", "if 'Seccomp:\\t0' in open('/proc/self/status').read(): say()"),
+    *(
+        _permitted(f"the kernel's own {name}", f"if open('/proc/{name}', 'rb').read(8): say()", as_root=True)
+        for name in ("kpagecount", "kpageflags", "slabinfo", "vmallocinfo", "timer_list", "kallsyms", "keys")
+    ),
+    _permitted(
+        "the folder of private keys",
+        "for d in ('/etc/ssl', '/etc/pki/tls'):\n if os.path.exists(d) and 'private' in os.listdir(d): say()",
+        as_root=True,
+    ),
     _permitted("root inside", "os.setuid(0); say()", as_root=True),
 )

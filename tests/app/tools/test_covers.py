@@ -2,6 +2,7 @@
 
 import errno
 import os
+import ssl
 
 import pytest
 
@@ -127,3 +128,9 @@ def test_a_sandbox_in_which_something_is_not_covered_does_not_start(tmp_path, mo
     monkeypatch.setattr(view, "steps", lambda *a, **k: (step for step in made(*a, **k) if step.target != str(hidden)))
     with bubblewrap(find_bubblewrap()) as sandbox, pytest.raises(SystemFault, match="it is not covered"):
         sandbox.start(Spec(str(tmp_path / "ws"), hidden=(str(hidden),)))
+
+
+async def test_the_authorities_that_the_host_trusts_are_known_inside(bench):
+    code = "import ssl\nlen(ssl.create_default_context().get_ca_certs())"
+    inside = (await bench.call("execute_python", code=code)).structured["value"]
+    assert int(inside) == len(ssl.create_default_context().get_ca_certs()) > 0
