@@ -50,15 +50,15 @@ def ends() -> tuple[list[int], list[int]]:
     return ours, theirs
 
 
-def wait_ahead(shell: str, environment: dict[str, str], fds: list[int]) -> int:
-    """Start a shell that waits for its command; its pid. Raises OSError."""
+def wait_ahead(shell: str, environment: dict[str, str], fds: list[int], prepare: str) -> int:
+    """Start a shell that does what `prepare` says and waits for its command; its pid. Raises OSError."""
     requests, reply, out, err = fds
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
         *((os.POSIX_SPAWN_DUP2, fd, target) for target, fd in ((1, out), (2, err), (REPLY_FD, reply))),
         (os.POSIX_SPAWN_DUP2, requests, REQUEST_FD),
     ]
-    line = ("bash", "--noprofile", "--norc", "-c", _WAITING)
+    line = ("bash", "--noprofile", "--norc", "-c", prepare + _WAITING)
     return os.posix_spawn(shell, line, environment, file_actions=actions, setsid=True, setsigdef=_RESTORED)
 
 

@@ -173,6 +173,8 @@ class Warden:
             run = self._worker_for(request)
             if run is None:
                 self._refuse(number, b"No process could be started: the sandbox is full.\n")
+                if not self._is_busy():  # nothing that ends would make room: the host starts another sandbox
+                    raise SystemExit(1)
                 return
             if request["session"]:
                 self._sessions[request["session"]] = run
@@ -236,8 +238,8 @@ class Warden:
             return None
         try:
             if kind == _COMMAND:
-                pid = shell.wait_ahead(setup["shell"], setup["environment"], theirs)
-                limits.hold(pid, setup["limits"])
+                line = limits.in_shell(setup["limits"])
+                pid = shell.wait_ahead(setup["shell"], setup["environment"], theirs, line)
             else:
                 pid = self._forked(theirs, setup)
         except OSError:

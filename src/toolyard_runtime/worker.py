@@ -38,7 +38,7 @@ def main(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
     code = 1
     try:
         _detach(requests, reply, out, err)
-        limits.hold(0, setup["limits"])
+        limits.hold(setup["limits"])
         if os.getppid() != 1:
             walls.end_with_parent()
         if setup["walls_in_worker"]:
@@ -62,7 +62,7 @@ def first(requests: int, reply: int, out: int, err: int) -> None:
         setup: Setup = _message()
         settle(setup)
         walls.set_readable(by_siblings=False)
-        limits.hold(0, setup["limits"])
+        limits.hold(setup["limits"])
         walls.raise_walls(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
         os.write(shell.REPLY_FD, b"\0")
         gc.freeze()  # what is there now is none of the code's: nobody has to look through it when the code ends

@@ -8,7 +8,7 @@ programs do not notice it. A refusal is EPERM. Two calls answer ENOSYS instead, 
 that a filter cannot read, and every program falls back to the older call: clone3 to clone, openat2 to openat.
 
 Arguments are compared by their lower 32 bits. Each checked one is an `int` or shorter to the kernel, which ignores
-the upper half; a filter that looks at it is passed with a bit set there.
+the upper half; a filter that looks at it is passed with a bit set there. Sizes are the exception: both halves count.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ class Sockets(Enum):
     """Which sockets a process may make.
 
     `ORDINARY`: TCP, UDP, ping, unix sockets, and netlink for asking about interfaces. For a sandbox with its own
-    network namespace. `NONE`: only pairs of connected streams. For one without: there a unix socket reaches the
-    services of the machine, and Landlock does not cover that.
+    network namespace. `NONE`: only pairs of connected streams, and nothing else that is shared with the machine by
+    name (System V and POSIX objects). For one without: there a unix socket reaches the services of the machine, and
+    Landlock does not cover that.
     """
 
     ORDINARY = "ordinary"
@@ -56,20 +57,24 @@ class Sockets(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _If:
-    """One test of an argument: `any_bit`, it has one of these bits; `among` or `outside` these values."""
+    """One test of an argument: `any_bit`, it has one of these bits; `among` or `outside` these values; `at_least`."""
 
     argument: int
-    how: Literal["any_bit", "among", "outside"]
+    how: Literal["any_bit", "among", "outside", "at_least"]
     values: tuple[int, ...]
     mask: int = 0
+    upper: bool = False
+    """Of the upper half."""
 
     def code(self, rest: int) -> list[_Instruction]:
         """Goes on after itself when the test holds, past the next `rest` instructions when not."""
-        load: list[_Instruction] = [(_LOAD, 0, 0, _ARGUMENTS_AT + _ARGUMENT_SIZE * self.argument)]
+        half = _ARGUMENT_SIZE // 2 if self.upper else 0
+        load: list[_Instruction] = [(_LOAD, 0, 0, _ARGUMENTS_AT + _ARGUMENT_SIZE * self.argument + half)]
         if self.mask:
             load.append((_AND, 0, 0, self.mask))
-        if self.how == "any_bit":
-            return [*load, (_IF_ANY_BIT, 0, rest, self.values[0])]
+        if self.how in {"any_bit", "at_least"}:
+            jump = _IF_ANY_BIT if self.how == "any_bit" else _IF_AT_LEAST
+            return [*load, (jump, 0, rest, self.values[0])]
         last = len(self.values) - 1
         if self.how == "outside":
             return [*load, *((_IF_EQUAL, last - i + rest, 0, value) for i, value in enumerate(self.values))]
@@ -111,6 +116,14 @@ _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 # Plain Linux, with 32-bit or 2.6 names in uname, and the question which one is set. The rest weakens address layout.
 _HARMLESS_PERSONALITIES = (0, 0x0008, 0x20000, 0x20008, 0xFFFFFFFF)
 
+# A lease (or a delegation) makes everybody who opens the file wait for its holder, outside the sandbox as well.
+_F_SETLEASE, _F_SETDELEG = 1024, 1040
+
+# Memory of System V has no owner who could be charged for it, and lasts. What is this small is allowed: databases
+# mark by it that they run, and the kernel's limit on their number (4,096) bounds them all together.
+_MOST_SHARED = 64 * 1024
+_ANY = 0xFFFFFFFF
+
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _STREAM, _DATAGRAM, _SEQPACKET = 1, 2, 5
 _TYPE_MASK = 0xF  # the other bits are SOCK_CLOEXEC and SOCK_NONBLOCK
@@ -120,6 +133,7 @@ _NETLINK_ROUTE = 0
 # Calls whose arguments decide. The often used come first: the kernel remembers the answer for all others.
 _BY_ARGUMENT: tuple[_Refusal, ...] = (
     _Refusal("openat", (_If(2, "any_bit", (_MAY_CREATE,)), _If(3, "any_bit", (_SET_ID,)))),
+    _Refusal("fcntl", (_If(1, "among", (_F_SETLEASE, _F_SETDELEG)),)),
     _Refusal("ioctl", (_If(1, "among", (_TIOCSTI, _TIOCLINUX)),)),
     _Refusal("clone", (_If(0, "any_bit", (_NEW_NAMESPACE,)),)),
     _Refusal("open", (_If(1, "any_bit", (_MAY_CREATE,)), _If(2, "any_bit", (_SET_ID,)))),
@@ -131,6 +145,9 @@ _BY_ARGUMENT: tuple[_Refusal, ...] = (
     _Refusal("mknod", (_If(1, "any_bit", (_SET_ID | _DEVICE,)),)),
     _Refusal("mknodat", (_If(2, "any_bit", (_SET_ID | _DEVICE,)),)),
     _Refusal("personality", (_If(0, "outside", _HARMLESS_PERSONALITIES),)),
+    _Refusal("prlimit64", (_If(0, "outside", (0,)),)),  # whoever starts the next run needs its own limits
+    _Refusal("shmget", (_If(1, "at_least", (_MOST_SHARED + 1,)),)),
+    _Refusal("shmget", (_If(1, "any_bit", (_ANY,), upper=True),)),
 )
 
 # Families that a network namespace does not hold back (vsock), raw packets, and protocols whose rarely used code is
@@ -151,6 +168,12 @@ _NO_SOCKETS: tuple[_Refusal, ...] = (
     _Refusal("socketpair", (_If(1, "outside", (_STREAM, _SEQPACKET), mask=_TYPE_MASK),)),
 )
 
+# Without namespaces these are the user's own: another program's memory, queue or semaphore.
+_NAMED_OBJECTS = (
+    *("shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl"),
+    *("msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink"),
+)
+
 _FALL_BACK = ("clone3", "openat2")
 
 _ALWAYS: tuple[tuple[str, ...], ...] = (
@@ -165,6 +188,8 @@ _ALWAYS: tuple[tuple[str, ...], ...] = (
     ("io_uring_setup", "io_uring_enter", "io_uring_register", "bpf", "perf_event_open", "userfaultfd"),
     # The keyring belongs to the user, not to a namespace.
     ("add_key", "request_key", "keyctl"),
+    # Queues in the kernel's memory, half a gigabyte of them.
+    ("msgget",),
     # Memory no debugger can read, 16-bit segments, and what no program of today calls.
     ("memfd_secret", "modify_ldt", "uselib", "lookup_dcookie", "nfsservctl"),
     # The machine: its kernel, clock, log, ports, swap, accounts, name. For root without a user namespace.
@@ -236,7 +261,11 @@ def _architecture(machine: str | None) -> _Architecture | None:
 
 def _refusals(sockets: Sockets) -> Iterable[_Refusal]:
     yield from _BY_ARGUMENT
-    yield from _NO_SOCKETS if sockets is Sockets.NONE else _ORDINARY_SOCKETS
+    if sockets is Sockets.NONE:
+        yield from _NO_SOCKETS
+        yield from (_Refusal(call) for call in _NAMED_OBJECTS)
+    else:
+        yield from _ORDINARY_SOCKETS
     for call in _FALL_BACK:
         yield _Refusal(call, error=errno.ENOSYS)
     for group in _ALWAYS:

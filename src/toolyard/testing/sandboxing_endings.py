@@ -15,6 +15,7 @@ _STUBBORN = "trap '' TERM INT HUP QUIT; echo up; while :; do sleep 1; done"
 _DAEMON = "(setsid sh -c 'trap \"\" TERM HUP; sleep 500 & sleep 501' >/dev/null 2>&1 </dev/null &)"
 _TREE = f"{_DAEMON}; sleep 502 & nohup sleep 503 >/dev/null 2>&1 & echo up; {_STUBBORN}"
 _KILLED, _OUT_OF_PROCESSOR_TIME = 128 + 9, 128 + 24
+_LONG_COMMAND = 5_000  # twice as many characters; more than a waiting shell is given to read
 _STARTED = 4  # processes of a tree that are worth waiting for
 
 
@@ -33,6 +34,17 @@ class Limits:
         assert (busy.code, busy.outcome.ending) == (_OUT_OF_PROCESSOR_TIME, Ending.FINISHED)
         deaf = box.python("import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass")
         assert (deaf.code, deaf.outcome.ending) == (_KILLED, Ending.FINISHED)
+
+    def test_every_way_a_command_is_started_holds_the_same_limits(self, kit: Kit) -> None:
+        """In units of 1,024 bytes, as bash tells them; no more than the host itself has."""
+        named = tight(cpu_seconds=77, memory_bytes=256 * MIB, open_files=64, file_bytes=3 * MIB)
+        box = kit.open(limits=named)
+        tell = "ulimit -St; ulimit -Ht; ulimit -Sn; ulimit -Hn; ulimit -f; ulimit -c; ulimit -Sd; ulimit -Hd"
+        wanted = "77\n78\n64\n64\n3072\n0\n262144\n262144\n"
+        assert box.command(tell).text == wanted
+        assert box.command(tell + " #" * _LONG_COMMAND).text == wanted
+        told = box.python(f"import subprocess\nsubprocess.run(['bash', '-c', {tell!r}], capture_output=True).stdout")
+        assert told.value == str(wanted.encode())
 
     def test_memory_is_bounded(self, kit: Kit) -> None:
         box = kit.open(limits=tight(memory_bytes=256 * MIB))
@@ -85,7 +97,7 @@ class Limits:
         box = kit.open(limits=tight(open_files=64, cpu_seconds=100))
         raised = box.command("ulimit -H -n 128; ulimit -H -t 200; ulimit -n 65; ulimit -Hn; ulimit -Ht")
         if kit.strength.confines_files or os.geteuid() != 0:
-            assert raised.text == "64\n100\n"
+            assert raised.text == "64\n101\n"  # the second in which the kernel says why
         assert box.command("ulimit -Hn").text == "64\n"  # at any rate not for the next run
 
 

@@ -11,6 +11,7 @@ from toolyard.testing.sandboxing import Kit, refusal
 
 _HOST_FILES = ("/etc/shadow", "/etc/machine-id", "/etc/hostname")
 _CONNECT_SECONDS = 8.0
+_RUNS_AFTER = 3  # two workers may have been made before
 _PARTS = "('mem', 'environ', 'maps', 'auxv', 'cwd', 'root', 'fd', 'stack', 'syscall')"
 _CONNECT = """
 import socket
@@ -40,6 +41,14 @@ class Files:
         with open(kit.secret, encoding="utf-8") as file:
             changed = "x" in file.read()
         assert (changed, os.path.exists(f"{kit.outside}/new")) == (not kit.strength.confines_files,) * 2
+
+    def test_nobody_outside_has_to_wait_for_leave_to_open_a_file(self, kit: Kit) -> None:
+        given = kit.file("given/file", "")
+        made = kit.file("workspace/file", "")
+        box = kit.open(mounts=(Mount(os.path.dirname(given)),))
+        for path in (given, made):
+            ran = box.python(f"import fcntl, os\nfcntl.fcntl(os.open({path!r}, 0), fcntl.F_SETLEASE, fcntl.F_WRLCK)")
+            assert ("PermissionError" in ran.raised) is kit.strength.confines_files
 
     def test_the_hosts_own_files_cannot_be_read(self, kit: Kit) -> None:
         """What stands there inside is not the host's."""
@@ -226,6 +235,18 @@ class Warden:
         else:
             assert ran.outcome.ending is Ending.LOST
             assert (after.text, after.outcome.sandbox_is_new) == ("still here\n", True)
+
+    def test_its_limits_cannot_be_taken_away(self, kit: Kit) -> None:
+        if not kit.strength.confines_files:
+            return  # whoever may do that ends it as well as by a signal
+        for name in ("RLIMIT_NOFILE", "RLIMIT_DATA", "RLIMIT_STACK"):
+            box = kit.open()
+            ran = box.python(f"import os, resource\nresource.prlimit(os.getppid(), resource.{name}, (1, 1))")
+            assert "PermissionError" in ran.raised
+            after = [box.command("echo still here") for _ in range(_RUNS_AFTER)]
+            assert [(each.text, each.outcome.sandbox_is_new) for each in after] == [
+                ("still here\n", False)
+            ] * _RUNS_AFTER
 
     def test_it_cannot_be_looked_into(self, kit: Kit) -> None:
         if not kit.strength.confines_files:
