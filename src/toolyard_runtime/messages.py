@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-Step = tuple[str, str, str, bool, int, int]
-"""One of `mounts`: its kind, target, source, whether it is writable, size and mode."""
+Step = tuple[str, str, str, bool, int, int, bool]
+"""One of `mounts`: its kind, target, source, whether it is writable, size, mode; whether no link may lead to it."""
 
 
 class Setup(TypedDict):

@@ -1,8 +1,8 @@
 """The warden moves into a file system of its own: it makes the mounts, changes its root, and gives up the old one.
 
 For the sandbox that is started with fresh namespaces and without bubblewrap. It needs every capability of its own
-user namespace; the warden drops them afterwards. Each step is (kind, target, source, writable, size, mode), in the
-words of the host's `sandbox.view`. A step that fails raises OSError: there is no half-built view.
+user namespace; the warden drops them afterwards. Each step is (kind, target, source, writable, size, mode, plain),
+in the words of the host's `sandbox.view`. A step that fails raises OSError: there is no half-built view.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 def enter(steps: list[Step], runtime: str) -> None:
     """Build the view and make it the only one. The runtime package is at `runtime` from then on."""
-    found = [(*step[:2], _resolved(step[0], step[2]), *step[3:]) for step in steps]  # before anything is covered
+    found = [(*step[:2], _resolved(step), *step[3:]) for step in steps]  # before anything is covered
     _begin()
-    for kind, target, source, writable, size, mode in found:
+    for kind, target, source, writable, size, mode, plain in found:
         place = _NEW + (target if target != "/" else "")
         if kind == "link":
             os.symlink(source, place)
         elif kind == "bind" or (kind == "bind-if-there" and os.path.lexists(_OLD + source)):
-            _bind(source, place, _NO_SUID | _NO_DEVICES | (0 if writable else _READ_ONLY))
+            _bind(source, place, _NO_SUID | _NO_DEVICES | (0 if writable else _READ_ONLY), plain=plain)
         elif kind == "text":
             _write(place, source)
         elif kind == "memory":
@@ -74,9 +74,10 @@ def bring_up_loopback() -> None:
         fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sH22x", b"lo", flags | _INTERFACE_UP))
 
 
-def _resolved(kind: str, source: str) -> str:
-    """Links are followed while the root they count from is still the host's."""
-    return os.path.realpath(source) if kind in {"bind", "bind-if-there"} else source
+def _resolved(step: Step) -> str:
+    """Links are followed while the root they count from is still the host's; to a plain source leads none."""
+    kind, source, plain = step[0], step[2], step[6]
+    return os.path.realpath(source) if kind in {"bind", "bind-if-there"} and not plain else source
 
 
 def _begin() -> None:
@@ -99,14 +100,21 @@ def _finish() -> None:
     os.chdir("/")
 
 
-def _bind(source: str, place: str, attributes: int) -> None:
-    source = _OLD + source
-    if os.path.isdir(source):
-        _make_folder(place)
-    elif not os.path.lexists(place):
-        _write(place, "")
-    _check_plain(place)
-    _mount(source, place, "", _BIND | _RECURSIVE)
+def _bind(source: str, place: str, attributes: int, *, plain: bool = False) -> None:
+    """By a handle, so that what is mounted is what was looked at."""
+    fd = os.open(_OLD + source, os.O_PATH | os.O_CLOEXEC | (os.O_NOFOLLOW if plain else 0))
+    try:
+        handle = f"{_OLD}/proc/self/fd/{fd}"
+        if plain and os.readlink(handle) != _OLD + source:
+            raise OSError(errno.ELOOP, "a link was put in its way", source)
+        if os.path.isdir(handle):
+            _make_folder(place)
+        elif not os.path.lexists(place):
+            _write(place, "")
+        _check_plain(place)
+        _mount(handle, place, "", _BIND | _RECURSIVE)
+    finally:
+        os.close(fd)
     _set_attributes(place, attributes, recursive=True)
 
 

@@ -124,7 +124,11 @@ class BoxSandbox(Closing):
             processes=group.processes if group is not None else tuple,
         )
         try:
-            watch.begin()
+            try:
+                watch.begin()
+            except OSError as error:
+                message = f"{error.filename} cannot be looked at: {error.strerror}."
+                raise SystemFault(message, hint="Look whether the workspace is still there.") from error
             yield watch
         finally:
             watch.close()
@@ -146,11 +150,8 @@ class BoxSandbox(Closing):
             return self._box, lost
 
     def _launched(self, spec: Spec) -> Box:
-        if os.path.realpath(spec.workspace) != spec.workspace:
-            # Whatever a link leads to would be shown inside, and written, as if it were the workspace.
-            message = f"The workspace {spec.workspace} was replaced by a link."
-            raise SystemFault(message, hint="Put the folder back, or open the workspace that is meant.")
-        for path in (*(mount.source for mount in spec.mounts), *spec.hidden):
+        # Whatever a link leads to would be shown inside, and written, as if it were the workspace.
+        for path in (spec.workspace, *(mount.source for mount in spec.mounts), *spec.hidden):
             os.close(open_plain(path))
         launched = self._launch(spec)
         box = Box(launched.process, launched.line, launched.runs, launched.first_process)

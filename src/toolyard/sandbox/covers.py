@@ -11,7 +11,7 @@ import os
 
 from toolyard.core.errors import SystemFault
 from toolyard.kernel import openat2
-from toolyard.sandbox.spec import Spec
+from toolyard.sandbox.spec import Mount, Spec
 
 _HERE = -100  # AT_FDCWD, of no effect on an absolute path
 
@@ -24,8 +24,8 @@ def identities(spec: Spec) -> Identities:
 
 
 def placed(spec: Spec) -> list[tuple[str, int, int]]:
-    """Each mount by its path inside, with the file that has to be found there."""
-    return [(mount.inside, *_identity(mount.source)[1:]) for mount in spec.mounts]
+    """The workspace and each mount by its path inside, with the file that has to be found there."""
+    return [(mount.inside, *_identity(mount.source)[1:]) for mount in (Mount(spec.workspace), *spec.mounts)]
 
 
 def open_plain(path: str) -> int:

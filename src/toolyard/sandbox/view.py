@@ -89,9 +89,9 @@ class Step:
     plain: bool = False
     """No link may lie on the way to `source`."""
 
-    def worded(self) -> tuple[str, str, str, bool, int, int]:
+    def worded(self) -> tuple[str, str, str, bool, int, int, bool]:
         """As the warden's first frame carries it."""
-        return self.kind.value, self.target, self.source, self.writable, self.size, self.mode
+        return self.kind.value, self.target, self.source, self.writable, self.size, self.mode, self.plain
 
 
 def steps(spec: Spec, python: Interpreter, *, sets_pid_max: bool) -> Iterator[Step]:

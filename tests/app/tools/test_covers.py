@@ -3,16 +3,22 @@
 import errno
 import os
 import ssl
+from dataclasses import replace
 
 import pytest
 
 from toolyard.core.errors import ConfigError, SystemFault
-from toolyard.sandbox import view
+from toolyard.sandbox import inside, view
 from toolyard.sandbox.bubblewrap import bubblewrap, find_bubblewrap
 from toolyard.sandbox.landlocked import landlocked
+from toolyard.sandbox.namespaces import find_unshare, namespaces
 from toolyard.sandbox.spec import Mount, Spec
 
 HIDING = {"deny": ["Read(.env)"]}
+WITH_MOUNTS = {
+    "bubblewrap": lambda: bubblewrap(find_bubblewrap()),
+    "namespaces": lambda: namespaces(find_unshare()),
+}
 
 
 async def run(bench, command, **options):
@@ -37,6 +43,48 @@ def test_a_mount_with_a_link_on_its_way_is_not_made(tmp_path, outside, sandbox):
     spec = Spec(str(workspace), mounts=(Mount(str(workspace / "x" / "data"), writable=True),))
     with sandbox() as made, pytest.raises(SystemFault, match="a link was put in its way"):
         made.start(spec)
+
+
+@pytest.mark.parametrize("kind", WITH_MOUNTS)
+def test_a_workspace_that_becomes_a_link_while_the_sandbox_starts_is_not_shown(tmp_path, outside, monkeypatch, kind):
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    words = inside.start_line
+
+    def swap(*arguments, **options):  # the host has looked by now, and nothing is mounted yet
+        workspace.rmdir()
+        workspace.symlink_to(outside)
+        return words(*arguments, **options)
+
+    monkeypatch.setattr(inside, "start_line", swap)
+    with WITH_MOUNTS[kind]() as sandbox, pytest.raises(SystemFault):
+        sandbox.start(Spec(str(workspace)))
+
+
+@pytest.mark.parametrize("kind", WITH_MOUNTS)
+def test_a_sandbox_that_shows_another_folder_as_its_workspace_does_not_start(tmp_path, outside, monkeypatch, kind):
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    made = view.steps
+
+    def led_elsewhere(*arguments, **options):
+        for step in made(*arguments, **options):
+            yield replace(step, source=str(outside)) if step.target == str(workspace) else step
+
+    monkeypatch.setattr(view, "steps", led_elsewhere)
+    with WITH_MOUNTS[kind]() as sandbox, pytest.raises(SystemFault, match="a link was put in its way"):
+        sandbox.start(Spec(str(workspace)))
+
+
+@pytest.mark.parametrize("kind", WITH_MOUNTS)
+def test_a_link_that_comes_and_goes_is_a_fault_in_words(tmp_path, monkeypatch, kind):
+    def gone(path):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+
+    monkeypatch.setattr(os, "readlink", gone)  # as when a link that was just seen is a folder again
+    (tmp_path / "ws").symlink_to(tmp_path)
+    with WITH_MOUNTS[kind]() as sandbox, pytest.raises(SystemFault):
+        sandbox.start(Spec(str(tmp_path / "ws")))
 
 
 async def test_a_folder_above_a_sealed_one_cannot_be_moved_away(bench):
