@@ -38,6 +38,7 @@ _GREETINGS = frozenset({wire.READY, wire.BROKEN})
 _MOST_PARTS = 100_000  # of an answer: a few bytes a part could become gigabytes in memory
 _SIGNAL_CODES = 128
 _SIGKILL = 9
+_NEVER_BEGAN = 124  # as timeout(1) tells it
 _MESSAGE_BYTES = 2_000
 _HINT = "Run `toolyard doctor` to see what this machine offers."
 
@@ -105,15 +106,22 @@ class Box(Closing):
             return self._run(request, sink, cancelled, watch)
         with self._guard:
             turn = self._turns.setdefault(request.session, threading.Lock())
-        with turn:  # a session does one thing at a time
+        until = time.monotonic() + request.seconds
+        ending = _awaited(turn, until, cancelled)
+        if ending is not None:
+            return Outcome(ending, _NEVER_BEGAN)
+        try:
             with self._guard:
                 is_new = request.session not in self._sessions
                 self._sessions.add(request.session)
+            request = replace(request, seconds=until - time.monotonic())
             outcome = self._run(request, sink, cancelled, watch)
             if outcome.value is None or outcome.ending is not Ending.FINISHED:
                 # It ended, or gave an answer that is none: then it runs on, and must not be met again by its name.
                 self.drop_session(request.session)
             return replace(outcome, session_is_new=is_new)
+        finally:
+            turn.release()
 
     def drop_session(self, name: str) -> bool:
         with self._guard:
@@ -273,6 +281,17 @@ class _Waiting:
         return Outcome(
             ending, code if code >= 0 else _SIGNAL_CODES - code, self.value, self.folder, left, self.reason
         )
+
+
+def _awaited(turn: threading.Lock, until: float, cancelled: threading.Event) -> Ending | None:
+    """Take the turn: a session does one thing at a time. Without it, how the run that never began has ended."""
+    while True:
+        taken = turn.acquire(timeout=_TICK_SECONDS)
+        ending = Ending.CANCELLED if cancelled.is_set() else Ending.BUSY if time.monotonic() > until else None
+        if taken and ending is not None:
+            turn.release()
+        if taken or ending is not None:
+            return ending
 
 
 def _held(pid: int | None) -> int | None:

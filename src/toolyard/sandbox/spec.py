@@ -80,6 +80,8 @@ class Ending(StrEnum):
     FINISHED = "finished"
     TIMEOUT = "timeout"
     CANCELLED = "cancelled"
+    BUSY = "busy"
+    """It never began: another run had its session until its time was up."""
     OUTPUT = "output"
     """It printed more than `output_bytes`."""
     DISK = "disk"

@@ -8,7 +8,7 @@ import threading
 from toolyard.core.limits import KIB, MIB
 from toolyard.sandbox import inside
 from toolyard.sandbox.spec import Ending, Outcome, Request, Stream, What
-from toolyard.testing.sandboxing import MARK, RUN_SECONDS, Kit
+from toolyard.testing.sandboxing import MARK, RUN_SECONDS, Kit, within
 
 _SET_BY_BASH = {"PWD", "OLDPWD", "SHLVL", "_"}
 _OF_THE_HOST = "PYTEST_CURRENT_TEST"
@@ -221,3 +221,24 @@ class Sessions:
         for thread in threads:
             thread.join(RUN_SECONDS)
         assert box.python("count", session="a").value == "4"
+
+    def test_who_waits_for_a_busy_session_waits_no_longer_than_its_own_time_and_then_never_runs(
+        self, kit: Kit
+    ) -> None:
+        box = kit.open()
+        code = "import os, time\nopen('begun', 'w')\nwhile not os.path.exists('go'): time.sleep(0.01)"
+        first = threading.Thread(target=box.python, args=(code,), kwargs={"session": "a"})
+        first.start()
+        try:
+            assert within(RUN_SECONDS, lambda: os.path.exists(f"{kit.workspace}/begun"))
+            late = box.python("open('late', 'w')", session="a", seconds=0.2)
+            left = threading.Event()
+            left.set()
+            request = Request(What.PYTHON, "open('left', 'w')", RUN_SECONDS, "a")
+            gone = box.sandbox.run(request, lambda stream, data: None, left)
+        finally:
+            kit.file("workspace/go", "")
+            first.join(RUN_SECONDS)
+        assert (late.outcome.ending, late.out, late.err) == (Ending.BUSY, b"", b"")
+        assert gone.ending is Ending.CANCELLED
+        assert box.python("sorted(os.listdir())", session="a").value == "['begun', 'go']"

@@ -32,6 +32,8 @@ def remarks(outcome: Outcome, limits: RunLimits) -> list[str]:
 
 
 _ENDINGS = {
+    Ending.BUSY: "It never began: the session was busy with another call all that time. Name a longer timeout, or "
+    "another session.",
     Ending.TIMEOUT: "Timed out and was ended; this is what it had printed. Name a longer timeout, or do less.",
     Ending.UNCOVERED: "Ended with all that ran in the sandbox: a file that is closed to commands was replaced.",
     Ending.LOST: "The sandbox went away while it ran, so its result is unknown. The next run gets a new sandbox.",

@@ -81,7 +81,7 @@ def _told(arguments: PythonArguments, captured: Captured, outcome: Outcome, read
         gate.remark(f"Exit code {exit_code}.")
     if outcome.value is None and outcome.ending is Ending.FINISHED and not notes:
         notes.append(f"The process ended with code {outcome.exit_code} before the code was done.")
-    if arguments.session and outcome.value is None:
+    if arguments.session and outcome.value is None and outcome.ending is not Ending.BUSY:
         notes.append(f"The session {arguments.session} ended with it; its variables are gone.")
     elif arguments.session and outcome.session_is_new and not arguments.reset:
         notes.append(f"The session {arguments.session} is new.")
