@@ -27,6 +27,10 @@ RUNTIME = "/run/toolyard"
 """Where the runtime package is found inside."""
 NETWORK = f"{RUNTIME}/network"
 """The folder with the door to the allowed hosts, where there are any."""
+BROKER = f"{RUNTIME}/broker"
+"""The folder with the broker's sockets, where the Spec names one."""
+BROKER_SOCKET, BROKER_HAND = "socket", "hand"
+"""What code connects to, and what hands connections to code that may make none."""
 USER_ID = 1000
 PROXY_PORT = 3128
 

@@ -1,0 +1,99 @@
+"""What sandboxed code may ask for, and what it can be told when it does not get it. Pure data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol, cast
+
+from toolyard.core.upstream import Json
+
+MOST_SECONDS = 86_400.0
+"""The longest time-out a call may name."""
+
+Progress = Callable[[float, float | None, str], None]
+"""How far a call has come: done, of how much (where that is known), and words."""
+
+
+class Doing(StrEnum):
+    MCP = "mcp"
+    """A tool of an upstream server."""
+    CUSTOM = "custom"
+    SEARCH = "search"
+    SKILL = "skill"
+
+
+CANCEL = "cancel"
+"""Asks for nothing itself: it ends the call that `call` names."""
+
+
+class Kind(StrEnum):
+    """Why something failed. `toolyard_runtime.failures` has an exception for each."""
+
+    TOOL = "tool"
+    TIMEOUT = "timeout"
+    UNAVAILABLE = "unavailable"
+    ARGUMENTS = "invalid"
+    PERMISSION = "permission"
+    SYSTEM = "system"
+    LOST = "lost"
+    """The connection itself is over."""
+
+
+class Refused(Exception):  # noqa: N818 - an answer, not a fault
+    """A handler's way to say no: the kind decides what the agent's code sees raised."""
+
+    def __init__(self, kind: str, message: str, content: Sequence[Json] = ()) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.content = content
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRequest:
+    agent: str
+    """Whose socket it came through. Nothing in a frame has a say in it."""
+    do: Doing
+    server: str = ""
+    tool: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    timeout: float | None = None
+
+
+class Handler(Protocol):
+    async def __call__(self, request: BrokerRequest, progress: Progress) -> Any:
+        """The answer: anything JSON can hold, or a ToolAnswer. Raises Refused or an error of `core.errors`."""
+        ...
+
+
+class BrokenFrame(Exception):  # noqa: N818 - says what the frame is
+    """A frame after which nothing on its connection can be believed."""
+
+
+def number_of(frame: object) -> int:
+    """The number a frame's answer goes to. Raises BrokenFrame."""
+    if not isinstance(frame, dict):
+        raise BrokenFrame("a frame has to be a JSON object")
+    number = cast("dict[str, object]", frame).get("id")
+    if type(number) is not int or number <= 0:
+        raise BrokenFrame('a frame needs an "id", a whole number above 0')
+    return number
+
+
+def read(agent: str, frame: Mapping[str, Any]) -> BrokerRequest:
+    """Raises Refused where one part makes no sense."""
+    arguments, seconds = frame.get("arguments", {}), frame.get("timeout")
+    server, tool = frame.get("server", ""), frame.get("tool", "")
+    try:
+        do = Doing(frame.get("do", ""))
+    except ValueError:
+        raise Refused(Kind.ARGUMENTS, f'"do" is one of {", ".join(Doing)} or {CANCEL}.') from None
+    if not isinstance(arguments, dict):
+        raise Refused(Kind.ARGUMENTS, "The arguments have to be a JSON object: names and values.")
+    if not isinstance(server, str) or not isinstance(tool, str):
+        raise Refused(Kind.ARGUMENTS, "The names of server and tool have to be text.")
+    if seconds is not None and (type(seconds) not in (int, float) or not 0 < seconds <= MOST_SECONDS):
+        raise Refused(Kind.ARGUMENTS, f"The time-out has to be a number of seconds, at most {MOST_SECONDS:g}.")
+    return BrokerRequest(agent, do, server, tool, cast("dict[str, Any]", arguments), seconds)

@@ -1,0 +1,255 @@
+"""The way from sandboxed code to the host's broker: where it is, what goes over it, and calls that block.
+
+`TOOLYARD_BROKER` says where: the path of a unix socket, or `fd:N`, a descriptor through which connected sockets are
+handed over where the sandbox lets nobody connect. A frame is a length of four bytes, the lowest first, and that much
+JSON.
+
+Blocking calls take a connection that is free, or make one. Every process has its own: a child that was forked closes
+what it inherited and leaves its parent's alone. `channel` has the calls of event loops.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from toolyard_runtime.failures import BrokerLost, InvalidArguments, failure
+
+VARIABLE = "TOOLYARD_BROKER"
+MOST_BYTES = 64 * 1024 * 1024
+"""The longest frame, in both directions."""
+LENGTH = struct.Struct("<I")
+HEADER = LENGTH.size
+
+_HANDED = "fd:"
+_FULL = b"-"
+_MOST_LINES = 32
+"""Blocking calls of one process at one time; others wait for their turn."""
+_CONNECT_SECONDS = 20.0
+_CHUNK = 1 << 18
+_LONGEST_NAME = 107  # bytes, of a socket's path
+
+Progress = Callable[[float, "float | None", str], None]
+Message = dict[str, Any]
+
+_encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+def framed(message: Message) -> bytes:
+    """Raises InvalidArguments for what JSON cannot hold, and for what is too long."""
+    try:
+        body = _encoded(message).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        hint = "Use text, numbers, booleans, None, lists and dictionaries with text as keys."
+        raise _invalid(message, f"The arguments cannot be sent as JSON: {error}. {hint}") from None
+    if len(body) > MOST_BYTES:
+        size = f"{len(body) >> 20} MiB of arguments, and at most {MOST_BYTES >> 20} MiB can be sent"
+        raise _invalid(message, f"These are {size}. Write them to a file and pass its path.")
+    return LENGTH.pack(len(body)) + body
+
+
+def _invalid(message: Message, why: str) -> InvalidArguments:
+    return InvalidArguments(why, message.get("server", ""), message.get("tool", ""))
+
+
+def length_of(header: bytes | bytearray) -> int:
+    (length,) = LENGTH.unpack_from(header)
+    if length > MOST_BYTES:
+        raise BrokerLost("The broker sent what makes no sense. Call again: the next call connects anew.")
+    return length
+
+
+def raised(error: Message) -> Exception:
+    """The exception that an answer's `error` stands for."""
+    return failure(
+        error["kind"],
+        error["message"],
+        server=error.get("server", ""),
+        tool=error.get("tool", ""),
+        content=error.get("content", ()),
+    )
+
+
+def tell(progress: Progress, told: Message) -> None:
+    progress(told["done"], told.get("total"), told.get("message", ""))
+
+
+def lost(message: Message | None, why: str = "") -> BrokerLost:
+    """A call that was under way when the connection ended."""
+    server, tool = (message.get("server", ""), message.get("tool", "")) if message else ("", "")
+    name = ".".join(filter(None, (server, tool))) or "The call"
+    said = why or "The connection to Toolyard ended."
+    return BrokerLost(
+        f"{said} {name} may or may not have been carried out. The next call connects anew.", server, tool
+    )
+
+
+def connect() -> socket.socket:
+    """A new connection. RuntimeError where there is no broker to connect to."""
+    address = os.environ.get(VARIABLE, "")
+    if not address:
+        raise RuntimeError(
+            "There is no broker here, so no tool can be called. Run the code with execute_python, or with "
+            "`toolyard exec --config toolyard.yaml FILE`."
+        )
+    try:
+        return _handed_over(int(address[len(_HANDED) :])) if address.startswith(_HANDED) else _connected(address)
+    except OSError as error:
+        why = f"Toolyard's broker cannot be reached ({error.strerror or error})."
+        raise BrokerLost(f"{why} It may be starting anew: call again in a moment.") from None
+
+
+def _connected(path: str) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX)
+    try:
+        made.settimeout(_CONNECT_SECONDS)
+        if len(os.fsencode(path)) <= _LONGEST_NAME:
+            made.connect(path)
+        else:
+            folder = os.open(os.path.dirname(path), os.O_PATH | os.O_CLOEXEC)
+            try:
+                made.connect(f"/proc/self/fd/{folder}/{os.path.basename(path)}")
+            finally:
+                os.close(folder)
+        made.settimeout(None)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _handed_over(number: int) -> socket.socket:
+    """Through the descriptor that this process inherited, if whoever started it let it."""
+    try:
+        there = socket.socket(fileno=os.dup(number))
+    except OSError:
+        hint = (
+            f"In this sandbox a program needs descriptor {number}: start it with subprocess's pass_fds=({number},)."
+        )
+        raise BrokerLost(f"The way to Toolyard's broker was closed when this program was started. {hint}") from None
+    with there:
+        there.settimeout(_CONNECT_SECONDS)
+        there.send(b"?")
+        said, handed, _, _ = socket.recv_fds(there, 1, 1)
+    if not handed:
+        why = "too many connections are open" if said == _FULL else "it is gone"
+        raise BrokerLost(f"Toolyard's broker gave no connection: {why}. Call again later.")
+    return socket.socket(fileno=handed[0])
+
+
+class Line:
+    """One connection that carries one blocking call at a time."""
+
+    __slots__ = ("_held", "_socket")
+
+    def __init__(self) -> None:
+        self._socket = connect()
+        self._held = bytearray()
+
+    def send(self, frame: bytes) -> bool:
+        """False when nobody is there: then it was not carried out either, as it did not arrive whole."""
+        try:
+            self._socket.sendall(frame)
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+        return True
+
+    def receive(self) -> Message | None:
+        """The next frame; None when the connection has ended."""
+        held = self._held
+        while len(held) < HEADER:
+            if not self._more():
+                return None
+        end = HEADER + length_of(held)
+        while len(held) < end:
+            if not self._more():
+                return None
+        body = held[HEADER:end]
+        del held[:end]
+        return json.loads(body)
+
+    def _more(self) -> bool:
+        try:
+            data = self._socket.recv(_CHUNK)
+        except ConnectionResetError:
+            return False
+        self._held += data
+        return bool(data)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_socket"):
+            self._socket.close()
+
+
+class Lines:
+    """The connections of this process that blocking calls use. Safe to use from threads."""
+
+    def __init__(self) -> None:
+        self._free: list[Line] = []
+        self._places = threading.Semaphore(_MOST_LINES)
+
+    def call(self, message: Message, progress: Progress | None) -> Any:
+        frame = framed(message)
+        with self._places:
+            line = self._sent(frame)
+            try:
+                result = _answer(line, message, progress)
+            except BaseException:
+                line.close()  # an answer may still be under way on it, and the host ends the call
+                raise
+            self._free.append(line)
+        if "error" in result:
+            raise raised(result["error"])
+        return result["result"]
+
+    def _sent(self, frame: bytes) -> Line:
+        while self._free:
+            line = self._free.pop()
+            if line.send(frame):
+                return line
+            line.close()  # the broker was started anew since it was used
+        line = Line()
+        if not line.send(frame):
+            line.close()
+            raise lost(None)
+        return line
+
+
+def _answer(line: Line, message: Message, progress: Progress | None) -> Message:
+    while True:
+        answer = line.receive()
+        if answer is None:
+            raise lost(message)
+        if answer["id"] != message["id"]:
+            raise lost(message, answer["error"]["message"] if "error" in answer else "")
+        told = answer.get("progress")
+        if told is None:
+            return answer
+        if progress is not None:
+            tell(progress, told)
+
+
+_lines = Lines()
+
+
+def call(message: Message, progress: Progress | None = None) -> Any:
+    """Send a request and wait for what it returns. Raises what `failures` lists."""
+    message["id"] = 1
+    return _lines.call(message, progress)
+
+
+def _forget() -> None:
+    """In a child that was forked: what was inherited is the parent's."""
+    global _lines  # noqa: PLW0603 - one for each process
+    _lines = Lines()
+
+
+os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,134 @@
+"""What agent code calls: tools of servers, custom tools, search, and skills.
+
+Each function sends one request to the host's broker and returns its answer, or raises what `failures` lists. The
+plain names are to be awaited, those that end in `_sync` block; search and skills block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from toolyard_runtime.broker import Message, Progress
+from toolyard_runtime.results import Result
+
+__all__ = [
+    "Found",
+    "call_custom_tool",
+    "call_custom_tool_sync",
+    "call_mcp_tool",
+    "call_mcp_tool_sync",
+    "save_skill",
+    "semantic_search",
+]
+
+
+async def call_mcp_tool(
+    server: str,
+    tool: str,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    timeout: float | None = None,  # noqa: ASYNC109 - the server is told to stop, which a timeout around it cannot do
+    progress: Progress | None = None,
+) -> Result[Any]:
+    """Call a tool of a server. `timeout` is in seconds; `progress` gets (done, total or None, message)."""
+    from toolyard_runtime import channel
+
+    request = _mcp(server, tool, arguments, timeout, progress)
+    return _result(await channel.call(request, progress))
+
+
+def call_mcp_tool_sync(
+    server: str,
+    tool: str,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    timeout: float | None = None,
+    progress: Progress | None = None,
+) -> Result[Any]:
+    """As `call_mcp_tool`, but it blocks."""
+    from toolyard_runtime import broker
+
+    return _result(broker.call(_mcp(server, tool, arguments, timeout, progress), progress))
+
+
+async def call_custom_tool(*tool_name: str, **arguments: Any) -> Any:
+    """Call a custom tool by its name, "group.tool", with its arguments by theirs."""
+    from toolyard_runtime import channel
+
+    return await channel.call(_custom(tool_name, arguments))
+
+
+def call_custom_tool_sync(*tool_name: str, **arguments: Any) -> Any:
+    """As `call_custom_tool`, but it blocks."""
+    from toolyard_runtime import broker
+
+    return broker.call(_custom(tool_name, arguments))
+
+
+class Found:
+    """One tool that a search found, with what it takes to call it."""
+
+    __slots__ = ("path", "relevance_score", "server", "signature", "summary", "tool")
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.path = str(told.get("path", ""))
+        self.relevance_score = float(told.get("score", 0.0))
+        self.server = str(told.get("server", ""))
+        self.tool = str(told.get("tool", ""))
+        self.summary = str(told.get("summary", ""))
+        self.signature = str(told.get("signature", ""))
+
+    def __repr__(self) -> str:
+        return f"<{self.path} {self.relevance_score:.2f}: {self.signature or self.summary}>"
+
+
+def semantic_search(query: str, search_paths: Sequence[str] | None = None, top_k: int = 5) -> list[Found]:
+    """The tools that fit a task best, the best first. `search_paths` narrows it, e.g. to `["servers/github/"]`."""
+    from toolyard_runtime import broker
+
+    wanted: Message = {"query": query, "top_k": top_k}
+    if search_paths is not None:
+        wanted["search_paths"] = [search_paths] if isinstance(search_paths, str) else list(search_paths)
+    return list(_found(broker.call({"do": "search", "arguments": wanted})))
+
+
+def save_skill(name: str, code: str, description: str) -> str:
+    """Keep a piece of code for later, as `skills/.../<name>`; the path it was saved at."""
+    import importlib
+
+    from toolyard_runtime import broker
+
+    arguments = {"name": name, "code": code, "description": description}
+    saved = broker.call({"do": "skill", "arguments": arguments})
+    importlib.invalidate_caches()  # so that it can be imported at once
+    return str(saved)
+
+
+def _mcp(
+    server: str, tool: str, arguments: Mapping[str, Any] | None, seconds: float | None, progress: Progress | None
+) -> Message:
+    request: Message = {"do": "mcp", "server": server, "tool": tool, "arguments": arguments or {}}
+    if seconds is not None:
+        request["timeout"] = seconds
+    if progress is not None:
+        request["progress"] = True
+    return request
+
+
+def _custom(tool_name: tuple[str, ...], arguments: dict[str, Any]) -> Message:
+    """The name may be given by its keyword too, unless the tool has an argument of that name."""
+    if len(tool_name) > 1:
+        raise TypeError("arguments of a custom tool are given by name")
+    if not tool_name and "tool_name" not in arguments:
+        raise TypeError('the name of the custom tool is missing: call_custom_tool("group.tool", ...)')
+    name = tool_name[0] if tool_name else arguments.pop("tool_name")
+    return {"do": "custom", "tool": name, "arguments": arguments}
+
+
+def _result(told: Any) -> Result[Any]:
+    return Result(told.get("content", ()), told.get("structured"))
+
+
+def _found(told: Any) -> Iterator[Found]:
+    yield from map(Found, told)

@@ -1,0 +1,201 @@
+"""Calls from event loops: one connection for each loop, with many calls in flight on it.
+
+A channel belongs to its loop and is used on its thread only. It closes when the broker does, and when its loop was
+closed and another loop makes a call. In a child that was forked its descriptor is closed and the loop's own list of
+descriptors is left alone: parent and child share that one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from typing import Any
+
+from toolyard_runtime.broker import (
+    HEADER,
+    Message,
+    Progress,
+    connect,
+    framed,
+    length_of,
+    lost,
+    raised,
+    tell,
+)
+
+_MOST_CALLS = 128
+"""In flight on one connection. Fewer than the broker allows, so that a cancellation is always read."""
+_CHUNK = 1 << 18
+
+_Under = tuple["asyncio.Future[Any]", Message, "Progress | None"]
+
+
+class Channel:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._socket = connect()
+        self._socket.settimeout(0)
+        self._held = bytearray()
+        self._unsent = bytearray()
+        self._under: dict[int, _Under] = {}
+        self._last = 0
+        self._room = asyncio.Semaphore(_MOST_CALLS)
+        self.is_open = True
+        loop.add_reader(self._socket.fileno(), self._readable)
+
+    async def call(self, message: Message, progress: Progress | None) -> Any:
+        async with self._room:
+            if not self.is_open:  # it ended while this call waited for its turn
+                return await call(message, progress)
+            self._last = number = self._last + 1
+            message["id"] = number
+            frame = framed(message)
+            future = self._loop.create_future()
+            self._under[number] = (future, message, progress)
+            if not self._send(frame):
+                del self._under[number]
+                self._end("")
+                return await call(message, progress)
+            try:
+                return await future
+            except asyncio.CancelledError:
+                if self._under.pop(number, None) is not None:
+                    self._send(framed({"id": self._next(), "do": "cancel", "call": number}))
+                raise
+
+    def close(self) -> None:
+        """Of a loop that is closed, or is another process's: it is not told."""
+        self.is_open = False
+        self._socket.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_socket"):
+            self._socket.close()
+
+    def _next(self) -> int:
+        self._last += 1
+        return self._last
+
+    def _send(self, frame: bytes) -> bool:
+        """False when nobody is there any more."""
+        if not self.is_open:
+            return False
+        if self._unsent:
+            self._unsent += frame
+            return True
+        try:
+            sent = self._socket.send(frame)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError:
+            return False
+        if sent < len(frame):
+            self._unsent += memoryview(frame)[sent:]
+            self._loop.add_writer(self._socket.fileno(), self._writable)
+        return True
+
+    def _writable(self) -> None:
+        try:
+            sent = self._socket.send(memoryview(self._unsent)[:_CHUNK])
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self._end("")
+            return
+        del self._unsent[:sent]
+        if not self._unsent:
+            self._loop.remove_writer(self._socket.fileno())
+
+    def _readable(self) -> None:
+        try:
+            data = self._socket.recv(_CHUNK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._end("")
+            return
+        held = self._held
+        held += data
+        at = 0
+        while self.is_open and len(held) - at >= HEADER:
+            end = at + HEADER + length_of(held[at : at + HEADER])
+            if len(held) < end:
+                break
+            answer = json.loads(held[at + HEADER : end])
+            at = end
+            self._take(answer)
+        del held[:at]
+
+    def _take(self, answer: Message) -> None:
+        number = answer["id"]
+        if number == 0:
+            self._end(answer["error"]["message"])
+            return
+        under = self._under.get(number)
+        if under is None:
+            return  # it was cancelled
+        future, _, progress = under
+        told = answer.get("progress")
+        if told is not None:
+            if progress is not None:
+                self._tell(number, future, progress, told)
+            return
+        del self._under[number]
+        if future.done():
+            return
+        if "error" in answer:
+            future.set_exception(raised(answer["error"]))
+        else:
+            future.set_result(answer["result"])
+
+    def _tell(self, number: int, future: asyncio.Future[Any], progress: Progress, told: Message) -> None:
+        try:
+            tell(progress, told)
+        except Exception as error:  # noqa: BLE001 - the caller's own function: the call it belongs to fails with it
+            if not future.done():
+                future.set_exception(error)
+            self._under.pop(number, None)
+            self._send(framed({"id": self._next(), "do": "cancel", "call": number}))
+
+    def _end(self, why: str) -> None:
+        if not self.is_open:
+            return
+        self.is_open = False
+        self._loop.remove_reader(self._socket.fileno())
+        self._loop.remove_writer(self._socket.fileno())
+        self._socket.close()
+        under, self._under = self._under, {}
+        for future, message, _ in under.values():
+            if not future.done():
+                future.set_exception(lost(message, why))
+
+
+_channels: dict[asyncio.AbstractEventLoop, Channel] = {}
+
+
+async def call(message: Message, progress: Progress | None = None) -> Any:
+    """Send a request and await what it returns. Raises what `failures` lists."""
+    loop = asyncio.get_running_loop()
+    channel = _channels.get(loop)
+    if channel is None or not channel.is_open:
+        _sweep()
+        channel = _channels[loop] = Channel(loop)
+    return await channel.call(message, progress)
+
+
+def _sweep() -> None:
+    for loop in [loop for loop in _channels if loop.is_closed()]:
+        _channels.pop(loop).close()
+
+
+def _forget() -> None:
+    """In a child that was forked."""
+    for channel in _channels.values():
+        channel.close()
+    _channels.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
