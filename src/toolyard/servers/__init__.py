@@ -1,1 +1,27 @@
 """Upstream MCP servers: connecting when called, sharing one connection, closing when idle."""
+
+from toolyard.servers.connection import Progress
+from toolyard.servers.faults import (
+    CallFailed,
+    CallRefused,
+    CallTimedOut,
+    ServerMisbehaved,
+    ServerUnavailable,
+    UnknownServer,
+)
+from toolyard.servers.loop import LoopThread
+from toolyard.servers.pool import ServerPool
+from toolyard.servers.upstream import ServerStatus
+
+__all__ = [
+    "CallFailed",
+    "CallRefused",
+    "CallTimedOut",
+    "LoopThread",
+    "Progress",
+    "ServerMisbehaved",
+    "ServerPool",
+    "ServerStatus",
+    "ServerUnavailable",
+    "UnknownServer",
+]

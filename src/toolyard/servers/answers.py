@@ -1,0 +1,103 @@
+"""A server's results as our types. What does not fit is refused in words, never guessed at."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast
+
+from toolyard.core.limits import MIB
+from toolyard.core.upstream import Json, ToolAnswer, ToolSchema
+from toolyard.servers.faults import CallFailed, ServerMisbehaved
+
+MOST_TOOLS = 10_000
+MOST_PAGES = 1_000
+MOST_LISTING_BYTES = 256 * MIB
+
+_COMPLETE = (None, "complete")
+
+Page = Callable[[str | None], Awaitable[Mapping[str, Any]]]
+"""Fetches one page of tools/list at a cursor."""
+Note = Callable[[str], None]
+
+
+def tool_answer(server: str, tool: str, result: object) -> ToolAnswer:
+    if not isinstance(result, dict):
+        raise CallFailed(server, tool, f"Server '{server}' answered {tool} with something that is no result")
+    body = cast("dict[str, Any]", result)
+    if body.get("resultType") not in _COMPLETE:
+        raise CallFailed(
+            server,
+            tool,
+            f"Server '{server}' wants to ask the user something before {tool} goes on, and nobody can be asked here",
+            hint="Give the tool all it needs in its arguments.",
+        )
+    content = body.get("content", ())
+    if not isinstance(content, list):
+        content = ()
+    blocks = cast("list[object]", content)
+    return ToolAnswer(
+        tuple(cast("Json", block) for block in blocks if isinstance(block, dict)),
+        body.get("structuredContent"),
+        body.get("isError") is True,
+    )
+
+
+async def all_tools(server: str, page: Page, note: Note, received: Callable[[], int]) -> tuple[ToolSchema, ...]:
+    """Every page, within bounds. `received` counts the bytes that came from the server so far."""
+    tools: dict[str, ToolSchema] = {}
+    seen: set[str] = set()
+    cursor: str | None = None
+    before = received()
+    for _ in range(MOST_PAGES):
+        body = await page(cursor)
+        listed = body.get("tools")
+        if not isinstance(listed, list):
+            raise _misbehaved(server, "answered tools/list without a list of tools")
+        for raw in cast("list[object]", listed):
+            tool = _schema(raw, note)
+            if tool is not None and tools.setdefault(tool.name, tool) is not tool:
+                note(f"tools/list: more than one tool is called {tool.name!r}; the first is used")
+        if len(tools) > MOST_TOOLS or received() - before > MOST_LISTING_BYTES:
+            raise _misbehaved(server, f"lists more than {MOST_TOOLS:,} tools or {MOST_LISTING_BYTES // MIB} MiB")
+        following = body.get("nextCursor")
+        if not following:
+            return tuple(tools.values())
+        if not isinstance(following, str) or following in seen:
+            raise _misbehaved(server, "lists its tools in a circle: the same page comes again")
+        seen.add(following)
+        cursor = following
+    raise _misbehaved(server, f"lists its tools on more than {MOST_PAGES:,} pages and does not come to an end")
+
+
+def _misbehaved(server: str, what: str) -> ServerMisbehaved:
+    return ServerMisbehaved(
+        server, what, hint="Update the server, or take it out of the configuration.", retryable=False
+    )
+
+
+def _schema(raw: object, note: Note) -> ToolSchema | None:
+    tool = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
+    name = tool.get("name")
+    if not isinstance(name, str) or not name:
+        note("tools/list: a tool without a name was left out")
+        return None
+    takes, gives = tool.get("inputSchema"), tool.get("outputSchema")
+    if not isinstance(takes, dict):
+        note(f"tools/list: {name!r} has an inputSchema that is no object; it is taken as empty")
+        takes = {}
+    return ToolSchema(
+        name=name,
+        description=_text(tool.get("description")),
+        input_schema=cast("Json", takes),
+        output_schema=cast("Json", gives) if isinstance(gives, dict) else None,
+        annotations=_object(tool.get("annotations")),
+        title=_text(tool.get("title")),
+    )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _object(value: object) -> Json:
+    return cast("Json", value) if isinstance(value, dict) else {}

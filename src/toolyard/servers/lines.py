@@ -1,0 +1,169 @@
+"""Lines over a pair of pipes, by hand: the loop tells when a pipe is ready, one system call moves the bytes.
+
+Neither class owns its descriptor; whoever made the pipe closes it, after `stop()`. A reader never holds more than one
+line of `LINE_BYTES`; a writer never refuses, and says with `is_full` when its callers had better wait for `room()`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable
+
+from toolyard.core.limits import KIB, MIB
+
+LINE_BYTES = 64 * MIB
+"""The longest message a server may send."""
+_READ_BYTES = 256 * KIB
+_FULL_BYTES = 1 * MIB
+"""Bytes that wait for a server to read them before callers are made to wait."""
+
+
+class LineReader:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        descriptor: int,
+        on_line: Callable[[bytes], None],
+        on_end: Callable[[], None],
+        on_overflow: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._descriptor = descriptor
+        self._on_line = on_line
+        self._on_end = on_end
+        self._on_overflow = on_overflow
+        self._pieces: list[bytes] = []
+        self._held = 0
+        self._reading = True
+        self.received = 0
+        """Bytes so far."""
+        loop.add_reader(descriptor, self._ready)
+
+    def stop(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._descriptor)
+
+    def drain(self) -> None:
+        """Take what lies in the pipe now: the last words of a server that has ended."""
+        while self._reading and self._ready():
+            pass
+
+    def _ready(self) -> bool:
+        try:
+            data = os.read(self._descriptor, _READ_BYTES)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            self.stop()
+            self._on_end()
+            return False
+        self.received += len(data)
+        if b"\n" in data:
+            self._split(data)
+        else:
+            self._hold(data)
+        return True
+
+    def _split(self, data: bytes) -> None:
+        first, *lines = data.split(b"\n")
+        if self._pieces:
+            first = b"".join((*self._pieces, first))
+            self._pieces.clear()
+            self._held = 0
+        rest = lines.pop()
+        self._on_line(first)
+        for line in lines:
+            if not self._reading:  # a line before it ended the conversation
+                return
+            self._on_line(line)
+        if rest:
+            self._hold(rest)
+
+    def _hold(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self._held += len(piece)
+        if self._held > LINE_BYTES:
+            self._pieces.clear()
+            self.stop()
+            self._on_overflow()
+
+
+class LineWriter:
+    def __init__(self, loop: asyncio.AbstractEventLoop, descriptor: int) -> None:
+        self._loop = loop
+        self._descriptor = descriptor
+        self._waiting: deque[bytes | memoryview] = deque()
+        self._held = 0
+        self._room: asyncio.Future[None] | None = None
+        self._writing = True
+
+    @property
+    def is_full(self) -> bool:
+        return self._held > _FULL_BYTES
+
+    def write(self, data: bytes) -> None:
+        """Send now what the pipe takes, the rest when it takes more. Nothing is said where nobody reads any more."""
+        if not self._writing:
+            return
+        if not self._waiting:
+            sent = self._send(data)
+            if sent == len(data):
+                return
+            data = data[sent:]
+            if not self._writing:
+                return
+            self._loop.add_writer(self._descriptor, self._ready)
+        self._waiting.append(data)
+        self._held += len(data)
+
+    async def room(self) -> None:
+        """Wait until a little waits, or nobody reads any more."""
+        while self._writing and self.is_full:
+            if self._room is None:
+                self._room = self._loop.create_future()
+            await asyncio.shield(self._room)
+
+    def stop(self) -> None:
+        if not self._writing:
+            return
+        self._writing = False
+        if self._waiting:
+            self._loop.remove_writer(self._descriptor)
+        self._waiting.clear()
+        self._held = 0
+        self._let_in()
+
+    def _send(self, data: bytes | memoryview) -> int:
+        try:
+            return os.write(self._descriptor, data)
+        except BlockingIOError:
+            return 0
+        except OSError:  # it no longer reads; its end is told by its exit
+            self.stop()
+            return 0
+
+    def _ready(self) -> None:
+        data = self._waiting[0]
+        sent = self._send(data)
+        if not self._writing:
+            return
+        self._held -= sent
+        if sent < len(data):
+            # A view, not a copy: a long message goes out in many small bites.
+            self._waiting[0] = memoryview(data)[sent:]
+        else:
+            self._waiting.popleft()
+            if not self._waiting:
+                self._loop.remove_writer(self._descriptor)
+        if not self.is_full:
+            self._let_in()
+
+    def _let_in(self) -> None:
+        if self._room is not None:
+            self._room.set_result(None)
+            self._room = None

@@ -1,0 +1,80 @@
+"""An asyncio loop in a thread of its own, for programs that are not asynchronous themselves.
+
+The `LoopThread` owns the thread and the loop. The thread is a daemon: a program that forgets `close()` still ends.
+`close()` cancels what runs, lets it finish its clean-up, and ends the thread; what is handed in later is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from toolyard.core.closing import Closing
+from toolyard.core.errors import SystemFault
+
+T = TypeVar("T")
+
+_END_SECONDS = 15.0
+"""How long `close()` waits for cancelled work to clean up; longer than any server takes to be ended."""
+
+
+class LoopThread(Closing):
+    """Runs coroutines from any thread but its own."""
+
+    def __init__(self, name: str = "toolyard-loop") -> None:
+        self.loop = asyncio.new_event_loop()
+        self._closed = False
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller stands on this loop's own thread, where `run` would wait for itself."""
+        return threading.current_thread() is self._thread
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Start `work` without waiting; cancelling what comes back cancels it."""
+        with self._lock:
+            if not self._closed:
+                return asyncio.run_coroutine_threadsafe(work, self.loop)
+        work.close()
+        raise SystemFault("The connections to the servers are closed.", hint="Open the workspace again.")
+
+    def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """Run `work` and wait for what it returns. Giving up (time-out, Ctrl-C) cancels it."""
+        if self.is_current:
+            work.close()
+            raise RuntimeError("run() on the loop's own thread would wait for itself; await instead")
+        future = self.submit(work)
+        try:
+            return future.result(timeout)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        if not self.is_current:
+            self._thread.join(_END_SECONDS)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+        finally:
+            left = asyncio.all_tasks(self.loop)
+            for task in left:
+                task.cancel()
+            if left:
+                self.loop.run_until_complete(asyncio.wait(left, timeout=_END_SECONDS))
+            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+            asyncio.set_event_loop(None)
+            self.loop.close()

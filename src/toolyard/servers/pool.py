@@ -1,0 +1,114 @@
+"""Every configured server behind one door: named, started on first call, shared by all callers.
+
+The `ServerPool` owns the connections, and the loop's thread when it was not handed one. Attaching servers starts
+nothing. `close()` ends every server in parallel and returns when they are gone. Credentials of the entries stay in
+here: no error, status or `repr` shows a value of `env` or of a header.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from toolyard.config.models import ServerEntry
+from toolyard.config.settings import environment
+from toolyard.core.closing import Closing
+from toolyard.core.limits import DEFAULT_LIMITS
+from toolyard.core.upstream import ServerListing, ToolAnswer
+from toolyard.servers.child import Program
+from toolyard.servers.connection import Callbacks, Connection, Progress
+from toolyard.servers.environment import server_environment
+from toolyard.servers.faults import UnknownServer
+from toolyard.servers.loop import LoopThread
+from toolyard.servers.masking import Mask, mask_of
+from toolyard.servers.stdio import StdioConnection
+from toolyard.servers.tails import Tail
+from toolyard.servers.upstream import Opener, Pace, ServerStatus, Upstream
+
+IDLE_SECONDS = 300.0
+START_SECONDS = 60.0
+_CLOSE_SECONDS = 30.0
+
+
+class ServerPool(Closing):
+    """`call` and `listing` are awaited on `loop`; other threads go through `loop.run(...)`."""
+
+    def __init__(
+        self,
+        entries: Sequence[ServerEntry],
+        *,
+        loop: LoopThread | None = None,
+        host_env: Mapping[str, str] | None = None,
+        idle_seconds: float = IDLE_SECONDS,
+        start_seconds: float = START_SECONDS,
+        call_seconds: float = DEFAULT_LIMITS.call_seconds,
+        on_list_changed: Callable[[str], None] | None = None,
+    ) -> None:
+        self._owns_loop = loop is None
+        self.loop = loop or LoopThread("toolyard-servers")
+        self._host_env = environment() if host_env is None else host_env
+        self._closed = False
+        self._upstreams: dict[str, Upstream] = {}
+        for entry in entries:
+            mask = mask_of(entry)
+            tail = Tail(mask)
+            pace = Pace(entry.timeout or call_seconds, start_seconds, idle_seconds)
+            opener = self._opener(entry, mask, tail, pace)
+            self._upstreams[entry.name] = Upstream(
+                entry.name, entry.transport, tail, opener, pace, on_list_changed=on_list_changed
+            )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._upstreams)
+
+    async def call(
+        self,
+        server: str,
+        tool: str,
+        arguments: Mapping[str, Any],
+        timeout: float | None = None,  # noqa: ASYNC109 - part of the call: the server is told, too
+        progress: Progress | None = None,
+    ) -> ToolAnswer:
+        """Call a tool, starting its server where it does not run. Cancelling the caller tells the server."""
+        upstream = self._upstreams.get(server)
+        if upstream is None:
+            raise UnknownServer(server, self._upstreams)
+        return await upstream.call(tool, arguments, timeout, progress)
+
+    async def listing(self, server: str, *, fresh: bool = False) -> ServerListing:
+        """What a server offers, read again when it said that this changed."""
+        upstream = self._upstreams.get(server)
+        if upstream is None:
+            raise UnknownServer(server, self._upstreams)
+        return await upstream.listing(fresh=fresh)
+
+    def status(self) -> dict[str, ServerStatus]:
+        """From any thread; starts nothing."""
+        return {name: upstream.status() for name, upstream in self._upstreams.items()}
+
+    async def aclose(self) -> None:
+        """End every server; for callers on the loop."""
+        await asyncio.gather(*(upstream.close() for upstream in self._upstreams.values()))
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self.loop.run(self.aclose(), _CLOSE_SECONDS)
+        finally:
+            if self._owns_loop:
+                self.loop.close()
+
+    def _opener(self, entry: ServerEntry, mask: Mask, tail: Tail, pace: Pace) -> Opener:
+        async def open_connection(callbacks: Callbacks) -> Connection:
+            if entry.transport == "stdio":
+                command = (entry.command,) if isinstance(entry.command, str) else entry.command or ()
+                env = server_environment(self._host_env, entry.env)
+                program = Program(entry.name, (*command, *entry.args), env, entry.cwd)
+                return await StdioConnection.open(program, mask, tail, callbacks, pace.start_seconds)
+            raise NotImplementedError
+
+        return open_connection

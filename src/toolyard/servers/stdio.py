@@ -1,0 +1,312 @@
+"""A stdio server: JSON-RPC over its pipes, many calls in flight, told apart by their numbers.
+
+A `StdioConnection` owns its server's process (a `Child`) from `open` until it ends or is closed. Everything happens
+on the loop it was opened on, in callbacks of the loop: a call costs one future, one timer and two system calls, and
+no task. When the server ends, every call in flight fails with the same story, told once to the owner.
+
+What a server asks is answered without asking anybody: a ping is, everything else is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import Mapping
+from typing import Any, cast
+
+from pydantic_core import PydanticSerializationError, from_json, to_json
+
+from toolyard.core.limits import MIB
+from toolyard.core.upstream import ServerListing, ToolAnswer
+from toolyard.servers.answers import all_tools, tool_answer
+from toolyard.servers.child import Child, Program
+from toolyard.servers.connection import Agreement, Callbacks, Progress
+from toolyard.servers.eras import ENVELOPE, MODERN_VERSION, agree
+from toolyard.servers.faults import (
+    METHOD_NOT_FOUND,
+    CallRefused,
+    CallTimedOut,
+    RpcError,
+    ServerMisbehaved,
+    ServerUnavailable,
+    call_failure,
+)
+from toolyard.servers.lines import LINE_BYTES, LineReader, LineWriter
+from toolyard.servers.masking import Mask
+from toolyard.servers.tails import Tail
+
+_QUIET_SECONDS = 0.5
+"""From the end of a server's output until it is taken to have ended, whether its process has or not."""
+
+
+class StdioConnection:
+    def __init__(self, program: Program, mask: Mask, tail: Tail, callbacks: Callbacks) -> None:
+        self._server = program.server
+        self._mask = mask
+        self._tail = tail
+        self._callbacks = callbacks
+        self._loop = asyncio.get_running_loop()
+        self._last = 0
+        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._progress: dict[int, Progress] = {}
+        self._lost: str | None = None
+        self._closing = False
+        self._meta = b""
+        self._agreement = Agreement("")
+        self._child = Child(program, tail, self._exited)
+        self._writer = LineWriter(self._loop, self._child.stdin)
+        self._reader = LineReader(self._loop, self._child.stdout, self._line, self._silent, self._overflow)
+
+    @classmethod
+    async def open(
+        cls, program: Program, mask: Mask, tail: Tail, callbacks: Callbacks, seconds: float
+    ) -> StdioConnection:
+        """Start the server and greet it. Nothing is left of it when that fails."""
+        connection = cls(program, mask, tail, callbacks)
+        try:
+            async with asyncio.timeout(seconds):
+                await connection._greet()
+        except TimeoutError:
+            await connection.close()
+            raise ServerUnavailable(
+                program.server,
+                f"did not come up within {seconds:g} s{_quoted(tail)}",
+                hint="Start its command by hand to see what it waits for.",
+            ) from None
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    @property
+    def agreement(self) -> Agreement:
+        return self._agreement
+
+    @property
+    def pid(self) -> int | None:
+        return self._child.pid
+
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any], seconds: float, progress: Progress | None
+    ) -> ToolAnswer:
+        n = self._last = self._last + 1
+        if progress is not None:
+            self._progress[n] = progress
+        try:
+            name, given = to_json(tool), _json(self._server, tool, arguments)
+            token = b'"progressToken":%d' % n if progress is not None else b""
+            meta = self._meta + (b"," if self._meta and token else b"") + token
+            members = b',"_meta":{%b}' % meta if meta else b""
+            line = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%b,"arguments":%b%b}}\n'
+            return tool_answer(
+                self._server, tool, await self._answer(n, tool, line % (n, name, given, members), seconds)
+            )
+        except RpcError as error:
+            raise call_failure(self._server, tool, error) from None
+        finally:
+            self._progress.pop(n, None)
+
+    async def listing(self, seconds: float) -> ServerListing:
+        async def page(cursor: str | None) -> Mapping[str, Any]:
+            result = await self.request("tools/list", {} if cursor is None else {"cursor": cursor}, seconds)
+            return cast("dict[str, Any]", result) if isinstance(result, dict) else {}
+
+        try:
+            async with asyncio.timeout(seconds):
+                tools = await all_tools(self._server, page, self._tail.add_odd, lambda: self._reader.received)
+        except RpcError as error:
+            raise ServerMisbehaved(self._server, f"refused to list its tools: {error.message}") from None
+        except TimeoutError:
+            raise CallTimedOut(self._server, "tools/list", seconds) from None
+        said = self._agreement
+        return ServerListing(self._server, tools, said.version, said.protocol, said.instructions)
+
+    async def request(self, method: str, params: Mapping[str, Any], seconds: float) -> object:
+        """Any request; the result as it came."""
+        n = self._last = self._last + 1
+        body = {**params, "_meta": ENVELOPE} if self._meta else params
+        message = {"jsonrpc": "2.0", "id": n, "method": method, "params": body}
+        return await self._answer(n, method, to_json(message) + b"\n", seconds)
+
+    async def close(self) -> None:
+        self._closing = True
+        self._writer.stop()
+        await self._child.close()
+
+    async def _greet(self) -> None:
+        async def ask(method: str, params: Mapping[str, Any]) -> object:
+            return await self.request(method, params, float("inf"))  # the whole greeting has one deadline
+
+        self._agreement = await agree(self._server, ask)
+        if self._agreement.protocol != MODERN_VERSION:
+            self._send({"method": "notifications/initialized"})
+            return
+        self._meta = to_json(ENVELOPE)[1:-1]
+        if self._agreement.tells_changes:
+            # Its answer comes when the server stops telling, and nobody waits for it.
+            self._last += 1
+            params = {"notifications": {"toolsListChanged": True}, "_meta": ENVELOPE}
+            self._send({"id": self._last, "method": "subscriptions/listen", "params": params})
+
+    async def _answer(self, n: int, what: str, line: bytes, seconds: float) -> object:
+        """Send a request and wait for what comes back."""
+        if self._lost is not None or self._closing:
+            raise self._gone()
+        future = self._loop.create_future()
+        self._waiting[n] = future
+        timer = None
+        if seconds != float("inf"):
+            timer = self._loop.call_later(seconds, self._expire, n, what, seconds)
+        try:
+            if self._writer.is_full:
+                await self._room(future)
+            self._writer.write(line)
+            message = await future
+        except asyncio.CancelledError:
+            self._stop(n, "the caller no longer waits")
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+            self._waiting.pop(n, None)
+        error = message.get("error")
+        if error is not None:
+            raise self._refusal(error)
+        return message.get("result")
+
+    async def _room(self, future: asyncio.Future[dict[str, Any]]) -> None:
+        """Wait until the server has read, or the call has come to its end without being sent."""
+        room = asyncio.ensure_future(self._writer.room())
+        try:
+            await asyncio.wait((room, future), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            room.cancel()
+        if future.done():
+            future.result()
+
+    def _expire(self, n: int, what: str, seconds: float) -> None:
+        future = self._waiting.get(n)
+        if future is not None and not future.done():
+            future.set_exception(CallTimedOut(self._server, what, seconds))
+            self._stop(n, f"no answer within {seconds:g} s")
+
+    def _stop(self, n: int, reason: str) -> None:
+        """Tell the server that nobody waits for this answer any more. It may ignore it."""
+        if not self._writer.is_full:
+            self._send({"method": "notifications/cancelled", "params": {"requestId": n, "reason": reason}})
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        self._writer.write(to_json({"jsonrpc": "2.0", **message}) + b"\n")
+
+    def _line(self, line: bytes) -> None:
+        if not line or line.isspace():
+            return
+        try:
+            message = from_json(line, cache_strings="keys")
+        except ValueError:
+            message = _slowly(line)
+        if isinstance(message, dict):
+            self._message(cast("dict[str, Any]", message), line)
+        elif isinstance(message, list) and message:  # a batch, which the protocol had for a while
+            for one in cast("list[object]", message):
+                self._message(cast("dict[str, Any]", one) if isinstance(one, dict) else {}, line)
+        else:
+            self._tail.add_odd(line)
+
+    def _message(self, message: dict[str, Any], line: bytes) -> None:
+        n = message.get("id")
+        if "method" in message:
+            if n is None:
+                self._notified(message["method"], message.get("params"))
+            elif not self._writer.is_full:  # who asks without reading gets no answers
+                self._send({"id": n, **(_PONG if message["method"] == "ping" else _UNSUPPORTED)})
+        elif ("result" in message or "error" in message) and isinstance(n, int):
+            future = self._waiting.get(n)
+            if future is not None and not future.done():
+                future.set_result(message)
+        else:
+            self._tail.add_odd(line)
+
+    def _notified(self, method: object, params: object) -> None:
+        if method == "notifications/tools/list_changed":
+            self._callbacks.list_changed()
+        elif method == "notifications/progress" and isinstance(params, dict):
+            told = cast("dict[str, Any]", params)
+            token, done, total = told.get("progressToken"), told.get("progress"), told.get("total")
+            report = self._progress.get(token) if isinstance(token, int) else None
+            if report is not None and isinstance(done, int | float):
+                whole = total if isinstance(total, int | float) else None
+                # From the loop, so that a fault of the listener's is not one of the connection.
+                self._loop.call_soon(report, done, whole, str(told.get("message") or ""))
+
+    def _refusal(self, error: object) -> RpcError:
+        body = cast("dict[str, Any]", error) if isinstance(error, dict) else {}
+        code = body.get("code")
+        said = self._mask(str(body.get("message") or "it did not say why"))
+        return RpcError(code if isinstance(code, int) else 0, said, body.get("data"))
+
+    def _silent(self) -> None:
+        """Its output has ended. Its exit follows at once, or is brought about."""
+        self._loop.call_later(_QUIET_SECONDS, self._child.signal, signal.SIGKILL)
+
+    def _overflow(self) -> None:
+        self._lost = f"was ended: it sent a message longer than {LINE_BYTES // MIB} MiB"
+        self._child.signal(signal.SIGKILL)
+
+    def _exited(self, code: int) -> None:
+        self._reader.drain()  # it may have answered before it went
+        self._reader.stop()
+        self._writer.stop()
+        if self._lost is None:
+            self._lost = f"ended ({_ending(code)}){_quoted(self._tail)}"
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(self._gone())
+        if not self._closing:
+            self._closing = True
+            self._callbacks.lost(self._gone())
+
+    def _gone(self) -> ServerUnavailable:
+        return ServerUnavailable(
+            self._server,
+            self._lost or "is being closed",
+            hint="The next call starts it again. `toolyard doctor` shows what it printed.",
+        )
+
+
+_PONG: dict[str, Any] = {"result": {}}
+_UNSUPPORTED = {"error": {"code": METHOD_NOT_FOUND, "message": "Toolyard does not offer this to servers"}}
+
+
+def _json(server: str, tool: str, arguments: Mapping[str, Any]) -> bytes:
+    try:
+        return to_json(arguments)
+    except (PydanticSerializationError, UnicodeEncodeError):
+        pass
+    try:
+        return json.dumps(arguments).encode()  # text that is not Unicode: JSON can escape it
+    except (TypeError, ValueError, RecursionError) as error:
+        raise CallRefused(server, tool, f"The arguments of {tool} cannot be written as JSON: {error}") from None
+
+
+def _slowly(line: bytes) -> object:
+    """Half a surrogate pair or deep nesting stop the fast parser, not this one. None for what is no JSON."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _quoted(tail: Tail) -> str:
+    said = tail.last_words()
+    return f"; it last said: {said}" if said else ""
