@@ -7,9 +7,11 @@ commands has changed since a sandbox was made (somebody added a file that a rule
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -73,7 +75,7 @@ class Sandboxes(Closing):
         self._lock = threading.Lock()
         self._folders: dict[str, str] = {}
         self._is_closed = False
-        self._refused: list[str] = []
+        self._refused: deque[str] = deque(maxlen=_MOST_REFUSED)
 
     def ready(self) -> Ready:
         """The sandbox for the next run. Raises SecurityError where none can be had."""
@@ -112,14 +114,15 @@ class Sandboxes(Closing):
         return Ready(sandbox, spec, self._choice.note, covered)
 
     def refused(self, place: str) -> None:
-        """Code wanted to reach a host that is not allowed."""
-        with self._lock:
-            self._refused = [*self._refused, place][-_MOST_REFUSED:]
+        """Code wanted to reach a host that is not allowed. Takes no lock: who ends a proxy holds it, and waits."""
+        self._refused.append(place)
 
     def take_refused(self) -> list[str]:
         """What was refused since this was last asked, as notes for a result."""
-        with self._lock:
-            places, self._refused = dict.fromkeys(self._refused), []
+        places: dict[str, None] = {}
+        with contextlib.suppress(IndexError):
+            while True:
+                places[self._refused.popleft()] = None
         return [f"{place} was refused: it is not in code_execution.allowed_hosts." for place in places]
 
     def folder(self, session: str) -> str:

@@ -306,3 +306,29 @@ def test_who_leaves_out_bash_leaves_out_its_other_name(open_bench):
 def _appears(path):
     while not os.path.exists(path):
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize("replacing", [False, True])
+async def test_a_proxy_that_tells_of_a_refusal_does_not_wait_for_who_ends_it(open_bench, replacing):
+    """Ending a sandbox waits for its proxy's thread."""
+    bench = open_bench(permissions={"deny": ["Read(.env)"]})
+    await run(bench, "true")
+    sandboxes = bench.yard.sandboxes
+    sandbox = sandboxes.ready().sandbox
+    close, still_telling = sandbox.close, []
+
+    def close_and_join():
+        proxy = threading.Thread(target=sandboxes.refused, args=("evil.example:443",), daemon=True)
+        proxy.start()
+        proxy.join(2.0)
+        still_telling.append(proxy.is_alive())
+        close()
+
+    sandbox.close = close_and_join
+    if replacing:
+        bench.write(".env", "secret")
+        result = await bench.call("Bash", command="true")
+        assert "evil.example:443 was refused" in result.text
+    else:
+        sandboxes.close()
+    assert still_telling == [False]
