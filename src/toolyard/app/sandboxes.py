@@ -121,7 +121,7 @@ class Sandboxes(Closing):
         """What was refused since this was last asked, as notes for a result."""
         places: dict[str, None] = {}
         with contextlib.suppress(IndexError):
-            while True:
+            for _ in range(_MOST_REFUSED):  # more may come meanwhile
                 places[self._refused.popleft()] = None
         return [f"{place} was refused: it is not in code_execution.allowed_hosts." for place in places]
 
