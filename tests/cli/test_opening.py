@@ -84,6 +84,8 @@ WIDENING = {
     "code without a sandbox": "toolyard: {code_execution: {mode: none}}",
     "a network for code": "toolyard: {code_execution: {docker: {network: host}}}",
     "a workspace outside its own folder": "toolyard: {workspace: ..}",
+    "MCP servers": "available_mcp_servers: [{name: x, command: evil}]",
+    "custom tools": "toolyard: {available_custom_tools: [web.screenshot]}",
 }
 
 
@@ -98,6 +100,28 @@ def test_a_found_file_that_widens_is_refused_and_a_named_one_is_trusted(project,
     assert caught.value.where == path
     assert f"--config {path}" in caught.value.hint
     assert find_place(None, path).config.source == path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "available_mcp_servers: [slack]",
+        "toolyard: {available_mcp_servers: {x: {command: evil}}}",
+        "toolyard: {server_files: [.mcp.json]}",
+        "agents: [{id: a, backend: {mcp_servers: [{name: x, command: evil}]}}]",
+    ],
+)
+def test_servers_declared_anywhere_in_a_found_file_are_refused(project, text):
+    write(project, text + "\n")
+
+    with pytest.raises(ConfigError, match="MCP servers"):
+        find_place(None, None)
+
+
+def test_a_server_file_that_is_merely_found_is_not_read(project):
+    (project / ".mcp.json").write_text('{"mcpServers": {"x": {"command": "evil"}}}')
+
+    assert find_place(None, None).config.servers == ()
 
 
 def test_a_preset_that_allows_is_an_allow_rule(project):

@@ -117,7 +117,7 @@ def test_the_whole_file_becomes_types(write):
                         ServerEntry(
                             name="remote",
                             url="https://example.org/mcp",
-                            headers={"Authorization": "Bearer t"},
+                            headers={"Authorization": "Bearer ${TOKEN}"},
                             timeout=3.0,
                         ),
                     ),

@@ -7,6 +7,7 @@ def test_settings_come_from_the_given_variables():
     env = {
         "HOME": "/home/ada",
         "XDG_STATE_HOME": "/var/state",
+        "XDG_CONFIG_HOME": "/etc/own",
         "TMPDIR": "/scratch/",
         "XDG_DOCUMENTS_DIR": "/home/ada/Papers",
         "TOOLYARD_TOKEN": "hush",
@@ -15,11 +16,12 @@ def test_settings_come_from_the_given_variables():
     assert Settings.from_environment(env) == Settings(
         home="/home/ada",
         state_home="/var/state/toolyard",
+        config_home="/etc/own/toolyard",
         temp_dir="/scratch",
         documents="/home/ada/Papers",
         token="hush",
         no_color=True,
-        container_client={"HOME": "/home/ada"},
+        container_client={"HOME": "/home/ada", "XDG_CONFIG_HOME": "/etc/own"},
     )
 
 
@@ -27,6 +29,7 @@ def test_settings_fall_back_to_the_usual_folders():
     assert Settings.from_environment({"HOME": "/home/ada"}) == Settings(
         home="/home/ada",
         state_home="/home/ada/.local/state/toolyard",
+        config_home="/home/ada/.config/toolyard",
         temp_dir="/tmp",
         documents="/home/ada/Documents",
         container_client={"HOME": "/home/ada"},

@@ -93,3 +93,8 @@ def _widenings(config: Config) -> Iterator[str]:
         yield "variables for code"
     if execution.limits != RunLimitsSection():
         yield "limits for code"
+    # A server is a program of the user's, and a custom tool runs in the host's own process.
+    if config.servers or config.toolyard.server_files or any(agent.backend.mcp_servers for agent in config.agents):
+        yield "MCP servers"
+    if config.toolyard.available_custom_tools:
+        yield "custom tools"

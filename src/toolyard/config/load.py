@@ -1,20 +1,23 @@
 """From a YAML file to `Config`. Every error names the file and the line, and what was probably meant.
 
 Without a file the defaults serve. `${VAR}` and `${VAR:-default}` expand in text values, here in the host process
-and nowhere else; `$${` stands for a literal `${`. Values are never shown in errors: they may be secrets.
+and nowhere else; `$${` stands for a literal `${`. Server entries keep theirs until the server is started
+(`expansion`). Values are never shown in errors: they may be secrets.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import stat
 from typing import TYPE_CHECKING, Any
 
 import pydantic
 
-from toolyard.config.models import UNKNOWN_KEY, Config
+from toolyard.config.expansion import expanded_text
+from toolyard.config.models import Config, ToolyardSection
+from toolyard.config.section import UNKNOWN_KEY
 from toolyard.config.settings import environment
+from toolyard.config.source_text import read_text
 from toolyard.config.suggest import did_you_mean
 from toolyard.core.errors import ConfigError
 from toolyard.core.limits import MIB
@@ -29,8 +32,10 @@ if TYPE_CHECKING:
 CONFIG_NAME = "toolyard.yaml"
 MAX_CONFIG_BYTES = 1 * MIB
 MAX_PROBLEMS_SHOWN = 5
+SERVER_FILE_SUFFIXES = (".json", ".jsonc", ".toml")
+"""What tells a server file of another program from a configuration of ours."""
 
-_REFERENCE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?")
+_SERVER_KEYS = frozenset({"available_mcp_servers", "mcp_servers"})
 
 _EXPECTED = {
     "string_type": "a string (quote it if it is meant as text)",
@@ -62,23 +67,28 @@ def find_config(folder: str) -> str | None:
 
 
 def load_config(path: str | None, *, env: Mapping[str, str] | None = None) -> Config:
-    """The configuration in `path`; the defaults when it is None or the file is empty."""
+    """The configuration in `path`; the defaults when it is None or the file is empty.
+
+    A server file of another program (`.mcp.json`, say) is a configuration too: the defaults, and its servers.
+    """
     if path is None:
         return Config()
+    if path.endswith(SERVER_FILE_SUFFIXES):
+        from toolyard.config.server_files import holds_servers  # most configurations are YAML
+
+        if holds_servers(path):
+            section = ToolyardSection(server_files=(os.path.abspath(path),))
+            return Config(toolyard=section).model_copy(update={"source": os.path.abspath(path)})
     from toolyard.config.yaml_tree import parse_yaml  # most starts read no file
 
-    text = _read(path)
-    variables = environment() if env is None else env
-
-    def expand(value: str, line: int) -> str:
-        return _expanded(value, variables, f"{path}:{line}")
-
-    tree = parse_yaml(text, name=path, expand=expand)
+    text = read_text(path, most_bytes=MAX_CONFIG_BYTES)
+    tree = parse_yaml(text, name=path)
     source = {"source": os.path.abspath(path)}
     if tree is None or tree.value is None:
         return Config().model_copy(update=source)
     if not isinstance(tree.value, dict):
         raise ConfigError("the file must be a mapping of keys", where=f"{path}:{tree.line}", hint=_known_keys_hint())
+    _expand(tree, environment() if env is None else env, path)
     _respell(tree, path)
     try:
         return Config.model_validate(tree.plain()).model_copy(update=source)
@@ -90,58 +100,17 @@ def _known_keys_hint() -> str:
     return f"Top-level keys: {', '.join(sorted(Config.keys_of_file()))}."
 
 
-def _read(path: str) -> str:
-    try:
-        # Non-blocking, so that a FIFO in the file's place cannot hang the start.
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigError(
-            f"cannot be read ({reason})",
-            where=path,
-            hint="Check the path given to --config, or leave it out to use the defaults.",
-        ) from None
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ConfigError("is not a regular file", where=path, hint="Name a YAML file.")
-        with os.fdopen(handle, "rb", closefd=False) as file:
-            raw = file.read(MAX_CONFIG_BYTES + 1)
-    finally:
-        os.close(handle)
-    if len(raw) > MAX_CONFIG_BYTES:
-        raise ConfigError(
-            f"is larger than {MAX_CONFIG_BYTES} bytes", where=path, hint="A configuration is a few kilobytes."
-        )
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise ConfigError("is not UTF-8", where=f"{path}:{line}", hint="Save it as UTF-8 text.") from None
-
-
-def _expanded(value: str, variables: Mapping[str, str], where: str) -> str:
-    def one(match: re.Match[str]) -> str:
-        if match[0] == "$${":
-            return "${"
-        name, default = match[1], match[2]
-        if not name:
-            raise ConfigError(
-                "holds a `${` that is no ${VAR} and no ${VAR:-default}",
-                where=where,
-                hint="Write `$${` for the text `${`.",
-            )
-        found = variables.get(name)
-        if default is not None:
-            return found or default
-        if found is None:
-            raise ConfigError(
-                f"the variable {name} is not set",
-                where=where,
-                hint=f"Set it, or give a default: ${{{name}:-value}}.",
-            )
-        return found
-
-    return _REFERENCE.sub(one, value)
+def _expand(node: Located, variables: Mapping[str, str], path: str) -> None:
+    """Puts the variables' values in, everywhere but in servers, which keep their text until they are started."""
+    if isinstance(node.value, str):
+        node.value = expanded_text(node.value, variables, where=f"{path}:{node.line}")
+    elif isinstance(node.value, list):
+        for item in node.value:
+            _expand(item, variables, path)
+    elif isinstance(node.value, dict):
+        for key, item in node.value.items():
+            if key not in _SERVER_KEYS:
+                _expand(item, variables, path)
 
 
 def _respell(tree: Located, path: str) -> None:

@@ -9,70 +9,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    SecretStr,
-    Tag,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
+from toolyard.config.section import UNKNOWN_KEY, Seconds, Section, Size, expected
+from toolyard.config.server_entry import ServerEntry, Servers
 from toolyard.core.limits import DEFAULT_LIMITS, DEFAULT_RUN_LIMITS, Limits, RunLimits
 from toolyard.core.modes import Access, PermissionMode
 
-UNKNOWN_KEY = "unknown_key"
-ENTRY_TAG = "<server entry>"
-NAME_TAG = "<server name>"
-
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Size = Annotated[int, Field(gt=0)]
-
-
-class Section(BaseModel):
-    """A mapping of the file. Knows which keys it takes, so that an unknown one can be answered with a guess."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    internal: ClassVar[frozenset[str]] = frozenset()
-    """Fields set by the loader, which are no keys of the file."""
-    other_spellings: ClassVar[frozenset[str]] = frozenset()
-    """Keys that the loader rewrites before it validates."""
-
-    @classmethod
-    def keys_of_file(cls) -> frozenset[str]:
-        return (frozenset(cls.model_fields) - cls.internal) | cls.other_spellings
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_unknown_keys(cls, raw: Any) -> Any:
-        if raw is None:
-            return {}
-        if not isinstance(raw, Mapping):
-            return raw
-        valid = cls.keys_of_file()
-        keys = cast("Mapping[object, object]", raw)
-        unknown = [str(key) for key in keys if key not in valid]
-        if unknown:
-            context = {"unknown": unknown, "valid": sorted(valid)}
-            raise PydanticCustomError(UNKNOWN_KEY, "unknown keys {unknown}", context)
-        return keys
-
-
-def _words(value: Any) -> Any:
-    """A command: one string, or a list of them."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (list, tuple)):
-        words = tuple(cast("list[object]", value))
-        if words and all(isinstance(word, str) for word in words):
-            return words
-    raise PydanticCustomError("expected", "expected {expected}", {"expected": "a string or a list of strings"})
+__all__ = ["UNKNOWN_KEY", "Config", "Section", "ServerEntry", "Servers"]
 
 
 def _star_or_names(value: Any) -> Any:
@@ -80,71 +26,8 @@ def _star_or_names(value: Any) -> Any:
         return value
     if isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in cast("list[object]", value)):
         return tuple(cast("list[str]", value))
-    raise PydanticCustomError("expected", "expected {expected}", {"expected": 'a list of tool names, or "*"'})
+    raise expected('a list of tool names, or "*"')
 
-
-def _as_list(value: Any) -> Any:
-    """Servers by name become a list of entries in the same order, each carrying its name."""
-    if value is None:
-        return ()
-    if not isinstance(value, Mapping):
-        return value
-    entries: list[object] = []
-    for name, entry in cast("Mapping[str, object]", value).items():
-        if entry is None:
-            entries.append(name)
-        elif isinstance(entry, Mapping):
-            entries.append({**cast("Mapping[str, object]", entry), "name": name})
-        else:
-            entries.append(entry)
-    return entries
-
-
-def _entry_or_name(value: Any) -> str:
-    return NAME_TAG if isinstance(value, str) else ENTRY_TAG
-
-
-class ServerEntry(Section):
-    """An upstream MCP server."""
-
-    name: Annotated[str, Field(min_length=1)]
-    type: Literal["stdio", "streamable-http", "sse"] | None = None
-    command: Annotated[str | tuple[str, ...] | None, BeforeValidator(_words)] = None
-    """The program, or the program and its first arguments as a list. A string is never split."""
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = Field(default_factory=dict, repr=False)
-    cwd: str | None = None
-    url: str | None = None
-    headers: Mapping[str, str] = Field(default_factory=dict, repr=False)
-    timeout: Seconds | None = None
-    allowed_tools: tuple[str, ...] | None = None
-    exclude_tools: tuple[str, ...] = ()
-
-    model_config = ConfigDict(coerce_numbers_to_str=True)
-
-    @model_validator(mode="after")
-    def _can_be_reached(self) -> Self:
-        if (self.command is None) == (self.url is None):
-            needed = "either `command` (a local server) or `url` (a remote one)"
-            raise PydanticCustomError("expected", "expected {expected}", {"expected": needed})
-        return self
-
-    @property
-    def transport(self) -> str:
-        """`type`, or what follows from `command` and `url` where it is left out."""
-        return self.type or ("stdio" if self.command is not None else "streamable-http")
-
-
-Servers = Annotated[
-    tuple[
-        Annotated[
-            Annotated[ServerEntry, Tag(ENTRY_TAG)] | Annotated[str, Tag(NAME_TAG)], Discriminator(_entry_or_name)
-        ],
-        ...,
-    ],
-    BeforeValidator(_as_list),
-]
-"""Full entries and bare names of the user's servers file, from a list or from a map by name."""
 
 ToolChoice = Annotated[Literal["*"] | tuple[str, ...], BeforeValidator(_star_or_names)]
 
@@ -200,6 +83,8 @@ class ToolyardSection(Section):
     code_execution: CodeExecution = CodeExecution()
     in_context_tools: Mapping[str, ToolChoice] = Field(default_factory=dict)
     available_mcp_servers: Servers = ()
+    server_files: tuple[str, ...] = ()
+    """Files of other programs (`.mcp.json`, `~/.cursor/mcp.json` ...) whose servers are available too."""
     available_custom_tools: tuple[str, ...] = ()
     search_tools: SearchTools = SearchTools()
 
@@ -287,8 +172,7 @@ def _agents_by_their_ids(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
     ids = [agent.id for agent in agents]
     twice = sorted({name for name in ids if ids.count(name) > 1})
     if twice:
-        needed = f"a different `id` for every agent ({', '.join(twice)} is used twice)"
-        raise PydanticCustomError("expected", "expected {expected}", {"expected": needed})
+        raise expected(f"a different `id` for every agent ({', '.join(twice)} is used twice)")
     return agents
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 STATE_FOLDER = "toolyard"
+CONFIG_FOLDER = "toolyard"
 _CONTAINER_CLIENT = (
     *("PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH"),
     *("DOCKER_TLS_VERIFY", "CONTAINER_HOST", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
@@ -30,6 +31,8 @@ class Settings:
     """Where policy, audit log and snapshots live; never inside a workspace."""
     temp_dir: str
     documents: str
+    config_home: str = ""
+    """Where the user's own servers file lies."""
     token: str | None = field(default=None, repr=False)
     """The bearer token of the HTTP surface. Kept out of `repr`, and so out of logs and tracebacks."""
     no_color: bool = False
@@ -41,9 +44,11 @@ class Settings:
         variables = environment() if env is None else env
         home = _absolute(variables.get("HOME")) or os.path.expanduser("~")
         state = _absolute(variables.get("XDG_STATE_HOME")) or os.path.join(home, ".local", "state")
+        config = _absolute(variables.get("XDG_CONFIG_HOME")) or os.path.join(home, ".config")
         return cls(
             home=home,
             state_home=os.path.join(state, STATE_FOLDER),
+            config_home=os.path.join(config, CONFIG_FOLDER),
             temp_dir=_absolute(variables.get("TMPDIR")) or DEFAULT_TEMP,
             documents=_absolute(variables.get("XDG_DOCUMENTS_DIR")) or os.path.join(home, "Documents"),
             token=variables.get("TOOLYARD_TOKEN") or None,

@@ -8,14 +8,11 @@ aliases that multiply, documents nested without end.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import yaml
 
 from toolyard.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MAX_ALIAS_EXPANSIONS = 1_000
 MAX_VALUES = 100_000
@@ -47,14 +44,14 @@ class Located:
         return self.value
 
 
-def parse_yaml(text: str, *, name: str, expand: Callable[[str, int], str]) -> Located | None:
-    """The one document of `text`, None when it is empty. `expand` is applied to every text value."""
+def parse_yaml(text: str, *, name: str) -> Located | None:
+    """The one document of `text`, None when it is empty."""
     # The C parser recurses on the C stack and cannot be stopped by Python; the pure one can.
     try:
         loader = yaml.SafeLoader(text)
         try:
             node = loader.get_single_node()
-            return None if node is None else _Builder(loader, name, expand).build(node)
+            return None if node is None else _Builder(loader, name).build(node)
         finally:
             loader.dispose()
     except RecursionError:
@@ -72,10 +69,9 @@ def parse_yaml(text: str, *, name: str, expand: Callable[[str, int], str]) -> Lo
 
 
 class _Builder:
-    def __init__(self, loader: yaml.SafeLoader, name: str, expand: Callable[[str, int], str]) -> None:
+    def __init__(self, loader: yaml.SafeLoader, name: str) -> None:
         self._loader = loader
         self._name = name
-        self._expand = expand
         self._seen: set[int] = set()
         self._open: set[int] = set()
         self._values = 0
@@ -135,7 +131,7 @@ class _Builder:
     def _scalar(self, node: yaml.ScalarNode, line: int) -> Scalar:
         text = str(node.value)
         if node.tag in _TEXT_SCALARS:
-            return self._expand(text, line)
+            return text
         if node.tag not in _TYPED_SCALARS:
             raise self._error(f"the tag {node.tag} is not supported", line, "Write a plain value.")
         try:

@@ -1,0 +1,68 @@
+"""How programs spell variables in their server entries, brought to the one form that `expansion` knows."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, Literal
+
+from toolyard.config.expansion import INPUT_PREFIX
+
+Variables = Literal["ours", "braces", "editor", "shell", "curly", "none"]
+"""
+    ours     left as it is
+    braces   ${VAR}, ${VAR:-default}, ${env:VAR}
+    editor   the same, and ${input:x}, ${workspaceFolder}, ${userHome}
+    shell    the same as braces, and $VAR
+    curly    {env:VAR}, {file:path}
+    none     every text is meant as it stands
+"""
+
+_BRACES: Final = re.compile(r"\$\$\{|\$\{((?:env:)?[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}|file:[^}]+\})?")
+_BARE: Final = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
+_CURLY: Final = re.compile(r"\{(env|file):([^}]+)\}")
+_EDITOR: Final = re.compile(
+    r"\$\{(input:[^}]+|workspaceFolder|workspaceFolderBasename|workspaceRoot|userHome|pathSeparator|/)\}"
+)
+
+
+def input_variable(asked: str) -> str:
+    """The variable that stands for what an editor would ask its user."""
+    return INPUT_PREFIX + re.sub(r"[^A-Z0-9]", "_", asked.upper())
+
+
+def translator(
+    variables: Variables, inputs: Mapping[str, str | None], project: str, home: str
+) -> Callable[[str], str]:
+    """What brings the variables of a text into the one form. `inputs`: what is asked, and the default offered."""
+    places = {"workspaceFolder": project, "workspaceRoot": project, "userHome": home, "/": os.sep}
+    places |= {"workspaceFolderBasename": os.path.basename(project), "pathSeparator": os.sep}
+
+    def editor(match: re.Match[str]) -> str:
+        word = match[1]
+        if not word.startswith("input:"):
+            return places[word].replace("${", "$${")
+        asked = word.removeprefix("input:")
+        default = inputs.get(asked)
+        name = input_variable(asked)
+        return f"${{{name}}}" if default is None or "}" in default else f"${{{name}:-{default}}}"
+
+    def curly(match: re.Match[str]) -> str:
+        # A variable that is not set is an empty text there.
+        return f"${{{match[2].strip()}:-}}" if match[1] == "env" else f"${{file:{match[2]}}}"
+
+    def text(value: str) -> str:
+        if variables == "ours":
+            return value
+        if variables in {"none", "curly"}:
+            value = value.replace("${", "$${")
+            return _CURLY.sub(curly, value) if variables == "curly" else value
+        if variables == "editor":
+            value = _EDITOR.sub(editor, value)
+        if variables == "shell":
+            value = _BARE.sub(r"${\1}", value)
+        # A `${` that is no variable is text to these programs.
+        return _BRACES.sub(lambda match: match[0] if match[1] or match[0] == "$${" else "$${", value)
+
+    return text

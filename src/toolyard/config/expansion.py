@@ -1,0 +1,137 @@
+"""Variables in text: what they look like, and where their values come from.
+
+    ${VAR}  ${env:VAR}      the value of a variable of the host; an error where it is not set
+    ${VAR:-default}         the same, or `default` where it is not set or empty
+    ${file:path}            the content of a file, without its last line break (in server entries)
+    $${                     the text `${`
+
+`expanded` does this for one server entry at the moment the server is started. Errors name the variable and the
+server, never a value.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from toolyard.config.server_entry import ServerEntry
+from toolyard.config.source_text import read_text
+from toolyard.core.errors import ConfigError
+from toolyard.core.limits import MIB
+
+INPUT_PREFIX: Final = "TOOLYARD_INPUT_"
+"""Variables that stand for what an editor would ask its user (`${input:token}`)."""
+MAX_FILE_BYTES: Final = 1 * MIB
+
+_REFERENCE: Final = re.compile(
+    r"\$\$\{|\$\{(?:(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|file:(?P<file>[^}]+)\})?"
+)
+_ENV_LINE: Final = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=\s*(.*?)\s*")
+_COMMENT: Final = re.compile(r"(?:^|\s)#.*$")
+
+ReadFile = Callable[[str], str]
+
+
+def expanded_text(text: str, variables: Mapping[str, str], *, where: str, read_file: ReadFile | None = None) -> str:
+    """`text` with the variables' values in it. `where` names its place for errors."""
+
+    def one(match: re.Match[str]) -> str:
+        if match[0] == "$${":
+            return "${"
+        if match["file"] and read_file is not None:
+            return read_file(match["file"])
+        if not match["name"]:
+            raise ConfigError(
+                "holds a `${` that is no ${VAR} and no ${VAR:-default}",
+                where=where,
+                hint="Write `$${` for the text `${`.",
+            )
+        return _value(match["name"], match["default"], variables, where)
+
+    return _REFERENCE.sub(one, text) if "${" in text else text
+
+
+def _value(name: str, default: str | None, variables: Mapping[str, str], where: str) -> str:
+    found = variables.get(name)
+    if default is not None:
+        return found or default
+    if found is not None:
+        return found
+    if name.startswith(INPUT_PREFIX):
+        asked = name.removeprefix(INPUT_PREFIX).lower()
+        raise ConfigError(
+            f"the editor this comes from would ask for the input {asked!r}",
+            where=where,
+            hint=f"Set the variable {name} to it before Toolyard starts.",
+        )
+    raise ConfigError(
+        f"the variable {name} is not set",
+        where=where,
+        hint=f"Set it, or give a default: ${{{name}:-value}}.",
+    )
+
+
+def expanded(entry: ServerEntry, environment: Mapping[str, str]) -> ServerEntry:
+    """The entry as it is started: values in place, paths absolute, the variables of `env_file` in `env`."""
+    where = f'server "{entry.name}"' + (f" ({entry.origin})" if entry.origin else "")
+    home = environment.get("HOME", "")
+
+    def path(text: str) -> str:
+        if text == "~" or text.startswith("~/"):
+            text = home + text[1:]
+        return os.path.normpath(os.path.join(entry.base, text)) if entry.base else text
+
+    def read_file(name: str) -> str:
+        hint = "Check the path, or write the value of a variable instead."
+        return read_text(path(name), most_bytes=MAX_FILE_BYTES, hint=hint).rstrip("\r\n")
+
+    def put(text: str) -> str:
+        return expanded_text(text, environment, where=where, read_file=read_file)
+
+    changes: dict[str, Any] = {
+        "args": tuple(put(word) for word in entry.args),
+        "env": {name: put(value) for name, value in entry.env.items()},
+        "headers": {name: put(value) for name, value in entry.headers.items()},
+    }
+    if isinstance(entry.command, str):
+        changes["command"] = put(entry.command)
+    elif entry.command is not None:
+        changes["command"] = tuple(put(word) for word in entry.command)
+    if entry.url is not None:
+        changes["url"] = put(entry.url)
+    if entry.cwd is not None or entry.base:
+        changes["cwd"] = path(put(entry.cwd or "."))
+    if entry.env_file is not None:
+        file = path(put(entry.env_file))
+        changes["env"] = {**read_env_file(file), **changes["env"]}
+        changes["env_file"] = None
+    if entry.oauth is not None:
+        texts = ("client_id", "client_secret", "redirect_uri")
+        given = {name: put(value) for name in texts if (value := getattr(entry.oauth, name)) is not None}
+        changes["oauth"] = entry.oauth.model_copy(update=given)
+    return entry.model_copy(update=changes)
+
+
+def read_env_file(path: str) -> dict[str, str]:
+    """The variables of a file of `NAME=value` lines. Quotes are taken off; nothing in it is expanded."""
+    text = read_text(path, most_bytes=MAX_FILE_BYTES, hint="It is the `env_file` of a server: check its path.")
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        match = _ENV_LINE.fullmatch(line)
+        if match is None:
+            raise ConfigError("is no NAME=value", where=f"{path}:{number}", hint="Write one variable a line.")
+        found[match[1]] = _unquoted(match[2])
+    return found
+
+
+def _unquoted(value: str) -> str:
+    for quote in ("'", '"'):
+        end = value.find(quote, 1)
+        if value.startswith(quote) and end > 0:
+            inside = value[1:end]
+            return inside.replace("\\n", "\n") if quote == '"' else inside
+    return _COMMENT.sub("", value)

@@ -1,0 +1,175 @@
+"""One upstream MCP server, as the configuration names it.
+
+An entry keeps the text of its file: `${VAR}` stands in it until `expansion.expanded` puts the host's values there,
+when the server is started. So a variable that is missing costs one server, and an entry that is shown, compared
+or kept holds no secret that its file does not. `repr` leaves out everything that may carry one all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, Self, cast
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+
+from toolyard.config.section import Seconds, Section, expected
+from toolyard.config.spellings import respelled
+
+ENTRY_TAG = "<server entry>"
+NAME_TAG = "<server name>"
+EVERY_SERVER = "*"
+"""The bare name that stands for everything in the user's servers file."""
+MAX_NAME_CHARS = 200
+
+Transport = Literal["stdio", "streamable-http", "sse"]
+
+
+def _words(value: Any) -> Any:
+    """A command: one string, or a list of them."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (list, tuple)):
+        words = tuple(cast("list[object]", value))
+        if words and all(isinstance(word, str) for word in words):
+            return words
+    raise expected("a string or a list of strings")
+
+
+def _texts(value: Any) -> Any:
+    """Variables may be written as true or false; a process only knows text."""
+    if not isinstance(value, Mapping):
+        return value
+    items = cast("Mapping[str, Any]", value).items()
+    return {key: str(item).lower() if isinstance(item, bool) else item for key, item in items}
+
+
+def _as_list(value: Any) -> Any:
+    """Servers by name become a list of entries in the same order, each carrying its name."""
+    if value is None:
+        return ()
+    if value == EVERY_SERVER:
+        return (EVERY_SERVER,)
+    if not isinstance(value, Mapping):
+        return value
+    entries: list[object] = []
+    for name, entry in cast("Mapping[str, object]", value).items():
+        if entry is None:
+            entries.append(name)
+        elif isinstance(entry, Mapping):
+            entries.append({**cast("Mapping[str, object]", entry), "name": name})
+        else:
+            entries.append(entry)
+    return entries
+
+
+def _entry_or_name(value: Any) -> str:
+    return NAME_TAG if isinstance(value, str) else ENTRY_TAG
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:  # brackets without an address in them
+        return ""
+
+
+class OAuth(Section):
+    """What is agreed with a remote server's authorization server; without it the client registers itself."""
+
+    enabled: bool = True
+    client_id: str | None = None
+    client_secret: str | None = Field(default=None, repr=False)
+    scopes: tuple[str, ...] = ()
+    redirect_uri: str | None = None
+    redirect_port: Annotated[int, Field(gt=0, lt=65536)] | None = None
+
+
+class ServerEntry(Section):
+    """An upstream MCP server."""
+
+    internal = frozenset({"base", "origin"})
+
+    name: Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
+    type: Transport | None = None
+    command: Annotated[str | tuple[str, ...] | None, BeforeValidator(_words)] = None
+    """The program, or the program and its first arguments as a list. A string is never split."""
+    args: tuple[str, ...] = ()
+    env: Annotated[Mapping[str, str], BeforeValidator(_texts)] = Field(default_factory=dict)
+    env_file: str | None = None
+    """A file of `NAME=value` lines; `env` goes before it."""
+    cwd: str | None = None
+    url: str | None = None
+    headers: Mapping[str, str] = Field(default_factory=dict)
+    oauth: OAuth | None = None
+    timeout: Seconds | None = None
+    """How long one call may take."""
+    startup_timeout: Seconds | None = None
+    """How long the server may take until it has answered the handshake."""
+    allowed_tools: tuple[str, ...] | None = None
+    exclude_tools: tuple[str, ...] = ()
+    disabled: bool = False
+    description: str = ""
+    """What the server is for, in the user's own words; it is searched."""
+    pinned: bool = True
+    """Whether a tool that changed since it was accepted is held back until it is accepted again."""
+    base: str = ""
+    """Where relative paths start and, without `cwd`, where the server is started: the folder of its file."""
+    origin: str = ""
+    """The file that declares it, for messages."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_our_spelling(cls, raw: Any) -> Any:
+        return respelled(cast("Mapping[str, Any]", raw)) if isinstance(raw, Mapping) else raw
+
+    @model_validator(mode="after")
+    def _can_be_reached(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            raise expected("either `command` (a local server) or `url` (a remote one)")
+        if self.type is not None and (self.type == "stdio") != (self.command is not None):
+            raise expected(f"a `type` that goes with `{'command' if self.command is not None else 'url'}`")
+        if not self.name.isprintable():
+            raise expected("a `name` of printable characters")
+        return self
+
+    @property
+    def transport(self) -> Transport:
+        """`type`, or what follows from `command` and `url` where it is left out."""
+        if self.type is not None:
+            return self.type
+        if self.url is None:
+            return "stdio"
+        return "sse" if re.match(r"[^?#]*/sse/?(?:[?#]|$)", self.url) else "streamable-http"
+
+    @property
+    def command_line(self) -> tuple[str, ...]:
+        """The program and all its arguments; nothing for a remote server."""
+        if self.command is None:
+            return ()
+        return ((self.command,) if isinstance(self.command, str) else self.command) + self.args
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """Only what cannot carry a secret: tokens stand in arguments and addresses too."""
+        yield "name", self.name
+        yield "transport", self.transport
+        if self.command is not None:
+            yield "program", self.command_line[0]
+        else:
+            yield "host", _host(self.url or "")
+        yield "origin", self.origin
+
+
+Servers = Annotated[
+    tuple[
+        Annotated[
+            Annotated[ServerEntry, Tag(ENTRY_TAG)] | Annotated[str, Tag(NAME_TAG)], Discriminator(_entry_or_name)
+        ],
+        ...,
+    ],
+    BeforeValidator(_as_list),
+]
+"""Full entries and bare names of the user's servers file, from a list or from a map by name."""

@@ -1,0 +1,176 @@
+"""The server files of other programs, and the user's own: read into entries, whatever their dialect.
+
+A file belongs to another program, so what cannot be used in it costs one entry and is told as a problem; only a file
+that cannot be read at all is an error.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, cast
+
+import pydantic
+from pydantic_core import PydanticCustomError
+
+from toolyard.config.dialects import IGNORED, Found, locate, project_of, translated
+from toolyard.config.jsonc import parse_jsonc
+from toolyard.config.section import UNKNOWN_KEY
+from toolyard.config.server_entry import OAuth, ServerEntry
+from toolyard.config.source_text import read_text
+from toolyard.config.spellings import respelled
+from toolyard.config.suggest import did_you_mean
+from toolyard.core.errors import ConfigError
+from toolyard.core.limits import MIB
+
+MAX_FILE_BYTES: Final = 16 * MIB
+"""Some programs keep their history in the same file."""
+_APPROVALS: Final = frozenset({"alwaysAllow", "always_allow", "autoApprove", "auto_approve", "trust"})
+_HINT: Final = "Name a file that holds MCP servers, such as .mcp.json."
+
+
+@dataclass(frozen=True, slots=True)
+class ServerProblem:
+    """Something about a server that the user should know. An `error` means it is not there, a `note` that it is."""
+
+    server: str
+    message: str
+    hint: str = ""
+    where: str = ""
+    severity: Literal["error", "note"] = "error"
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        return f'{place}server "{self.server}": {self.message} {self.hint}'.rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFile:
+    path: str
+    dialect: str
+    entries: tuple[ServerEntry, ...]
+    problems: tuple[ServerProblem, ...] = ()
+
+
+def read_server_file(path: str, *, home: str, project: str | None = None, base: str | None = None) -> ServerFile:
+    """The servers of a file. `project` is the folder that is worked in, `base` where they are started."""
+    path = os.path.abspath(path)
+    document = _document(path)
+    found = locate(document, path)
+    if found is None:
+        raise ConfigError("holds no MCP servers that could be recognised", where=path, hint=_HINT)
+    folder = project_of(path)
+    reader = _Reader(found, path, folder, home, base or folder)
+    reader.read(found.servers)
+    if project is not None:
+        reader.read(_of_project(document, project))
+    return ServerFile(path, found.dialect.name, tuple(reader.entries.values()), tuple(reader.problems))
+
+
+def holds_servers(path: str) -> bool:
+    """Whether the file at `path` is a server file of some program rather than a configuration of ours."""
+    document = _document(path)
+    ours = {"toolyard", "massgen", "agents", "agent", "orchestrator"}
+    is_ours = isinstance(document, Mapping) and bool(ours & set(cast("Mapping[str, Any]", document)))
+    return not is_ours and locate(document, path) is not None
+
+
+def _document(path: str) -> Any:
+    text = read_text(path, most_bytes=MAX_FILE_BYTES, hint=_HINT)
+    if path.endswith(".toml"):
+        try:
+            return tomllib.loads(text)
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            raise ConfigError(f"is not valid TOML: {error}", where=path, hint="Check the place it names.") from None
+    if path.endswith((".yaml", ".yml")):
+        from toolyard.config.yaml_tree import parse_yaml  # most server files are JSON
+
+        tree = parse_yaml(text, name=path)
+        return None if tree is None else tree.plain()
+    return parse_jsonc(text, name=path) if text.strip() else {}
+
+
+def _of_project(document: Any, project: str) -> Mapping[str, Any]:
+    """Claude Code keeps the servers that belong to one folder under its path."""
+    node: Any = document
+    for key in ("projects", project, "mcpServers"):
+        node = cast("Mapping[str, Any]", node).get(key) if isinstance(node, Mapping) else None
+    return cast("Mapping[str, Any]", node) if isinstance(node, Mapping) else {}
+
+
+class _Reader:
+    def __init__(self, found: Found, path: str, project: str, home: str, base: str) -> None:
+        self.entries: dict[str, ServerEntry] = {}
+        self.problems: list[ServerProblem] = []
+        self._found, self._path, self._project, self._home, self._base = found, path, project, home, base
+
+    def read(self, servers: Mapping[str, Any] | list[Any]) -> None:
+        for name, raw in _named(servers):
+            if not isinstance(raw, Mapping):
+                self._tell(name, "is not a mapping.", "Give it a `command` or a `url`.")
+                continue
+            entry = self._entry(name, cast("Mapping[str, Any]", raw))
+            if entry is not None:
+                self.entries[name] = entry
+
+    def _entry(self, name: str, raw: Mapping[str, Any]) -> ServerEntry | None:
+        try:
+            entry = respelled(translated(raw, self._found, self._project, self._home))
+            entry = self._without_strangers(name, entry)
+            # Where the file is not ours, an empty value means the same as none.
+            given = {key: value for key, value in entry.items() if value is not None}
+            read = ServerEntry.model_validate({**given, "name": name})
+        except pydantic.ValidationError as error:
+            self._tell(name, *_said(error))
+            return None
+        except PydanticCustomError as error:  # two spellings of one key
+            self._tell(name, f"cannot be used: {error.message()}.")
+            return None
+        return read.model_copy(update={"base": self._base, "origin": self._path})
+
+    def _without_strangers(self, name: str, entry: dict[str, Any]) -> dict[str, Any]:
+        """The entry without the keys that mean nothing here; each is told of."""
+        known = ServerEntry.keys_of_file()
+        strangers = sorted(key for key in entry if key not in known)
+        ignored = [key for key in strangers if key in IGNORED]
+        if ignored:
+            hint = "What may run unasked is said in `permissions`." if set(ignored) & _APPROVALS else ""
+            self._tell(name, f"{_listed(ignored)} ignored.", hint, severity="note")
+        for key in strangers:
+            if key not in IGNORED:
+                self._tell(name, f"the unknown key `{key}` is ignored.", did_you_mean(key, known), severity="note")
+        kept = {key: value for key, value in entry.items() if key in known}
+        if isinstance(kept.get("oauth"), Mapping):
+            oauth = cast("Mapping[str, Any]", kept["oauth"])
+            kept["oauth"] = {key: value for key, value in oauth.items() if key in OAuth.keys_of_file()}
+        return kept
+
+    def _tell(self, name: str, message: str, hint: str = "", *, severity: Literal["error", "note"] = "error") -> None:
+        self.problems.append(ServerProblem(name, message, hint, self._path, severity))
+
+
+def _named(servers: Mapping[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
+    if isinstance(servers, Mapping):
+        yield from ((str(name), raw) for name, raw in servers.items())
+        return
+    for number, raw in enumerate(servers):
+        name = cast("Mapping[str, Any]", raw).get("name") if isinstance(raw, Mapping) else None
+        yield (name if isinstance(name, str) and name else f"number {number + 1}"), raw
+
+
+def _said(error: pydantic.ValidationError) -> tuple[str, str]:
+    """The first thing that is wrong, without the value: it may be a secret."""
+    detail = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(step) for step in detail["loc"])
+    context: dict[str, Any] = detail.get("ctx", {})
+    if detail["type"] == UNKNOWN_KEY:
+        return f"the unknown key `{context['unknown'][0]}`.", did_you_mean(context["unknown"][0], context["valid"])
+    message = detail["msg"][:1].lower() + detail["msg"][1:]
+    return f"cannot be used: {f'`{place}`: ' if place else ''}{message}.", ""
+
+
+def _listed(keys: list[str]) -> str:
+    quoted = ", ".join(f"`{key}`" for key in keys)
+    return f"{quoted} {'are' if len(keys) > 1 else 'is'}"

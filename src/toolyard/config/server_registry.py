@@ -1,0 +1,146 @@
+"""Every server the configuration makes available, from wherever it is named.
+
+A full entry in the configuration goes before one of the same name in a server file; bare names are looked up in the
+user's own servers file. A server that cannot be had is a problem of its own and costs the others nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from toolyard.config.models import Config
+from toolyard.config.server_entry import EVERY_SERVER, ServerEntry
+from toolyard.config.server_files import ServerFile, ServerProblem, read_server_file
+from toolyard.config.settings import Settings
+from toolyard.config.suggest import did_you_mean
+from toolyard.core.errors import ConfigError
+
+REGISTRY_NAMES: Final = ("servers.yaml", "servers.yml", "servers.json")
+_OWN_PROGRAM: Final = "toolyard"
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedServers:
+    entries: tuple[ServerEntry, ...]
+    """What can be started, each name once: entries of the configuration, then of files, then bare names."""
+    problems: tuple[ServerProblem, ...] = ()
+    shared: frozenset[str] = frozenset()
+    """The names that are available to every agent; the others were given to single agents."""
+
+    @property
+    def errors(self) -> tuple[ServerProblem, ...]:
+        return tuple(problem for problem in self.problems if problem.severity == "error")
+
+
+def read_registry(settings: Settings) -> ServerFile | None:
+    """The user's own servers file, None where there is none. Its servers are started in the home folder."""
+    for name in REGISTRY_NAMES if settings.config_home else ():
+        path = os.path.join(settings.config_home, name)
+        if os.path.isfile(path):
+            return read_server_file(path, home=settings.home, base=settings.home)
+    return None
+
+
+def resolve_servers(config: Config, settings: Settings) -> ResolvedServers:
+    """The entries of the configuration, of the files it names and of the user's servers file. Starts nothing."""
+    collected = _Collected(config, settings)
+    collected.add(server for server in config.servers if isinstance(server, ServerEntry))
+    for path in config.toolyard.server_files:
+        collected.add_file(path)
+    collected.add(server for server in config.servers if isinstance(server, str))
+    shared = frozenset(collected.entries)
+    for agent in config.agents:
+        collected.add(agent.backend.mcp_servers)
+    entries = tuple(entry for entry in collected.entries.values() if not entry.disabled)
+    for entry in collected.entries.values():
+        if entry.disabled:
+            note = ServerProblem(entry.name, "is disabled.", where=entry.origin, severity="note")
+            collected.problems.append(note)
+    return ResolvedServers(entries, tuple(collected.problems), shared)
+
+
+class _Collected:
+    def __init__(self, config: Config, settings: Settings) -> None:
+        self.entries: dict[str, ServerEntry] = {}
+        self.problems: list[ServerProblem] = []
+        self._settings = settings
+        self._source = config.source or ""
+        self._folder = config.folder("")
+        self._registry: Mapping[str, ServerEntry] | None = None
+
+    def add(self, servers: Iterable[ServerEntry | str]) -> None:
+        for server in servers:
+            if isinstance(server, ServerEntry):
+                origin = server.origin or self._source
+                self._put(server.model_copy(update={"base": server.base or self._folder, "origin": origin}))
+            elif server == EVERY_SERVER:
+                for entry in self.registry.values():
+                    self.entries.setdefault(entry.name, entry)
+            else:
+                self._look_up(server)
+
+    def add_file(self, name: str) -> None:
+        path = self._settings.home + name[1:] if name.startswith("~/") else os.path.join(self._folder, name)
+        try:
+            file = read_server_file(path, home=self._settings.home, project=self._folder or None)
+        except ConfigError as error:
+            hint = error.hint or "Check `server_files`."
+            self.problems.append(ServerProblem(os.path.basename(path), error.message, hint))
+            return
+        self.problems.extend(file.problems)
+        for entry in file.entries:
+            if _is_ourselves(entry):
+                message = "is Toolyard itself, which would serve its own tools again; it is left out."
+                self.problems.append(ServerProblem(entry.name, message, where=file.path, severity="note"))
+            elif entry.name in self.entries:
+                other = self.entries[entry.name].origin or "the configuration"
+                message = f"is declared in {other} as well, which counts."
+                self.problems.append(ServerProblem(entry.name, message, where=file.path, severity="note"))
+            else:
+                self.entries[entry.name] = entry
+
+    @property
+    def registry(self) -> Mapping[str, ServerEntry]:
+        """Read when the first bare name is met, and once."""
+        if self._registry is None:
+            self._registry = {}
+            try:
+                file = read_registry(self._settings)
+            except ConfigError as error:
+                self.problems.append(ServerProblem("servers file", error.message, error.hint))
+                file = None
+            if file is not None:
+                self._registry = {entry.name: entry for entry in file.entries}
+                self.problems.extend(file.problems)
+        return self._registry
+
+    def _look_up(self, name: str) -> None:
+        if name in self.entries:
+            return
+        if name in self.registry:
+            self.entries[name] = self.registry[name]
+            return
+        place = os.path.join(self._settings.config_home, REGISTRY_NAMES[0])
+        if self.registry:
+            problem = ServerProblem(name, f"is not in {place}.", did_you_mean(name, self.registry), self._source)
+        else:
+            hint = f"Describe it there (`{name}: {{command: ...}}`), or write its entry here in place of the name."
+            problem = ServerProblem(name, f"is only a name, and there is no {place}.", hint, self._source)
+        self.problems.append(problem)
+
+    def _put(self, entry: ServerEntry) -> None:
+        before = self.entries.get(entry.name)
+        if before is None:
+            self.entries[entry.name] = entry
+        elif before != entry:
+            message = "is declared twice, and differently; the first one counts."
+            hint = "The name is what tells servers apart: give one of them another."
+            self.problems.append(ServerProblem(entry.name, message, hint, entry.origin))
+
+
+def _is_ourselves(entry: ServerEntry) -> bool:
+    words = [os.path.basename(word) for word in entry.command_line[:4]]
+    return "mcp" in words and _OWN_PROGRAM in words[: words.index("mcp")]

@@ -1,0 +1,36 @@
+"""The text of a configuration file, read with care: it may be anything that stands at that path."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from toolyard.core.errors import ConfigError
+
+_CHECK_THE_PATH = "Check the path given to --config, or leave it out to use the defaults."
+
+
+def read_text(path: str, *, most_bytes: int, hint: str = _CHECK_THE_PATH) -> str:
+    """The file as text. `hint` is what to do where it cannot be read."""
+    try:
+        # Non-blocking, so that a FIFO in the file's place cannot hang the start.
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigError(f"cannot be read ({reason})", where=path, hint=hint) from None
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise ConfigError("is not a regular file", where=path, hint="Name a YAML file.")
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            raw = file.read(most_bytes + 1)
+    finally:
+        os.close(handle)
+    if len(raw) > most_bytes:
+        raise ConfigError(
+            f"is larger than {most_bytes} bytes", where=path, hint="A configuration is a few kilobytes."
+        )
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise ConfigError("is not UTF-8", where=f"{path}:{line}", hint="Save it as UTF-8 text.") from None
