@@ -1,0 +1,80 @@
+"""What is read before a tool file is: one line a tool, one line a server, for people, models and ripgrep."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from toolyard.codemode.files.compiled import CompiledServer, CompiledTool
+from toolyard.codemode.files.literals import clipped, markdown
+from toolyard.core.upstream import ToolSchema
+
+_NAMED_TOOLS = 8
+"""Tools of a server that its line names."""
+_LONGEST_SIGNATURE = 600
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=True, separators=(", ", ": "))
+
+
+def _listed(rows: Sequence[Mapping[str, Any]]) -> str:
+    """One row a line: a search that finds a line has found a whole row."""
+    return "[\n" + ",\n".join(f"  {_line(row)}" for row in rows) + "\n]" if rows else "[]"
+
+
+def index_json(
+    server: str, version: str, fingerprint: str, tools: Sequence[CompiledTool], schemas: Sequence[ToolSchema]
+) -> str:
+    """The tools of one server, with all that has to be known to call one."""
+    rows = [
+        {
+            "name": tool.name,
+            "function": tool.function,
+            "path": tool.path,
+            "signature": clipped(tool.signature, _LONGEST_SIGNATURE),
+            "summary": tool.summary,
+            "read_only": _hint(schema, "readOnlyHint"),
+            "destructive": _hint(schema, "destructiveHint"),
+        }
+        for tool, schema in zip(tools, schemas, strict=True)
+    ]
+    head = f'"server": {_line(server)}, "version": {_line(version)}, "fingerprint": {_line(fingerprint)}'
+    return f'{{{head}, "tools": {_listed(rows)}}}\n'
+
+
+def index_markdown(package: str, server: str, version: str, tools: Sequence[CompiledTool]) -> str:
+    """The tools of one server, a line each."""
+    named = "" if package.endswith(f".{server}") else f" (server `{markdown(server)}`)"
+    lines = [f"# {package}{named}{' ' + markdown(version) if version else ''}", ""]
+    lines += [f"- `{tool.function}`: {markdown(tool.summary)}" for tool in tools]
+    return "\n".join(lines) + "\n"
+
+
+def compile_index(servers: Sequence[CompiledServer], root: str = "servers") -> dict[str, str]:
+    """The files of `servers/` (or `tools/`) itself: name -> text. In the order of the folders' names."""
+    ordered = sorted(servers, key=lambda one: one.folder)
+    rows = [
+        {"server": one.server, "name": tool.name, "path": tool.path, "summary": tool.summary}
+        for one in ordered
+        for tool in one.tools
+    ]
+    lines = [f"# {root}", "", f"`from {root}.<folder> import <tool>`. Each folder's INDEX.md lists its tools.", ""]
+    return {
+        "__init__.py": "",
+        "index.json": f"{_listed(rows)}\n",
+        "INDEX.md": "\n".join([*lines, *(_server_line(one) for one in ordered)]) + "\n",
+    }
+
+
+def _server_line(one: CompiledServer) -> str:
+    named = "" if one.folder == one.server else f" (server `{markdown(one.server)}`)"
+    names = ", ".join(tool.function for tool in one.tools[:_NAMED_TOOLS])
+    more = f", and {len(one.tools) - _NAMED_TOOLS} more" if len(one.tools) > _NAMED_TOOLS else ""
+    return f"- `{one.folder}`{named}: {names or 'no tools'}{more}"
+
+
+def _hint(schema: ToolSchema, key: str) -> bool | None:
+    found = schema.annotations.get(key) if isinstance(schema.annotations, Mapping) else None  # pyright: ignore[reportUnnecessaryIsInstance] - a stranger's
+    return found if isinstance(found, bool) else None

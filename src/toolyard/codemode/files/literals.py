@@ -1,0 +1,75 @@
+"""The only ways that text of a schema gets into a file: as a literal, in a docstring, in a comment, on a line of
+Markdown. Each keeps it from being anything else.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+_SIMPLE = re.compile(r"[ !#-\[\]-~]*")
+"""Printable ASCII without a quote or a backslash: such a text is its own literal."""
+_ODD = re.compile(r"[^\n\t -~]")
+_LINE_ENDS = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_BLANKS = re.compile(r"[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+_TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
+
+
+def literal(value: Any) -> str | None:
+    """A scalar as Python text that means exactly this value, or None where there is none (NaN, a container)."""
+    if isinstance(value, str) and _SIMPLE.fullmatch(value):
+        return f'"{value}"'
+    if not isinstance(value, (str, int, float, bool, type(None))):
+        return None
+    try:
+        text = repr(value)
+        read = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return text if type(read) is type(value) and read == value else None
+
+
+def tidy(text: str) -> str:
+    """The same text with one kind of line end and one kind of blank, and nothing at the ends of its lines."""
+    if not text.isascii() or "\r" in text or "\x0b" in text or "\x0c" in text:
+        text = _BLANKS.sub(" ", _LINE_ENDS.sub("\n", text))
+    return _TRAILING.sub("", text).strip()
+
+
+def docstring(text: str, indent: str = "    ") -> str:
+    """A docstring of this text, which must be tidy."""
+    escaped = _visible(text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"'))
+    if "\n" in escaped:
+        lines = escaped.split("\n")
+        body = "\n".join([lines[0], *(f"{indent}{line}" if line else "" for line in lines[1:])])
+        return f'{indent}"""{_closed(body)}\n{indent}"""'
+    return f'{indent}"""{_closed(escaped)}"""'
+
+
+def comment(text: str) -> str:
+    """One line that cannot end early."""
+    return _visible(" ".join(tidy(text).split()))
+
+
+def markdown(text: str) -> str:
+    """One line of Markdown that starts no heading, link or page of HTML of its own."""
+    return comment(text).replace("`", "'").replace("<", "&lt;").replace("[", "\\[")
+
+
+def clipped(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
+
+
+def _closed(text: str) -> str:
+    return f'{text[:-1]}\\"' if text.endswith('"') else text
+
+
+def _visible(text: str) -> str:
+    """Control characters, marks of direction and lone surrogates as escapes, which is how they can be seen."""
+    return text if text.isascii() and text.isprintable() else _ODD.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    sign = found[0]
+    return sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")

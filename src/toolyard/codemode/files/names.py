@@ -1,0 +1,157 @@
+"""How a stranger's names are spelled in Python. Pure, and the same on every machine and in every order.
+
+The rules, in words for users, are in docs/tool-files.md. What keeps a spelling stable: it depends on the name and on
+the names that clash with it, never on where in the list either stands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import keyword
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+LONGEST_NAME = 64
+"""Characters of a spelling. With `.py` it fits every file system."""
+LONGEST_BYTES = 192
+"""The same in UTF-8, for names beyond ASCII."""
+_DIGEST = 6
+
+_WORDS = {"<": "-lt-", ">": "-gt-", "=": "-eq-", "+": "-plus-"}
+"""Signs that tell names apart in the wild: `StartTime<` and `StartTime>`."""
+
+_NOT_A_NAME = re.compile(r"\W+")
+_PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
+
+KEYWORDS = frozenset(keyword.kwlist)
+
+# Written out and not taken from `builtins`: a spelling may not change with the version of Python.
+# fmt: off
+BUILTINS = frozenset(
+    {
+        "abs", "aiter", "all", "anext", "any", "ascii", "bin", "bool", "breakpoint", "bytearray", "bytes",
+        "callable", "chr", "classmethod", "compile", "complex", "copyright", "credits", "delattr", "dict",
+        "dir", "divmod", "enumerate", "eval", "exec", "exit", "filter", "float", "format", "frozenset",
+        "getattr", "globals", "hasattr", "hash", "help", "hex", "id", "input", "int", "isinstance",
+        "issubclass", "iter", "len", "license", "list", "locals", "map", "max", "memoryview", "min", "next",
+        "object", "oct", "open", "ord", "pow", "print", "property", "quit", "range", "repr", "reversed",
+        "round", "set", "setattr", "slice", "sorted", "staticmethod", "str", "sum", "super", "tuple", "type",
+        "vars", "zip",
+    }
+)
+# fmt: on
+
+WRITTEN = frozenset({"Any", "Literal", "Never", "NotRequired", "Result", "TypeAlias", "TypedDict"})
+"""What a tool file imports for its types."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """The rules of one kind of name."""
+
+    reserved: frozenset[str]
+    """Names that get a trailing underscore."""
+    fallback: str
+    """What a name is called of which nothing is left."""
+    strips: bool = True
+    """Whether underscores at its ends go: they mean something to Python."""
+    folds: bool = True
+    """Whether two names clash that differ by case alone, as they do in some file systems."""
+
+
+TOOLS = Spelling(
+    KEYWORDS | BUILTINS | WRITTEN | {"TYPE_CHECKING", "annotations", "custom_tool", "index", "lazy_tools", "tool"},
+    fallback="tool",
+)
+FOLDERS = Spelling(KEYWORDS | {"index"}, fallback="server")
+PARAMETERS = Spelling(KEYWORDS | {"self", "__debug__"}, fallback="argument", strips=False, folds=False)
+
+
+def digest(text: str, length: int = _DIGEST) -> str:
+    """A short hash of a name. Lone surrogates are names as well."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+
+
+def is_identifier(name: str) -> bool:
+    """Whether Python takes the name and keeps it as it is written."""
+    return name.isidentifier() and not keyword.iskeyword(name) and unicodedata.normalize("NFKC", name) == name
+
+
+def spell(names: Sequence[str], rules: Spelling) -> list[str]:
+    """A different Python name for each, in the order given."""
+    wanted = [_clean(name, rules) for name in names]
+    groups: dict[str, list[int]] = {}
+    for place, text in enumerate(wanted):
+        groups.setdefault(text.casefold() if rules.folds else text, []).append(place)
+    if len(groups) == len(names):
+        return wanted
+    clashing: list[int] = []
+    for places in groups.values():
+        if len(places) > 1:
+            exact = {names[place] for place in places if names[place] == wanted[place]}
+            kept = next(place for place in places if names[place] in exact) if len(exact) == 1 else -1
+            clashing += [place for place in places if place != kept]
+    return _told_apart(names, wanted, clashing)
+
+
+def _told_apart(names: Sequence[str], wanted: list[str], clashing: list[int]) -> list[str]:
+    """The clashing ones get a hash of their own name; the second of two equal names, one of its number too."""
+    apart = set(clashing)
+    taken = {text.casefold() for place, text in enumerate(wanted) if place not in apart}
+    seen: dict[str, int] = {}
+    for place in clashing:
+        name = names[place]
+        seen[name] = seen.get(name, 0) + 1
+        marked = name if seen[name] == 1 else f"{name}#{seen[name]}"
+        length = _DIGEST
+        spelled = _with_digest(wanted[place], marked, length)
+        while spelled.casefold() in taken and length < LONGEST_NAME // 2:
+            length += _DIGEST
+            spelled = _with_digest(wanted[place], marked, length)
+        taken.add(spelled.casefold())
+        wanted[place] = spelled
+    return wanted
+
+
+def _with_digest(text: str, name: str, length: int = _DIGEST) -> str:
+    kept = text[: LONGEST_NAME - length - 1]
+    while len(kept.encode()) > LONGEST_BYTES - length - 1:
+        kept = kept[:-1]
+    return f"{kept.rstrip('_')}_{digest(name, length)}"
+
+
+def _clean(name: str, rules: Spelling) -> str:
+    if _PLAIN_NAME.fullmatch(name):
+        text = name
+    else:
+        text = unicodedata.normalize("NFKC", name)
+        for sign, word in _WORDS.items():
+            text = text.replace(sign, word)
+        text = "_".join(part for part in _NOT_A_NAME.split(text) if part)
+    if rules.strips:
+        text = text.strip("_")
+    if text[:1].isdigit():
+        text = f"_{text}"
+    if not text.strip("_"):
+        return f"{rules.fallback}_{digest(name)}"
+    if not _PLAIN_NAME.fullmatch(text) and not _is_kept(text):
+        # Letters that Python does not know as such; what is left in ASCII, and a hash to tell it from others.
+        return _with_digest(f"{rules.fallback}_" + re.sub(r"\W+", "", text, flags=re.ASCII), name)
+    if len(text) > LONGEST_NAME or len(text.encode()) > LONGEST_BYTES:
+        return _with_digest(text, name)
+    return f"{text}_" if text in rules.reserved else text
+
+
+def _is_kept(text: str) -> bool:
+    return text.isidentifier() and unicodedata.normalize("NFKC", text) == text
+
+
+def class_name(hint: str) -> str:
+    """A name for a type: the words of the hint, each with a capital."""
+    words = [word for word in re.split(r"[\W_]+", unicodedata.normalize("NFKC", hint[: LONGEST_NAME * 2])) if word]
+    text = "".join(word[0].upper() + word[1:] for word in words)[:LONGEST_NAME]
+    if not text or text[0].isdigit():
+        text = f"Shape{text}"[:LONGEST_NAME]
+    return text if _is_kept(text) and text not in KEYWORDS else f"Shape_{digest(hint)}"

@@ -1,0 +1,89 @@
+"""A server's folder: a file for each tool, and what makes the folder a package that imports them lazily."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from toolyard.codemode.files.compiled import CompiledServer
+from toolyard.codemode.files.indexes import index_json, index_markdown
+from toolyard.codemode.files.literals import clipped, literal
+from toolyard.codemode.files.names import FOLDERS, TOOLS, spell
+from toolyard.codemode.files.tool_file import Place, ToolFile, decorator, tool_file
+from toolyard.core.upstream import Json, ServerListing, ToolSchema
+
+_LONGEST_VERSION = 100
+_NOTHING: Mapping[str, Json] = {}
+
+
+def folder_names(servers: Iterable[str]) -> dict[str, str]:
+    """The folder of each server. Two whose names clean to the same get a hash each: name them all at once."""
+    names = list(dict.fromkeys(servers))
+    return dict(zip(names, spell(names, FOLDERS), strict=True))
+
+
+def compile_server(
+    listing: ServerListing, inferred: Mapping[str, Json] = _NOTHING, folder: str = ""
+) -> CompiledServer:
+    """The folder of a server. `folder` is its name among its peers (`folder_names`); alone it needs none.
+
+    `inferred` holds JSON Schemas by tool name, learnt from real results, for tools that declare no output.
+    """
+    folder = folder or folder_names([listing.server])[listing.server]
+    functions = spell([tool.name for tool in listing.tools], TOOLS)
+    made: list[ToolFile] = []
+    first: dict[str, str] = {}
+    for tool, function in zip(listing.tools, functions, strict=True):
+        place = Place("servers", folder, decorator("tool", listing.server, tool.name), "tool")
+        made.append(tool_file(tool, function, place, inferred.get(tool.name), first.get(tool.name, "")))
+        first.setdefault(tool.name, function)
+    return _package("servers", folder, listing, made)
+
+
+def compile_group(group: str, tools: Sequence[ToolSchema]) -> CompiledServer:
+    """The folder `tools/<group>` of custom tools, whose names are `group.tool`."""
+    folder = folder_names([group])[group]
+    own = [tool.name.removeprefix(f"{group}.") for tool in tools]
+    made = [
+        tool_file(tool, function, Place("tools", folder, decorator("custom_tool", f"{group}.{name}"), "custom_tool"))
+        for tool, name, function in zip(tools, own, spell(own, TOOLS), strict=True)
+    ]
+    return _package("tools", folder, ServerListing(group, tuple(tools)), made)
+
+
+def _package(root: str, folder: str, listing: ServerListing, made: Sequence[ToolFile]) -> CompiledServer:
+    files = {f"{one.tool.module}.py": one.text for one in made}
+    files.update({f"{one.tool.module}.txt": _writable(one.rest) for one in made if one.rest})
+    tools = tuple(one.tool for one in made)
+    server = listing.server
+    version = clipped(listing.version, _LONGEST_VERSION)
+    fingerprint = hashlib.sha256(
+        json.dumps([server, version, files], ensure_ascii=True, separators=(",", ":")).encode()
+    ).hexdigest()
+    files["__init__.py"] = _init(sorted(tool.function for tool in tools))
+    files["__version__.py"] = (
+        f"__version__ = {literal(version)}\n__mcp_server__ = {literal(server)}\n"
+        f"__fingerprint__ = {literal(fingerprint)}\n"
+    )
+    files["index.json"] = index_json(server, version, fingerprint, tools, listing.tools)
+    files["INDEX.md"] = index_markdown(f"{root}.{folder}", server, version, tools)
+    return CompiledServer(server, folder, files, tools, version)
+
+
+def _init(functions: Sequence[str]) -> str:
+    """Nothing is imported until it is asked for; type checkers see everything."""
+    listed = "".join(f"    {literal(name)},\n" for name in functions)
+    if not functions:
+        return "__all__: list[str] = []\n"
+    shown = "".join(f"    from .{name} import {name} as {name}\n" for name in functions)
+    return (
+        "from typing import TYPE_CHECKING\n\nfrom toolyard_runtime.tool import lazy_tools\n\n"
+        f"if TYPE_CHECKING:\n{shown}\n__all__ = [\n{listed}]\n"
+        "__getattr__, __dir__ = lazy_tools(__name__, __all__)\n"
+    )
+
+
+def _writable(text: str) -> str:
+    """Lone surrogates cannot be written as UTF-8."""
+    return text.encode("utf-8", "replace").decode("utf-8") + "\n"

@@ -1,0 +1,112 @@
+"""Reading JSON Schemas that may be wrong in every place: each question has an answer, and none raises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+from urllib.parse import unquote
+
+Schema = Mapping[str, Any]
+
+_MOST_MERGES = 16
+"""How deep `allOf` and `$ref` are followed before the rest is left aside."""
+_MOST_VARIANTS = 24
+
+EMPTY: Schema = {}
+
+
+def as_schema(value: Any) -> Schema:
+    """The value if it is an object, else a schema that says nothing."""
+    return cast("Schema", value) if isinstance(value, Mapping) else EMPTY
+
+
+def as_list(value: Any) -> Sequence[Any]:
+    return cast("Sequence[Any]", value) if isinstance(value, (list, tuple)) else ()
+
+
+def text_of(schema: Any, key: str) -> str:
+    found = as_schema(schema).get(key)
+    return found if isinstance(found, str) else ""
+
+
+def properties(schema: Schema) -> Schema:
+    return as_schema(schema.get("properties"))
+
+
+def required(schema: Schema) -> tuple[str, ...]:
+    """The names a value must have, each once; also the ones that say so themselves, as drafts 3 had it."""
+    listed = [name for name in as_list(schema.get("required")) if isinstance(name, str)]
+    for name, inner in properties(schema).items():
+        if isinstance(inner, Mapping) and cast("Schema", inner).get("required") is True:
+            listed.append(name)
+    return tuple(dict.fromkeys(listed))
+
+
+def resolve(root: Any, pointer: str) -> Any:
+    """What a `$ref` points to in its own document, or None. No other document is ever fetched."""
+    if not pointer.startswith("#"):
+        return None
+    found = root
+    for part in pointer[1:].split("/")[1:]:
+        name = unquote(part).replace("~1", "/").replace("~0", "~")
+        if isinstance(found, Mapping):
+            found = cast("Schema", found).get(name)
+        elif isinstance(found, list) and name.isdecimal() and name.isascii() and len(name) < 9:
+            items = cast("list[Any]", found)
+            found = items[int(name)] if int(name) < len(items) else None
+        else:
+            return None
+    return found
+
+
+def variants(schema: Schema) -> Sequence[Any]:
+    """The alternatives of `anyOf` or `oneOf`."""
+    return as_list(schema.get("anyOf")) or as_list(schema.get("oneOf"))
+
+
+def flat(root: Any, schema: Any, depth: int = 0) -> Schema:
+    """The schema with `$ref` and `allOf` of its top level worked in: one object to read from."""
+    schema = as_schema(schema)
+    if depth > _MOST_MERGES:
+        return EMPTY
+    pointer = schema.get("$ref")
+    if isinstance(pointer, str):
+        target = resolve(root, pointer)
+        if isinstance(target, Mapping):
+            rest = {key: value for key, value in schema.items() if key != "$ref"}
+            return _merged([rest, flat(root, target, depth + 1)])
+    parts = as_list(schema.get("allOf"))
+    if not parts:
+        return schema
+    rest = {key: value for key, value in schema.items() if key != "allOf"}
+    return _merged([rest, *(flat(root, part, depth + 1) for part in parts[:_MOST_VARIANTS])])
+
+
+def _merged(parts: Sequence[Schema]) -> Schema:
+    """All that the parts say. Where two say different things, the first one is believed."""
+    whole: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
+    needed: list[str] = []
+    for part in parts:
+        fields.update({key: value for key, value in properties(part).items() if key not in fields})
+        needed += required(part)
+        for key, value in part.items():
+            whole.setdefault(key, value)
+    if fields:
+        whole["properties"] = fields
+    if needed:
+        whole["required"] = needed
+    return whole
+
+
+def joined(root: Any, schema: Any) -> tuple[Schema, tuple[tuple[str, ...], ...]]:
+    """An object's schema with the properties of all its alternatives, and what each alternative requires."""
+    base = flat(root, schema)
+    options = [flat(root, option) for option in variants(base)[:_MOST_VARIANTS]]
+    if not options:
+        return base, ()
+    needs = tuple(required(option) for option in options)
+    common = [name for name in needs[0] if all(name in others for others in needs)]
+    whole = dict(_merged([base, *options]))
+    whole["required"] = list(dict.fromkeys([*required(base), *common]))
+    return whole, needs if len(set(needs)) > 1 else ()
