@@ -47,7 +47,8 @@ def tool_file(tool: ToolSchema, function: str, place: Place, inferred: Any = Non
     """The file of one tool. `twin` names the first tool of the same name, where a server lists a name twice."""
     definitions = Definitions({function})
     arguments = signature(tool.input_schema, definitions)
-    returns, guessed = _returns(tool, function, inferred, definitions)
+    plain = "Result" if place.kind == "tool" else definitions.any().text  # a custom tool returns what it returns
+    returns, guessed = _returns(tool, function, inferred, definitions, plain)
     described = tidy(str(tool.description or "") or str(tool.title or ""))
     path = f"{place.root}/{place.folder}/{function}"
     text = _document(described, arguments, path, guessed=guessed, twin=twin)
@@ -80,17 +81,19 @@ def summary(description: str, name: str) -> str:
     return clipped(line or comment(name.replace("_", " ").replace("-", " ")), _LONGEST_SUMMARY)
 
 
-def _returns(tool: ToolSchema, function: str, inferred: Any, definitions: Definitions) -> tuple[str, bool]:
+def _returns(
+    tool: ToolSchema, function: str, inferred: Any, definitions: Definitions, plain: str
+) -> tuple[str, bool]:
     """The annotation of what comes back, and whether it was guessed from a real result."""
     hint = f"{function} result"
     if isinstance(tool.output_schema, dict) and tool.output_schema:
         made = Typer(tool.output_schema, definitions, reads=True).type_of({"$ref": "#"}, hint)
-        return (definitions.any().text if not made.text else made.text), False
+        return made.text, False
     if as_schema(inferred):
         made = Typer(inferred, definitions, reads=True).type_of({"$ref": "#"}, hint)
         if not made.is_any:
             return f"Result[{made.text}]", True
-    return "Result", False
+    return plain, False
 
 
 def _head(function: str, arguments: Signature, returns: str) -> str:

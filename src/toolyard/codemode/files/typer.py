@@ -63,7 +63,7 @@ class Typer:
         if schema is False:
             self._definitions.uses.add("Never")
             return NEVER
-        if not isinstance(schema, Mapping) or depth > _DEEPEST or self._looked_at > _MOST_SCHEMAS:
+        if not isinstance(schema, (dict, Mapping)) or depth > _DEEPEST or self._looked_at > _MOST_SCHEMAS:
             return self._definitions.any()
         known = cast("Schema", schema)
         pointer = known.get("$ref")
