@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
@@ -32,7 +31,7 @@ from toolyard.sandbox.boxes import BoxSandbox, Launched
 from toolyard.sandbox.inside import Walls
 from toolyard.sandbox.plain import start_warden, temporary
 from toolyard.sandbox.spec import Spec, Tier
-from toolyard_runtime import scratch
+from toolyard.storage.temporary import TemporaryFolder
 
 _LEAST_LEVEL = 6
 """Signals are scoped from here on; below it a run could end the warden, and the server with it."""
@@ -94,15 +93,15 @@ def landlocked() -> BoxSandbox:
 def _launch(spec: Spec) -> Launched:
     if reason := why_not():
         raise SystemFault(f"The sandbox did not start: {reason}.", hint=_HINT)
-    private = os.path.realpath(tempfile.mkdtemp(prefix="toolyard-"))
     with contextlib.ExitStack() as undo:
-        undo.callback(scratch.remove, private)
+        held = undo.enter_context(TemporaryFolder("box"))
+        private = held.path
         home, temporary_files = f"{private}/home", f"{private}/temporary"
         for folder in (home, temporary_files):
             os.mkdir(folder, 0o700)
         setup = _walls(spec, private).worded(pid_max=0, in_worker=True)
         changed = {"HOME": home, **temporary(temporary_files)}
-        launched = start_warden(spec, changed, {**setup, "scratch": private}, lambda: scratch.remove(private))
+        launched = start_warden(spec, changed, {**setup, "scratch": private}, held.close)
         undo.pop_all()
         return launched
 

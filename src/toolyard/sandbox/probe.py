@@ -7,8 +7,6 @@ sandbox it starts and the temporary workspace around it, and leaves neither behi
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +23,7 @@ from toolyard.sandbox.docker import docker
 from toolyard.sandbox.namespaces import find_unshare, namespaces
 from toolyard.sandbox.plain import plain
 from toolyard.sandbox.spec import Ending, Request, Spec, Stream, Tier, What
+from toolyard.storage.temporary import TemporaryFolder
 
 _RUN_SECONDS = 20.0
 _NO_NETWORK = "none"
@@ -104,15 +103,12 @@ class Wall:
 @cache
 def stands(tier: Tier, means: Means) -> TierReport:
     """Start one of these sandboxes, run something trivial in it, and tell how that went."""
-    workspace = os.path.realpath(tempfile.mkdtemp(prefix="toolyard-probe-"))
     try:
-        with means.make(tier) as sandbox:
-            sandbox.start(Spec(workspace))
+        with TemporaryFolder("probe") as folder, means.make(tier) as sandbox:
+            sandbox.start(Spec(folder.path))
             reason = _trivial_run(sandbox)
     except SystemFault as fault:
         return TierReport(tier, stands=False, reason=fault.message, hint=_HINTS.get(tier, fault.hint))
-    finally:
-        shutil.rmtree(workspace, ignore_errors=True)
     return TierReport(tier, stands=not reason, reason=reason, hint=_HINTS.get(tier, "") if reason else "")
 
 
