@@ -8,20 +8,21 @@ which keeps them from being moved away.
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from toolyard.app.looking import Found, Looking
+from toolyard.core.errors import SystemFault
 from toolyard.core.modes import Access, PermissionMode
 from toolyard.core.paths import is_beneath
 from toolyard.policy.policy import Policy
 from toolyard.policy.sealing import Seals
 from toolyard.sandbox.spec import Mount
 
-_LOOKED_AT = 20_000  # entries; a repository deeper down than that is one the policy guards by its file tools only
-_LOOK_SECONDS = 0.5
-_LONGEST_PATH = 3_500  # bytes; mounts need a little of the 4,095 for themselves
-_HIDDEN, _SEALED, _PINNED = "hidden", "sealed", "pinned"
+_MOST_MOUNTS = 4_000  # some seconds of the kernel's time
+_MOST_CLOSED = 100  # folders that are made read-only one by one; where there are more, all of the root is
+_NAMED = 3  # of them in a note
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,9 @@ class Shown:
     mounts: tuple[Mount, ...]
     """Beside the workspace and inside it, the outer before the inner."""
     hidden: tuple[str, ...]
+    special: tuple[str, ...] = ()
+    note: str = ""
+    """What the agent has to know: where less is shown, or less may be written, than the policy says."""
 
 
 class Exposure:
@@ -39,30 +43,17 @@ class Exposure:
 
     def shown(self, *, writable: bool) -> Shown:
         roots = self._roots(writable=writable)
-        mounts = {root.source: root for root in roots}
-        sources = set(mounts)
-        hidden: list[str] = []
+        sources = {root.source for root in roots}
+        plan = _Plan(roots)
         for root in roots:
             for outer in roots:
-                for folder in _between(outer.source, root.source):
-                    mounts.setdefault(folder, Mount(folder, writable=outer.writable))
-            for path, what in self._look(root, sources):
-                if what is _HIDDEN:
-                    hidden.append(path)
-                else:
-                    mounts[path] = Mount(path, writable=what is _PINNED)
-                for folder in _between(root.source, path):
-                    mounts.setdefault(folder, Mount(folder, writable=root.writable))
+                plan.pin(_between(outer.source, root.source), writable=outer.writable)
+        for root in roots:
+            plan.add(root, Looking(self._seals, root, sources).found())
         if any(is_beneath(self._state, root.source) for root in roots):
-            hidden.append(self._state)
-        workspace = self._policy.workspace
-        for path in hidden:  # what is covered needs no mount below the cover
-            mounts = {source: mount for source, mount in mounts.items() if not is_beneath(source, path)}
-        ordered = sorted(mounts.values(), key=lambda mount: mount.source.count("/"))
-        # The workspace is there anyway, unless another root lies around it and would cover it.
-        if ordered[0].source == workspace:
-            ordered = ordered[1:]
-        return Shown(tuple(ordered), tuple(hidden))
+            plan.hidden.append(self._state)
+        plan.make_fit()
+        return plan.shown(self._policy.workspace, workspace_writable=writable)
 
     def _roots(self, *, writable: bool) -> list[Mount]:
         """The workspace and what lies beside it, each path once: of two declarations the stricter counts."""
@@ -76,63 +67,102 @@ class Exposure:
         once = {root.source: root for root in sorted(there, key=lambda root: not root.writable)}
         return sorted(once.values(), key=lambda root: root.source.count("/"))
 
-    def _look(self, root: Mount, roots: set[str]) -> Iterator[tuple[str, str]]:
-        """What of a root is not like the rest of it. Breadth first, so that what lies near the top is always found.
 
-        A root inside it is looked at for itself. A search for files to hide goes through everything; one for
-        repositories, whose hooks are sealed, is bounded.
-        """
-        seals = self._seals
-        if not root.writable and not seals.hides_something:
-            return
-        until = time.monotonic() + _LOOK_SECONDS
-        waiting = [root.source]
-        looked_at = 0
-        for folder in waiting:
-            if not seals.hides_something and (looked_at > _LOOKED_AT or time.monotonic() > until):
-                return
-            for entry in self._entries(folder):
-                looked_at += 1
-                if isinstance(entry, str):
-                    yield entry, _HIDDEN
-                    continue
-                if entry.path in roots:
-                    continue
-                what = self._judge(entry.path, root)
-                if what:
-                    yield entry.path, what
-                if not entry.is_dir(follow_symlinks=False):
-                    continue
-                if what is _PINNED:  # few, and what lies in them matters: never left out for a want of time
-                    yield from self._look(Mount(entry.path, root.writable), roots)
-                elif not what:
-                    waiting.append(entry.path)
+class _Plan:
+    """The mounts of a sandbox while they are gathered, by path."""
 
-    def _entries(self, folder: str) -> Iterator[os.DirEntry[str] | str]:
-        """What lies in a folder, links left out. One that cannot be looked through is itself what has to be hidden.
+    def __init__(self, roots: list[Mount]) -> None:
+        self._roots = {root.source: root for root in roots}
+        self._mounts = dict(self._roots)
+        self.hidden: list[str] = []
+        self._special: list[str] = []
+        self._notes: list[str] = []
 
-        It may be closed to us for the moment, or lie deeper than any path can say: commands get there all the same.
-        """
-        if len(os.fsencode(folder)) > _LONGEST_PATH:
-            yield folder
-            return
-        try:
-            entries = [entry for entry in os.scandir(folder) if not entry.is_symlink()]
-        except FileNotFoundError:
-            return
-        except OSError:
-            yield folder
-            return
-        yield from entries
+    def pin(self, folders: Iterable[str], *, writable: bool) -> None:
+        """Mount folders onto themselves, which keeps them from being moved away."""
+        for folder in folders:
+            self._mounts.setdefault(folder, Mount(folder, writable=writable))
 
-    def _judge(self, path: str, root: Mount) -> str:
-        if self._seals.hidden(path):
-            return _HIDDEN
-        if not root.writable:
-            return ""
-        if self._seals.sealed(path):
-            return _SEALED
-        return _PINNED if self._seals.pinned(path) else ""
+    def add(self, root: Mount, found: Found) -> None:
+        self.hidden += found.hidden
+        self._special += found.special
+        self._mounts |= {path: Mount(path, writable=True) for path in found.pinned}
+        self._mounts |= {path: Mount(path) for path in found.sealed}
+        for path in found.movable:
+            self.pin(_between(root.source, path), writable=True)
+        if found.unseen and root.writable:
+            closed = self._closed(root, {_top(root.source, path) for path in found.unseen})
+            self._notes.append(f"{closed} read-only for commands: there is too much to look through.")
+        elif found.unseen:
+            self._notes.append(f"{root.source} is too large to be looked through: sockets in it can be reached.")
+
+    def make_fit(self) -> None:
+        """Where there is too much to mount, close whole folders, those with the most in them first."""
+        closed: list[str] = []
+        for root in [root for root in self._roots.values() if root.writable]:
+            if self._count() <= _MOST_MOUNTS:
+                break
+            inner = Counter(_top(root.source, path) for path in self._mounts if self._owner(path) == root.source)
+            del inner[root.source]
+            tops: set[str] = set()
+            left = self._count()
+            for top, count in inner.most_common(_MOST_CLOSED):
+                if left <= _MOST_MOUNTS:
+                    break
+                tops.add(top)
+                left -= count - 1
+            whole = left > _MOST_MOUNTS
+            closed.append(self._closed(root, {root.source} if whole else tops))
+        if closed:
+            why = "too many repositories or files in there would have to be guarded one by one."
+            self._notes.append(f"{'; '.join(closed)} read-only for commands: {why}")
+        if self._count() > _MOST_MOUNTS:
+            message = (
+                f"{self._count():,} files and folders would have to be hidden one by one; {_MOST_MOUNTS:,} can be."
+            )
+            raise SystemFault(
+                message, hint="Move them into a few folders, and name those in the rules that hide them."
+            )
+
+    def shown(self, workspace: str, *, workspace_writable: bool) -> Shown:
+        hidden = set(self.hidden)
+        sealed = {path for path, mount in self._mounts.items() if not mount.writable and path not in self._roots}
+        mounts = [
+            mount
+            for path, mount in self._mounts.items()
+            if not _is_below(path, hidden) and (not mount.writable or not self._is_in(path, sealed))
+        ]
+        ordered = sorted(mounts, key=lambda mount: mount.source.count("/"))
+        # The workspace is there anyway, unless another root lies around it and would cover it.
+        if ordered and ordered[0] == Mount(workspace, workspace_writable):
+            ordered = ordered[1:]
+        return Shown(tuple(ordered), tuple(self.hidden), tuple(self._special), " ".join(self._notes))
+
+    def _count(self) -> int:
+        return len(self._mounts) + len(self.hidden) + len(self._special)
+
+    def _owner(self, path: str) -> str:
+        """The innermost root that holds it."""
+        return max((source for source in self._roots if is_beneath(path, source)), key=len)
+
+    def _is_in(self, path: str, sealed: set[str]) -> bool:
+        """Whether a folder is only pinned, and in one that is sealed: there it stays put, and would be open."""
+        if path in self._roots:
+            return False
+        owner = self._owner(path)
+        return any(folder in sealed for folder in _between(owner, path))
+
+    def _closed(self, root: Mount, folders: set[str]) -> str:
+        """Make folders of a root read-only with all that is in them; what lies in other roots stays. In words."""
+        if len(folders) > _MOST_CLOSED:
+            folders = {root.source}
+        for path in [path for path in self._mounts if _is_below(path, folders)]:
+            if self._owner(path) == root.source:
+                del self._mounts[path]
+        self._mounts |= {folder: Mount(folder) for folder in folders}
+        named = sorted(folders)[:_NAMED]
+        more = [f"{len(folders) - _NAMED} other folders"] if len(folders) > _NAMED else []
+        return f"{' and '.join([', '.join(named), *more])} {'are' if len(folders) > 1 else 'is'}"
 
 
 def _between(root: str, path: str) -> Iterator[str]:
@@ -141,3 +171,21 @@ def _between(root: str, path: str) -> Iterator[str]:
     while folder != root and is_beneath(folder, root):
         yield folder
         folder = os.path.dirname(folder)
+
+
+def _top(root: str, path: str) -> str:
+    """The entry of `root` that `path` lies in, or is."""
+    if path == root:
+        return root
+    start = len(root.rstrip("/")) + 1
+    end = path.find("/", start)
+    return path if end < 0 else path[:end]
+
+
+def _is_below(path: str, folders: set[str]) -> bool:
+    """Whether one of the folders holds the path, or is it."""
+    while path not in folders:
+        if path == "/":
+            return False
+        path = os.path.dirname(path)
+    return True

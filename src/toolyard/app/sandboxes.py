@@ -24,7 +24,7 @@ from toolyard.core.modes import PermissionMode
 from toolyard.core.paths import is_beneath
 from toolyard.policy.policy import Policy
 from toolyard.policy.sealing import Seals
-from toolyard.sandbox.covers import Identities, identities
+from toolyard.sandbox.covers import Identities, identities, special_identities
 from toolyard.sandbox.shells import Shells
 from toolyard.sandbox.spec import Sandbox, Spec
 
@@ -55,7 +55,11 @@ class Ready:
     """The files that something was mounted over when it started. One put in its place since is not covered."""
 
     def is_as_it_was(self) -> bool:
-        return identities(self.spec) == self.covered
+        return _covered(self.spec) == self.covered
+
+    def shows(self, spec: Spec) -> bool:
+        """Whether it is what would be started now. Sockets made since may be its own: none are looked for."""
+        return replace(spec, special=self.spec.special) == self.spec
 
 
 class Sandboxes(Closing):
@@ -89,20 +93,20 @@ class Sandboxes(Closing):
             found = self._ready.get(writable)
             if found is not None and not self._seals.hides_something and found.is_as_it_was():
                 return found
-            spec = self._spec(writable=writable)
-            if found is not None and found.spec == spec and found.is_as_it_was():
+            spec, note = self._spec(writable=writable)
+            if found is not None and found.shows(spec) and found.is_as_it_was():
                 return found
             if found is not None:
                 self._ready.pop(writable).sandbox.close()
                 # What ran in there could still move folders while they were looked at. Now nobody is left.
-                spec = self._spec(writable=writable)
-            made = self._ready[writable] = self._started(spec)
+                spec, note = self._spec(writable=writable)
+            made = self._ready[writable] = self._started(spec, note)
             return made if found is None else replace(made, note=f"{_REPLACED} {made.note}".rstrip())
 
-    def _started(self, spec: Spec) -> Ready:
+    def _started(self, spec: Spec, note: str) -> Ready:
         if self._is_closed:
             raise SystemFault("The workspace is closed.", hint="Open it again.")
-        covered = identities(spec)
+        covered = _covered(spec)
         self._choice = self._choice or self._choose()
         sandbox = self._choice.make()
         sandbox.on_connection = self._on_connection
@@ -111,7 +115,7 @@ class Sandboxes(Closing):
         except BaseException:
             sandbox.close()
             raise
-        return Ready(sandbox, spec, self._choice.note, covered)
+        return Ready(sandbox, spec, f"{self._choice.note} {note}".strip(), covered)
 
     def refused(self, place: str) -> None:
         """Code wanted to reach a host that is not allowed. Takes no lock: who ends a proxy holds it, and waits."""
@@ -147,17 +151,24 @@ class Sandboxes(Closing):
                 ready.sandbox.close()
             self._ready.clear()
 
-    def _spec(self, *, writable: bool) -> Spec:
+    def _spec(self, *, writable: bool) -> tuple[Spec, str]:
+        """What a sandbox started now would be, and what has to be said about it."""
         shown = self._exposure.shown(writable=writable)
-        return Spec(
+        spec = Spec(
             workspace=self._policy.workspace,
             writable=writable,
             mounts=shown.mounts,
             hidden=shown.hidden,
+            special=shown.special,
             environment=self._execution.env,
             allowed_hosts=self._execution.allowed_hosts,
             limits=self.limits,
         )
+        return spec, shown.note
+
+
+def _covered(spec: Spec) -> Identities:
+    return identities(spec) + special_identities(spec)
 
 
 def shown_folder(folder: str) -> str:

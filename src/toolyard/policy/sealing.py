@@ -6,7 +6,10 @@ because something inside it is sealed (pinned). Pure, like the policy.
 
 from __future__ import annotations
 
+import re
+
 from toolyard.core.actions import Action, Effect, Kind
+from toolyard.policy.index import any_of
 from toolyard.policy.policy import Policy
 from toolyard.policy.roots import DEFAULT_PROTECTED, Guard, Roots
 
@@ -23,6 +26,12 @@ class Seals:
             self._guards += [Guard.of(text, home=policy.home, root=entry.path) for text in entry.protected_paths]
         refusing = [rule for rule in policy.rules if rule.effect is not Effect.ALLOW]
         self._unwritten = [rule for rule in refusing if rule.governs(Kind.WRITE, _WRITING) and rule.paths is not None]
+        self._patterns = [guard.matches for guard in self._guards]
+        self._patterns += [rule.paths for rule in self._unwritten if rule.paths is not None]
+        parts = [part for pattern in self._patterns for part in pattern.components]
+        self._names = frozenset(part for part in parts if isinstance(part, str))
+        globs = frozenset(part.pattern for part in parts if isinstance(part, re.Pattern))
+        self._globs = any_of(globs) if globs else None
         self.hides_something = any(rule.governs(Kind.READ, "Read") for rule in refusing)
         """Whether there is a rule that can hide a file. Without one nobody has to look for any."""
 
@@ -33,6 +42,15 @@ class Seals:
 
     def hidden(self, path: str) -> bool:
         return self.hides_something and not self._policy.visible(path)
+
+    def may_speak_of(self, name: str) -> bool:
+        """Whether something of this name may be sealed or pinned, in a folder that no pattern takes in whole."""
+        return name in self._names or (self._globs is not None and self._globs.match(name) is not None)
+
+    def take_in(self, folder: str) -> bool:
+        """Whether a pattern takes in all of a folder, though a rule may spare single names in it."""
+        place = self._roots.place(folder)
+        return any(pattern.widely(place) for pattern in self._patterns)
 
     def sealed(self, path: str) -> bool:
         place = self._roots.place(path)

@@ -71,6 +71,8 @@ class BoxSandbox(Closing):
             self._door = Door.open(spec.allowed_hosts, self._tell_connection)
             mount = Mount(self._door.folder, target=inside.NETWORK)
             spec = replace(spec, mounts=(*spec.mounts, mount))
+        if spec.broker and self.tier in _WITH_OWN_NETWORK:  # elsewhere files lie where they lie
+            spec = replace(spec, mounts=(*spec.mounts, Mount(spec.broker, target=inside.BROKER)))
         self._spec = spec
         self._open()
 
@@ -151,7 +153,7 @@ class BoxSandbox(Closing):
 
     def _launched(self, spec: Spec) -> Box:
         # Whatever a link leads to would be shown inside, and written, as if it were the workspace.
-        for path in (spec.workspace, *(mount.source for mount in spec.mounts), *spec.hidden):
+        for path in (spec.workspace, *(mount.source for mount in spec.mounts), *spec.hidden, *spec.special):
             os.close(open_plain(path))
         launched = self._launch(spec)
         box = Box(launched.process, launched.line, launched.runs, launched.first_process)
@@ -168,7 +170,8 @@ class BoxSandbox(Closing):
                     self._put(launched, self._group)
             forward = f"{inside.NETWORK}/{SOCKET_NAME}" if self._door else ""
             mounted = self.tier in _WITH_OWN_MOUNTS
-            checked = {"shown": placed(spec) if mounted else [], "hidden": list(spec.hidden) if mounted else []}
+            covered = [*spec.hidden, *spec.special]
+            checked = {"shown": placed(spec) if mounted else [], "hidden": covered if mounted else []}
             box.set_up({**launched.setup, **checked, "forward": forward, "forward_port": inside.PROXY_PORT})
             undo.pop_all()
         return box

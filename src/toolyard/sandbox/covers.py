@@ -19,8 +19,16 @@ Identities = tuple[tuple[str, int, int], ...]
 
 
 def identities(spec: Spec) -> Identities:
-    """Each covered path with the file it names now."""
-    return tuple(_identity(path) for path in (*spec.hidden, *(mount.source for mount in spec.mounts)))
+    """Each covered path with the file it names now. Looked at often, so that it costs one call a path.
+
+    A link in the way that leads to the same file takes no cover off: a cover lies on the file, not on its path.
+    """
+    return tuple(_seen(path) for path in (*spec.hidden, *(mount.source for mount in spec.mounts)))
+
+
+def special_identities(spec: Spec) -> Identities:
+    """The same for sockets and pipes, which services replace when they start again."""
+    return tuple(_seen(path) for path in spec.special)
 
 
 def placed(spec: Spec) -> list[tuple[str, int, int]]:
@@ -44,6 +52,14 @@ def open_plain(path: str) -> int:
         why = "a link was put in its way" if error.errno == errno.ELOOP else error.strerror
         message = f"{path} cannot be shown in the sandbox: {why}."
         raise SystemFault(message, hint="Look at that folder before you run anything there.") from error
+
+
+def _seen(path: str) -> tuple[str, int, int]:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return path, 0, 0
+    return path, found.st_dev, found.st_ino
 
 
 def _identity(path: str) -> tuple[str, int, int]:

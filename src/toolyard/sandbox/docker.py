@@ -128,7 +128,10 @@ def _emptiness(spec: Spec, afterwards: contextlib.ExitStack) -> str:
 
 def _settled(spec: Spec, empty: str) -> list[Mount]:
     """What is mounted, without what would be covered: engines mount by depth and take no place twice."""
-    hidden = [Mount(empty if os.path.isdir(path) else os.devnull, target=path) for path in sorted(spec.hidden)]
+    hidden = [
+        Mount(empty if os.path.isdir(path) else os.devnull, target=path)
+        for path in sorted((*spec.hidden, *spec.special))
+    ]
     runtime = Mount(inside.runtime_folder(), target=f"{inside.RUNTIME}/toolyard_runtime")
     settled: dict[str, Mount] = {}
     for mount in (Mount(spec.workspace, spec.writable), *spec.mounts, runtime, *hidden):

@@ -52,10 +52,16 @@ class Spec:
     """Beside the workspace, and inside it where a part has other rights; a later one covers an earlier one."""
     hidden: tuple[str, ...] = ()
     """Real paths that seem empty inside: what the policy does not let agents read."""
+    special: tuple[str, ...] = ()
+    """Sockets and named pipes of the host's programs, which a wall of mounts has to cover too."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Variables that runs see beside the few every run gets. Nothing else of the host's environment is seen."""
     allowed_hosts: tuple[str, ...] = ()
     limits: RunLimits = DEFAULT_RUN_LIMITS
+    broker: str = ""
+    """Real path of the folder with the agent's broker's sockets: how code inside calls tools. None when empty."""
+    packages: str = ""
+    """With a broker: where `servers`, `tools` and `skills` are imported from, the workspace when empty."""
 
 
 class What(StrEnum):

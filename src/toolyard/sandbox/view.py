@@ -106,7 +106,7 @@ def steps(spec: Spec, python: Interpreter, *, sets_pid_max: bool) -> Iterator[St
     for path in python.folders:
         yield Step(Kind.BIND, path, path, plain=is_beneath(path, spec.workspace))
     yield Step(Kind.BIND, f"{inside.RUNTIME}/toolyard_runtime", inside.runtime_folder())
-    for path in spec.hidden:
+    for path in (*spec.hidden, *spec.special):
         yield _covered(path)
     yield Step(Kind.READ_ONLY, "/dev")
     yield Step(Kind.READ_ONLY, "/")
