@@ -75,13 +75,19 @@ class Looking:
         if len(os.fsencode(folder.path)) > _LONGEST_PATH:
             raise OSError(f"too long to be looked into: {folder.path}")
         speaks_of = self._seals.may_speak_of
-        by_name = not folder.judges_all and not self._seals.hides_something
+        hides = self._seals.may_hide_in(folder.path)
         with os.scandir(folder.path) as found:
             entries = list(found)
         self._looked_at += len(entries)
         for entry in entries:
             # Almost everything is a file that nobody speaks of: that has to be told quickly.
-            if by_name and entry.is_file(follow_symlinks=False) and not (folder.writable and speaks_of(entry.name)):
+            name = entry.name
+            if (
+                not folder.judges_all
+                and not (folder.writable and speaks_of(name))
+                and (hides is None or not hides(name))
+                and entry.is_file(follow_symlinks=False)
+            ):
                 continue
             if not entry.is_symlink():
                 self._see(entry, folder)

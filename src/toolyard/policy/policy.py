@@ -15,6 +15,7 @@ Both spellings of a path are judged (as called, and where it really lies), and t
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from toolyard.core.actions import Action, Decision, Effect, Kind
@@ -126,6 +127,11 @@ class Policy:
         if path not in compiled.roots.paths and not known.may_be_refused(name):
             return True
         return self.decide(Action(Kind.READ, tool, path)).effect is Effect.ALLOW
+
+    def may_be_hidden(self, folder: str, *, tool: str = READ_TOOL) -> Callable[[str], bool]:
+        """A quick test for the names in a folder: what it is False for is visible, the rest has to be asked about."""
+        known = self._compiled.folders.get((folder, tool)) or self._folder(folder, tool)
+        return known.may_be_refused if known.answer is None else _anything
 
     def _folder(self, folder: str, tool: str) -> _Folder:
         compiled = self._compiled
@@ -273,6 +279,10 @@ class Policy:
         if lifts[0] is None or None in lifts:
             return Decision(base, reasons.asks(reasons.command(action, does), self.mode), f"mode {self.mode}")
         return _ruled(lifts[0], what)
+
+
+def _anything(_: str) -> bool:
+    return True
 
 
 def _lifting_command(allow: tuple[Rule, ...], action: Action, place: Place | None, base: Effect) -> Rule | None:

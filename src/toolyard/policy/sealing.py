@@ -7,6 +7,7 @@ because something inside it is sealed (pinned). Pure, like the policy.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from toolyard.core.actions import Action, Effect, Kind
 from toolyard.policy.index import any_of
@@ -39,6 +40,10 @@ class Seals:
         """Whether files of this root may be written at all, asked or unasked."""
         action = Action(Kind.WRITE, _WRITING, f"{root.rstrip('/')}/{_ANY_NAME}")
         return self._policy.decide(action).effect is not Effect.DENY
+
+    def may_hide_in(self, folder: str) -> Callable[[str], bool] | None:
+        """A quick test for the names in a folder: what it is False for is not hidden. None when nothing is."""
+        return self._policy.may_be_hidden(folder) if self.hides_something else None
 
     def hidden(self, path: str) -> bool:
         return self.hides_something and not self._policy.visible(path)
