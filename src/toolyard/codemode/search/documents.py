@@ -1,0 +1,107 @@
+"""What goes into the index and what comes out of it, and which text of a tool is searched.
+
+Everything in a schema is a stranger's text of any size and shape, so each field is read up to a limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from toolyard.core.upstream import ToolSchema
+
+_MOST_CHARACTERS = 6_000
+"""Of one field. What a tool is for is said early; a megabyte of description would only drown the others."""
+_MOST_PARAMETERS = 300
+_MOST_DEPTH = 4
+_MOST_VALUES = 30
+"""Of one enum."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDoc:
+    """One tool as the index takes it in."""
+
+    server: str
+    tool: str
+    path: str
+    """Of the tool file, such as `servers/github/create_issue.py`."""
+    signature: str
+    summary: str
+    schema: ToolSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One tool that was found. `score` lies between 0 and 1; it compares the hits of one search and nothing else."""
+
+    server: str
+    tool: str
+    path: str
+    score: float
+    summary: str
+    signature: str
+    also: tuple[str, ...] = ()
+    """Paths of tools that do the same on other servers, best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The searched text of a tool, from what says most to what says least."""
+
+    server: str
+    name: str
+    description: str
+    parameters: str
+    details: str
+    """What the parameters' descriptions say, and the values they may take."""
+
+    @classmethod
+    def of(cls, doc: ToolDoc) -> Fields:
+        names: list[str] = []
+        details: list[str] = []
+        room = _MOST_CHARACTERS
+        for name, parameter in _parameters(doc.schema.input_schema, _MOST_DEPTH):
+            names.append(name[:_MOST_CHARACTERS])
+            for text in _said(parameter):
+                details.append(text[:room])
+                room -= len(details[-1])
+            if len(names) >= _MOST_PARAMETERS:
+                break
+        description = doc.schema.description or doc.schema.title or doc.summary
+        return cls(
+            doc.server,
+            doc.tool[:_MOST_CHARACTERS],
+            description[:_MOST_CHARACTERS],
+            " ".join(names)[:_MOST_CHARACTERS],
+            " ".join(details),
+        )
+
+    def each(self) -> tuple[str, str, str, str, str]:
+        return self.server, self.name, self.description, self.parameters, self.details
+
+
+def _parameters(schema: object, depth: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every named property, nested ones after their parents."""
+    if depth == 0 or not isinstance(schema, Mapping):
+        return
+    known = cast("Mapping[str, Any]", schema)
+    properties = known.get("properties")
+    if isinstance(properties, Mapping):
+        for name, parameter in cast("Mapping[Any, Any]", properties).items():
+            described: Mapping[str, Any] = (
+                cast("Mapping[str, Any]", parameter) if isinstance(parameter, Mapping) else {}
+            )
+            yield str(name), described
+            yield from _parameters(described, depth - 1)
+    yield from _parameters(known.get("items"), depth - 1)
+
+
+def _said(parameter: Mapping[str, Any]) -> Iterator[str]:
+    description = parameter.get("description")
+    if isinstance(description, str):
+        yield description
+    values = parameter.get("enum")
+    if isinstance(values, list):
+        yield " ".join(str(value)[:100] for value in cast("list[Any]", values)[:_MOST_VALUES])

@@ -1,0 +1,210 @@
+"""The ranked search over every tool of every server.
+
+`ToolIndex` owns one connection to the index file. A reader opens it without loading anything and follows what others
+commit; a writer (sync) replaces one server at a time. It may be used from several threads. `close` it; a process that
+dies without doing so loses nothing that was committed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import sqlite3
+import threading
+from collections.abc import Collection, Sequence
+from operator import neg
+from types import TracebackType
+from typing import Self
+
+from toolyard.codemode.search.documents import Fields, Hit, ToolDoc
+from toolyard.codemode.search.ranking import Column, Corpus, Query, columns, rank
+from toolyard.codemode.search.render import fit
+from toolyard.codemode.search.spelling import Spelling
+from toolyard.codemode.search.store import MOST_TOOLS, TOOL_BITS, Server, Store, StoredTool
+from toolyard.codemode.search.weighing import alike, weigh
+from toolyard.core.errors import SystemFault
+
+_LOOK_FURTHER = 4
+"""So many times the wanted number are looked at, since tools that do the same share one place."""
+_MOST_COLUMNS = 4_000
+"""Words whose tools are kept in memory; a few hundred bytes each."""
+_SYNC = "`toolyard sync` builds it from the catalog; no server is started for that."
+
+
+class ToolIndex:
+    def __init__(self, path: str, store: Store | None, note: str, *, writable: bool) -> None:
+        self._path = path
+        self._store = store
+        self._writable = writable
+        self._lock = threading.Lock()
+        self._version = -1
+        self._servers: dict[int, Server] = {}
+        self._spelling: Spelling | None = None
+        self._columns: dict[str, Column | None] = {}
+        self.note = note
+        """What the user should know: that the file was absent, damaged, of another version. Else empty."""
+
+    @classmethod
+    def open(cls, path: str) -> ToolIndex:
+        """To search. A file that is absent or cannot serve gives an index without tools, and a note."""
+        store, note = Store.read(path)
+        return cls(path, store, f"{note} {_SYNC}" if note else "", writable=False)
+
+    @classmethod
+    def edit(cls, path: str) -> ToolIndex:
+        """To change. A file that cannot serve is replaced by an empty one, and a note says so."""
+        store, note = Store.write(path)
+        return cls(path, store, note, writable=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with self._lock:
+            if self._store is not None:
+                self._store.close()
+                self._store = None
+
+    def fingerprints(self) -> dict[str, str]:
+        """By server: the fingerprint it was indexed with."""
+        with self._lock:
+            store = self._current()
+            return {} if store is None else {server.name: server.fingerprint for server in store.servers()}
+
+    def replace_server(self, server: str, docs: Sequence[ToolDoc], fingerprint: str = "") -> bool:
+        """Index these tools as all that the server has. False where the fingerprint says that they already are."""
+        if fingerprint and self.fingerprints().get(server) == fingerprint:
+            return False
+        docs = docs[:MOST_TOOLS]
+        weighed = [weigh(Fields.of(doc)) for doc in docs]
+        tools = [
+            StoredTool(doc.tool, doc.path, doc.signature, doc.summary, each.name_key, each.sketch)
+            for doc, each in zip(docs, weighed, strict=True)
+        ]
+        with self._lock:
+            store = self._editable()
+            with store.writing():
+                store.remove(server)
+                store.add(server, fingerprint, tools, [each.weights for each in weighed])
+            self._version = -1
+        return True
+
+    def remove_server(self, server: str) -> bool:
+        """Forget a server. False where it was not there."""
+        with self._lock:
+            store = self._editable()
+            with store.writing():
+                removed = store.remove(server)
+            self._version = -1
+            return removed
+
+    def search(
+        self, query: str, top: int = 5, servers: Collection[str] | None = None, budget_tokens: int | None = None
+    ) -> list[Hit]:
+        """The best tools for the query, best first; of `servers` alone where they are given.
+
+        Tools that do the same on several servers come as one hit. `budget_tokens` bounds what the hits cost once
+        they are rendered.
+        """
+        if top < 1 or not query.strip():
+            return []
+        try:
+            with self._lock:
+                store = self._current()
+                if store is None:
+                    return []
+                with store.reading():
+                    hits = self._search(store, query, top, servers)
+        except sqlite3.DatabaseError as error:
+            raise SystemFault(f"The search index {self._path} cannot be read: {error}.", hint=_SYNC) from error
+        return hits if budget_tokens is None else fit(hits, budget_tokens)
+
+    def _search(self, store: Store, query: str, top: int, servers: Collection[str] | None) -> list[Hit]:
+        self._refresh(store)
+        sizes = {key: server.tools for key, server in self._servers.items()}
+        names = {key: server.name for key, server in self._servers.items()}
+
+        def lookup(wanted: Sequence[str]) -> dict[str, Column]:
+            missing = [word for word in wanted if word not in self._columns]
+            if len(self._columns) > _MOST_COLUMNS:
+                self._columns.clear()
+            read = columns(store.postings(missing))
+            self._columns.update((word, read.get(word)) for word in missing)
+            found = ((word, self._columns.get(word, read.get(word))) for word in wanted)
+            return {word: column for word, column in found if column is not None}
+
+        def nearest(word: str) -> tuple[str, ...]:
+            if self._spelling is None:
+                self._spelling = Spelling(store.words())
+            return self._spelling.nearest(word)
+
+        scores = rank(Query.of(query), Corpus(sum(sizes.values()), sizes), lookup, nearest)
+        if servers is not None:
+            allowed = {key for key, name in names.items() if name in servers}
+            scores = {key: score for key, score in scores.items() if key >> TOOL_BITS in allowed}
+        best = heapq.nsmallest(top * _LOOK_FURTHER, zip(map(neg, scores.values()), scores, strict=True))
+        keys = [key for _, key in best]
+        return _hits(keys, scores, store.tools(keys), names)[:top]
+
+    def _refresh(self, store: Store) -> None:
+        version = store.version()
+        if version != self._version:
+            self._servers = {server.id: server for server in store.servers()}
+            self._spelling = None
+            self._columns.clear()
+            self._version = version
+
+    def _current(self) -> Store | None:
+        """The open file; another one where it was replaced or has appeared since."""
+        if self._store is not None and self._store.is_current:
+            return self._store
+        if self._writable:
+            return self._store
+        if self._store is not None:
+            self._store.close()
+        self._store, note = Store.read(self._path)
+        self.note = f"{note} {_SYNC}" if note else ""
+        self._version = -1
+        return self._store
+
+    def _editable(self) -> Store:
+        if self._store is None or not self._writable:
+            raise SystemFault("This search index is open for searching only.", hint="Open it with ToolIndex.edit.")
+        return self._store
+
+
+def _hits(
+    best: list[int], scores: dict[int, float], tools: dict[int, StoredTool], names: dict[int, str]
+) -> list[Hit]:
+    groups: list[list[int]] = []
+    by_name: dict[str, list[list[int]]] = {}
+    for key in best:
+        namesakes = by_name.setdefault(tools[key].name_key, [])
+        group = next((group for group in namesakes if _does_the_same(key, group, tools)), None)
+        if group is None:
+            group = list[int]()
+            namesakes.append(group)
+            groups.append(group)
+        group.append(key)
+    return [
+        Hit(
+            names[key >> TOOL_BITS],
+            tools[key].name,
+            tools[key].path,
+            round(scores[key], 4),
+            tools[key].summary,
+            tools[key].signature,
+            tuple(tools[other].path for other in others),
+        )
+        for key, *others in groups
+    ]
+
+
+def _does_the_same(key: int, group: list[int], tools: dict[int, StoredTool]) -> bool:
+    """Whether it is the group's tool on another server."""
+    elsewhere = all(key >> TOOL_BITS != other >> TOOL_BITS for other in group)
+    return elsewhere and alike(tools[group[0]].sketch, tools[key].sketch)

@@ -1,0 +1,194 @@
+"""A query against the index: which tools, in what order. Keyword ranking that can be told in a few sentences.
+
+- A rare word says more than a common one; rarity counts tools and servers alike.
+- A word also finds its synonyms, at a lower weight, and one spelt nearly like it where nobody wrote the word itself.
+- In a long query each tool is judged by all of it and by the one sentence that fits it best.
+- A tool gains from its server: the more of the query the server's tools cover together, the likelier it is the right
+  place. A large server covers more by chance, so the cover counts less the more tools it has.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from toolyard.codemode.search.store import TOOL_BITS, Posting
+from toolyard.codemode.search.weighing import MOST_WEIGHT, UNITS
+from toolyard.codemode.search.words import sentences, synonyms, words
+
+_LONGEST_QUERY = 8_000
+"""Characters; what comes after is not read."""
+_MOST_WORDS = 400
+"""Different words of a query; the first ones are taken."""
+_MOST_SENTENCES = 60
+_FEWEST_WORDS = 2
+"""Of a sentence that is judged by itself."""
+_MOST_TO_SPELL = 12
+"""Words of a query that is checked for slips; the unknown words of a longer one are talk."""
+_SYNONYM = 0.4
+"""What a synonym counts beside the word itself."""
+_SENTENCE = 0.5
+"""What the best sentence counts, the whole query counting the rest."""
+_SERVER = 0.35
+"""What the server's cover counts beside the tool's own score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Everything one word finds: tools with their weights, and the best weight in each server."""
+
+    tools: array[int]
+    weights: array[int]
+    servers: array[int]
+    peaks: array[int]
+
+
+Columns = Callable[[Sequence[str]], Mapping[str, Column]]
+"""The columns of those of the words that are indexed at all."""
+Nearest = Callable[[str], Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """What ranking needs to know of everything that is indexed."""
+
+    tools: int
+    sizes: dict[int, int]
+    """Tools by server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The words of a query with their weights, and of each sentence that stands by itself."""
+
+    words: dict[str, float]
+    parts: tuple[dict[str, float], ...]
+
+    @classmethod
+    def of(cls, text: str) -> Query:
+        text = text[:_LONGEST_QUERY]
+        found = dict(list(_counted(text).items())[:_MOST_WORDS])
+        parts = [_counted(part) for part in sentences(text)[:_MOST_SENTENCES]]
+        parts = [{word: weight for word, weight in part.items() if word in found} for part in parts]
+        alone = tuple(part for part in parts if len(part) >= _FEWEST_WORDS)
+        return cls(found, alone if len(alone) > 1 else ())
+
+
+@dataclass(slots=True)
+class _Word:
+    """What one word of the query finds: each tool by the best of the word and its synonyms."""
+
+    tools: dict[int, float] = field(default_factory=dict[int, float])
+    servers: dict[int, float] = field(default_factory=dict[int, float])
+
+
+def columns(postings: Iterable[Posting]) -> dict[str, Column]:
+    """By word, from the rows of the index."""
+    found: dict[str, Column] = {}
+    for posting in postings:
+        column = found.get(posting.word)
+        if column is None:
+            column = found[posting.word] = Column(array("I"), array("H"), array("I"), array("H"))
+        numbers = array("H", posting.data)
+        half = len(numbers) >> 1
+        first = posting.server << TOOL_BITS
+        column.tools.extend([first + place for place in numbers[:half]])
+        column.weights.extend(numbers[half:])
+        column.servers.append(posting.server)
+        column.peaks.append(posting.peak)
+    return found
+
+
+def rank(query: Query, corpus: Corpus, lookup: Columns, nearest: Nearest) -> dict[int, float]:
+    """Scores by the tool's key; 1 is what a tool could reach that has every word in the best place."""
+    found = _look_up(query, corpus, lookup, nearest)
+    scores = _total(query.words, found)
+    if query.parts and scores:
+        best: dict[int, float] = {}
+        for part in query.parts:
+            for tool, score in _total(part, found).items():
+                if score > best.get(tool, 0.0):
+                    best[tool] = score
+        for tool in scores:
+            scores[tool] = (1 - _SENTENCE) * scores[tool] + _SENTENCE * best.get(tool, 0.0)
+    if scores:
+        _favour_servers(scores, query, corpus, found)
+    return scores
+
+
+def _counted(text: str) -> dict[str, float]:
+    return {word: 1 + math.log(count) for word, count in Counter(words(text)).items()}
+
+
+def _look_up(query: Query, corpus: Corpus, lookup: Columns, nearest: Nearest) -> dict[str, _Word]:
+    wanted = query.words
+    others = {word: [other for other in synonyms().get(word, ()) if other not in wanted] for word in wanted}
+    known = dict(lookup(list(dict.fromkeys([*wanted, *(other for each in others.values() for other in each)]))))
+    if len(wanted) <= _MOST_TO_SPELL:
+        for word in wanted:
+            if word not in known and not any(other in known for other in others[word]):
+                others[word] = list(nearest(word))
+                known.update(lookup([other for other in others[word] if other not in known]))
+    rarities = {word: _rarity(column, corpus) for word, column in known.items()}
+    total = sum(weight * rarities.get(word, 0.0) for word, weight in wanted.items()) or 1.0
+    scale = 1 / (total * MOST_WEIGHT * UNITS * (1 + _SERVER))
+    found: dict[str, _Word] = {}
+    for word in wanted:
+        gathered = found[word] = _Word()
+        if column := known.get(word):
+            gathered.tools = _scaled(column.tools, column.weights, scale * rarities[word])
+            gathered.servers = _scaled(column.servers, column.peaks, scale * rarities[word])
+        for other in others[word]:
+            if column := known.get(other):
+                _keep_best(gathered.tools, column, _SYNONYM * scale * rarities[other])
+    return found
+
+
+def _scaled(keys: array[int], weights: array[int], factor: float) -> dict[int, float]:
+    return dict(zip(keys, [factor * weight for weight in weights], strict=True))
+
+
+def _keep_best(tools: dict[int, float], column: Column, factor: float) -> None:
+    have = tools.get
+    for tool, weight in zip(column.tools, column.weights, strict=True):
+        score = factor * weight
+        if score > have(tool, 0.0):
+            tools[tool] = score
+
+
+def _total(wanted: dict[str, float], found: dict[str, _Word]) -> dict[int, float]:
+    scores: dict[int, float] = {}
+    have = scores.get
+    for word, weight in wanted.items():
+        for tool, score in found[word].tools.items():
+            scores[tool] = have(tool, 0.0) + weight * score
+    return scores
+
+
+def _favour_servers(scores: dict[int, float], query: Query, corpus: Corpus, found: dict[str, _Word]) -> None:
+    cover: dict[int, float] = {}
+    for word, weight in query.words.items():
+        for server, score in found[word].servers.items():
+            cover[server] = cover.get(server, 0.0) + weight * score
+    for server in cover:
+        cover[server] /= math.sqrt(corpus.sizes[server])
+    widest = max(cover.values(), default=0.0)
+    if widest == 0.0:
+        return
+    scale = _SERVER * max(scores.values()) / widest
+    gain = {server: scale * share for server, share in cover.items()}
+    for tool, score in scores.items():
+        scores[tool] = score + gain.get(tool >> TOOL_BITS, 0.0)
+
+
+def _rarity(column: Column, corpus: Corpus) -> float:
+    """The mean of how rare the word is among tools and among servers (BM25's inverse document frequency)."""
+    among_tools = _inverse(len(column.tools), corpus.tools)
+    return (among_tools + _inverse(len(column.servers), len(corpus.sizes))) / 2
+
+
+def _inverse(having: int, every: int) -> float:
+    return math.log(1 + (every - having + 0.5) / (having + 0.5))

@@ -1,0 +1,54 @@
+"""Hits as text for a model: the line that imports the tool, its signature, what it does, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolyard.codemode.search.documents import Hit
+from toolyard.core.tokens import estimate_tokens
+
+_NOTHING = "No tool fits. Try other words, or fewer; `ls servers tools` lists what there is."
+_LONGEST_SIGNATURE = 600
+_LONGEST_SUMMARY = 240
+_MOST_ALSO = 3
+_SUFFIX = ".py"
+
+
+def render_hits(hits: Sequence[Hit], budget: int) -> str:
+    """As many hits as `budget` tokens hold, best first; the first one always, shortened if it must be."""
+    if not hits:
+        return _NOTHING
+    shown = fit(hits, budget)
+    text = "\n\n".join(_entry(hit) for hit in shown)
+    left = len(hits) - len(shown)
+    return f"{text}\n\n{left} more; ask for fewer words or raise the budget." if left else text
+
+
+def fit(hits: Sequence[Hit], budget: int) -> list[Hit]:
+    """The hits that fit in `budget` tokens once rendered, and the first one in any case."""
+    room = budget
+    for count, hit in enumerate(hits):
+        room -= estimate_tokens(_entry(hit))
+        if room < 0:
+            return list(hits[: max(1, count)])
+    return list(hits)
+
+
+def import_line(path: str) -> str:
+    """`servers/github/create_issue.py` as the statement that imports the function of the same name."""
+    *folders, name = path.removesuffix(_SUFFIX).split("/")
+    return f"from {'.'.join(folders)} import {name}" if folders else f"import {name}"
+
+
+def _entry(hit: Hit) -> str:
+    lines = [import_line(hit.path), _cut(hit.signature, _LONGEST_SIGNATURE)]
+    if hit.summary:
+        lines.append(f"    {_cut(hit.summary, _LONGEST_SUMMARY)}")
+    if hit.also:
+        lines.append(f"    Also in {', '.join(hit.also[:_MOST_ALSO])}")
+    return "\n".join(lines)
+
+
+def _cut(text: str, longest: int) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -1,0 +1,35 @@
+"""For a word nobody wrote, the ones that were probably meant: one slip away, or begun and not finished."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_SHORTEST = 4
+"""Shorter words are one slip away from too many others."""
+_MOST = 4
+
+
+class Spelling:
+    """Every indexed word, as one text that a pattern runs over: small in memory, and quick without an index."""
+
+    def __init__(self, known: Iterable[str]) -> None:
+        self._known = "\n" + "\n".join(known) + "\n"
+
+    def nearest(self, word: str) -> tuple[str, ...]:
+        if len(word) < _SHORTEST or not word.isalpha():
+            return ()
+        slips = re.findall(f"(?<=\n)(?:{'|'.join(_slips(word))})(?=\n)", self._known)
+        longer = re.findall(f"(?<=\n){word}[^\n]*(?=\n)", self._known)
+        found: list[str] = [*slips, *sorted(longer, key=len)]
+        return tuple(dict.fromkeys(found))[:_MOST]
+
+
+def _slips(word: str) -> list[str]:
+    """One letter wrong, missing, too many, or two exchanged."""
+    places = range(len(word))
+    return [
+        *(f"{word[:at]}[^\n]?{word[at + 1 :]}" for at in places),
+        *(f"{word[:at]}[^\n]{word[at:]}" for at in range(len(word) + 1)),
+        *(f"{word[:at]}{word[at + 1]}{word[at]}{word[at + 2 :]}" for at in places[:-1]),
+    ]
