@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
+from toolyard.config.custom_tools import Browser, CustomToolNames, Vision
 from toolyard.config.section import UNKNOWN_KEY, Seconds, Section, Size, expected
 from toolyard.config.server_entry import ServerEntry, Servers
 from toolyard.core.limits import DEFAULT_LIMITS, DEFAULT_RUN_LIMITS, Limits, RunLimits
@@ -76,6 +77,26 @@ class SearchTools(Section):
     enable_semtools: bool = False
 
 
+class ToolLimit(Section):
+    """How much of the tools that a pattern names may be used, from the start of Toolyard on."""
+
+    per_minute: Size | None = None
+    most_calls: Size | None = None
+    most_cost: Annotated[float, Field(gt=0)] | None = None
+    cost: Annotated[float, Field(ge=0)] = 0
+    """What one call costs, in any unit that `most_cost` has too."""
+    each_agent: bool = False
+    """Whether every agent has this much for itself; otherwise all share it."""
+    ask: bool = False
+    """Whether somebody has to say yes to each call."""
+
+    @model_validator(mode="after")
+    def _costs_are_given(self) -> Self:
+        if self.most_cost is not None and not self.cost:
+            raise expected("a `cost` a call, beside `most_cost`")
+        return self
+
+
 class ToolyardSection(Section):
     workspace: str = "toolyard_workspace"
     """The workspace root, beside the configuration file."""
@@ -85,7 +106,11 @@ class ToolyardSection(Section):
     available_mcp_servers: Servers = ()
     server_files: tuple[str, ...] = ()
     """Files of other programs (`.mcp.json`, `~/.cursor/mcp.json` ...) whose servers are available too."""
-    available_custom_tools: tuple[str, ...] = ()
+    available_custom_tools: CustomToolNames = ()
+    browser: Browser = Browser()
+    vision: Vision = Vision()
+    tool_limits: Mapping[str, ToolLimit] = Field(default_factory=dict)
+    """By glob on tools, as in `allowed_tools`."""
     search_tools: SearchTools = SearchTools()
 
 

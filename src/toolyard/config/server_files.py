@@ -41,9 +41,14 @@ class ServerProblem:
     where: str = ""
     severity: Literal["error", "note"] = "error"
 
+    @property
+    def text(self) -> str:
+        """What happened and what to do, without the server's name."""
+        return f"{self.message} {self.hint}".rstrip()
+
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
-        return f'{place}server "{self.server}": {self.message} {self.hint}'.rstrip()
+        return f'{place}server "{self.server}": {self.text}'
 
 
 @dataclass(frozen=True, slots=True)

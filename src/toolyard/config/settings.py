@@ -16,6 +16,9 @@ _CONTAINER_CLIENT = (
     *("PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH"),
     *("DOCKER_TLS_VERIFY", "CONTAINER_HOST", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
 )
+_MODEL_ACCESS = (
+    *("OPENAI_API_KEY", "OPENAI_BASE_URL", "GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
+)
 DEFAULT_TEMP = "/tmp"  # noqa: S108 - the name of the folder, nothing is created in it here
 
 
@@ -38,6 +41,8 @@ class Settings:
     no_color: bool = False
     container_client: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """What a docker or podman client needs to find its engine."""
+    model_access: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Keys and addresses of model providers, by their variables."""
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str] | None = None) -> Settings:
@@ -54,6 +59,7 @@ class Settings:
             token=variables.get("TOOLYARD_TOKEN") or None,
             no_color=bool(variables.get("NO_COLOR")),
             container_client={name: variables[name] for name in _CONTAINER_CLIENT if name in variables},
+            model_access={name: variables[name] for name in _MODEL_ACCESS if variables.get(name)},
         )
 
 

@@ -1,0 +1,94 @@
+"""Rates and budgets of tools, counted while Toolyard runs.
+
+Owns nothing but its counts. A call that is refused counts nowhere. Safe from any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from toolyard.config.authorization import Patterns
+from toolyard.config.models import Config, ToolLimit
+from toolyard.core.errors import SecurityError
+
+_MINUTE = 60.0
+_ROUNDING = 1e-9
+"""Sums of costs such as 0.1 miss their round value by less than this."""
+
+
+@dataclass(slots=True)
+class _Count:
+    calls: int = 0
+    cost: float = 0.0
+    recent: deque[float] = field(default_factory=deque[float])
+    """When the calls of the last minute were made, at most as many as are allowed in one."""
+
+
+class Allowances:
+    def __init__(self, limits: Mapping[str, ToolLimit], clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits = dict(limits)
+        self._patterns = Patterns(tuple(self._limits))
+        self._matching: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._counts: dict[tuple[str, str], _Count] = {}
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, config: Config) -> Allowances:
+        return cls(config.toolyard.tool_limits)
+
+    def asks(self, server: str, tool: str) -> bool:
+        """Whether somebody has to say yes to each call of this tool."""
+        return any(self._limits[pattern].ask for pattern in self._of(server, tool))
+
+    def take(self, agent: str, server: str, tool: str) -> None:
+        """Count one call, or raise SecurityError where a limit is reached."""
+        patterns = self._of(server, tool)
+        if not patterns:
+            return
+        with self._lock:
+            now = self._clock()
+            counts = [(pattern, self._count(pattern, agent)) for pattern in patterns]
+            for pattern, count in counts:
+                _check(self._limits[pattern], count, now, f"{server}.{tool}", pattern)
+            for pattern, count in counts:
+                count.calls += 1
+                count.cost += self._limits[pattern].cost
+                if self._limits[pattern].per_minute is not None:
+                    count.recent.append(now)
+
+    def _of(self, server: str, tool: str) -> tuple[str, ...]:
+        if not self._limits:
+            return ()
+        found = self._matching.get((server, tool))
+        if found is None:
+            found = self._matching[server, tool] = tuple(self._patterns.matching(server, tool))
+        return found
+
+    def _count(self, pattern: str, agent: str) -> _Count:
+        key = (pattern, agent if self._limits[pattern].each_agent else "")
+        return self._counts.setdefault(key, _Count())
+
+
+def _check(limit: ToolLimit, count: _Count, now: float, tool: str, pattern: str) -> None:
+    raise_it = f"Ask the user to raise `tool_limits` for {pattern!r}, or do without."
+    if limit.most_calls is not None and count.calls >= limit.most_calls:
+        raise SecurityError(f"{tool} may be called {limit.most_calls} times, and was.", hint=raise_it)
+    if limit.most_cost is not None and count.cost + limit.cost > limit.most_cost + _ROUNDING:
+        spent = f"{tool} costs {limit.cost:g} a call; {count.cost:g} of {limit.most_cost:g} are spent."
+        raise SecurityError(spent, hint=raise_it)
+    if limit.per_minute is None:
+        return
+    while count.recent and count.recent[0] <= now - _MINUTE:
+        count.recent.popleft()
+    if len(count.recent) >= limit.per_minute:
+        wait = max(1, round(count.recent[0] + _MINUTE - now + 0.5))
+        raise SecurityError(
+            f"{tool} may be called {limit.per_minute} times a minute, and was.",
+            hint=f"Try again in {wait} second{'' if wait == 1 else 's'}.",
+            retryable=True,
+        )

@@ -1,0 +1,157 @@
+"""Which servers and tools an agent may call. Pure: the configuration in, yes or no out.
+
+An agent with a list of its own (`backend.mcp_servers`) may use those servers; one without may use every server that
+is not somebody else's alone. Of a server's tools it may call what its `allowed_tools` name (all, where they are
+empty) and its `exclude_tools` do not, and the same for the lists of the server's entry.
+
+A pattern is a glob on any spelling of a tool: `server.tool`, `server/tool`, `mcp__server__tool` or `tool`; also
+`mcp__server` for the whole server. Dashes and dots may be written as the underscores that tool files have for them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from toolyard.config.models import Agent, Config
+from toolyard.config.server_entry import EVERY_SERVER, ServerEntry
+from toolyard.config.suggest import did_you_mean
+from toolyard.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from toolyard.config.server_registry import ResolvedServers
+
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_*?]")
+_SEPARATOR = re.compile(r"[./]")
+_MOST_REMEMBERED = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Patterns:
+    """Globs on tools.
+
+    `by_server` keeps a pattern that names a server from matching a tool of another one whose own name looks like it.
+    """
+
+    texts: tuple[str, ...]
+    by_server: bool = False
+
+    def cover(self, server: str, tool: str) -> bool:
+        return any(_covers(text, server, tool, self.by_server) for text in self.texts)
+
+    def matching(self, server: str, tool: str) -> Iterator[str]:
+        return (text for text in self.texts if _covers(text, server, tool, self.by_server))
+
+
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _covers(pattern: str, server: str, tool: str, by_server: bool) -> bool:
+    if pattern == f"mcp__{server}":
+        return True
+    names_a_server = bool(_SEPARATOR.search(pattern)) or pattern.startswith("mcp__")
+    plain = not (by_server and names_a_server)
+    if any(fnmatchcase(name, pattern) for name in _spellings(server, tool, plain)):
+        return True
+    if "[" in pattern:
+        return False
+    # The same in the spelling of tool files: my_server.list_all stands for my-server's list-all.
+    parts = _SEPARATOR.split(pattern, maxsplit=1)
+    written = ".".join(_NOT_IN_A_NAME.sub("_", part) for part in parts)
+    server, tool = _NOT_IN_A_NAME.sub("_", server), _NOT_IN_A_NAME.sub("_", tool)
+    return any(fnmatchcase(name, written) for name in _spellings(server, tool, plain))
+
+
+def _spellings(server: str, tool: str, plain: bool) -> tuple[str, ...]:
+    qualified = (f"{server}.{tool}", f"{server}/{tool}", f"mcp__{server}__{tool}")
+    return (*qualified, tool) if plain else qualified
+
+
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """What one agent may call."""
+
+    agent: str
+    own: frozenset[str] | None = None
+    """The servers it was given; None where it may use all that are not reserved."""
+    reserved: frozenset[str] = frozenset()
+    """Servers that were given to other agents alone."""
+    allowed: Patterns = Patterns(())
+    """Nothing here means everything."""
+    excluded: Patterns = Patterns(())
+    entries: Mapping[str, ServerEntry] = field(default_factory=dict[str, ServerEntry])
+
+    @classmethod
+    def for_agent(
+        cls, config: Config, agent_id: str | None, resolved: ResolvedServers | None = None
+    ) -> Authorization:
+        """The rights of an agent; `resolved` adds what the user's servers file and other files say."""
+        agent = _agent(config, agent_id)
+        known = resolved.entries if resolved else _entries(config)
+        shared = set(_names(config.servers)) | (resolved.shared if resolved else frozenset[str]())
+        given = {name for each in config.agents for name in _names(each.backend.mcp_servers)}
+        own = frozenset(_names(agent.backend.mcp_servers)) if agent else frozenset[str]()
+        return cls(
+            agent=agent.id if agent else agent_id or "",
+            own=own if own and EVERY_SERVER not in own else None,
+            reserved=frozenset() if EVERY_SERVER in own else frozenset(given - shared - {EVERY_SERVER}),
+            entries={entry.name: entry for entry in known},
+            allowed=_allowed(agent),
+            excluded=_excluded(agent),
+        )
+
+    @classmethod
+    def for_custom_tools(cls, config: Config, agent_id: str | None) -> Authorization:
+        """The rights to custom tools, whose groups stand in the place of servers: only the agent's lists count."""
+        agent = _agent(config, agent_id)
+        name = agent.id if agent else agent_id or ""
+        return cls(agent=name, allowed=_allowed(agent), excluded=_excluded(agent))
+
+    def may_use(self, server: str) -> bool:
+        return server not in self.reserved if self.own is None else server in self.own
+
+    def may_call(self, server: str, tool: str) -> bool:
+        if not self.may_use(server) or self._is_excluded(server, tool):
+            return False
+        if self.allowed.texts and not self.allowed.cover(server, tool):
+            return False
+        entry = self.entries.get(server)
+        if entry is None:
+            return True
+        if entry.allowed_tools is not None and not Patterns(entry.allowed_tools).cover(server, tool):
+            return False
+        return not Patterns(entry.exclude_tools).cover(server, tool)
+
+    def _is_excluded(self, server: str, tool: str) -> bool:
+        # A server's bare name shuts all of it out: the wider reading of a no is the safe one.
+        return self.excluded.cover(server, tool) or server in self.excluded.texts
+
+
+def _allowed(agent: Agent | None) -> Patterns:
+    return Patterns(agent.backend.allowed_tools if agent else (), by_server=True)
+
+
+def _excluded(agent: Agent | None) -> Patterns:
+    return Patterns(agent.backend.exclude_tools if agent else ())
+
+
+def _agent(config: Config, agent_id: str | None) -> Agent | None:
+    """The agent of that id; None where the configuration has no agents, or several and none was named."""
+    if agent_id is None:
+        return config.agents[0] if len(config.agents) == 1 else None
+    found = next((agent for agent in config.agents if agent.id == agent_id), None)
+    if found is None and config.agents:
+        known = [agent.id for agent in config.agents]
+        raise ConfigError(f'there is no agent "{agent_id}" in the configuration.', hint=did_you_mean(agent_id, known))
+    return found
+
+
+def _names(servers: Iterable[ServerEntry | str]) -> Iterator[str]:
+    return (server if isinstance(server, str) else server.name for server in servers)
+
+
+def _entries(config: Config) -> list[ServerEntry]:
+    everywhere = (*config.servers, *(each for agent in config.agents for each in agent.backend.mcp_servers))
+    return [server for server in everywhere if isinstance(server, ServerEntry)]
