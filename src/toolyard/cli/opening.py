@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from toolyard.config.load import find_config, load_config
-from toolyard.config.models import Config, RunLimitsSection
+from toolyard.config.models import Config
 from toolyard.core.actions import Effect
 from toolyard.core.errors import ConfigError
 from toolyard.core.modes import PermissionMode
@@ -91,8 +91,8 @@ def _widenings(config: Config) -> Iterator[str]:
         yield "an image for code"
     if execution.env:
         yield "variables for code"
-    if execution.limits != RunLimitsSection():
-        yield "limits for code"
+    if execution.limits.exceeds_defaults():
+        yield "higher limits for code"
     # A server is a program of the user's, and a custom tool runs in the host's own process.
     if config.servers or config.toolyard.server_files or any(agent.backend.mcp_servers for agent in config.agents):
         yield "MCP servers"

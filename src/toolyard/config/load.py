@@ -15,7 +15,7 @@ import pydantic
 
 from toolyard.config.expansion import expanded_text
 from toolyard.config.models import Config, ToolyardSection
-from toolyard.config.section import UNKNOWN_KEY
+from toolyard.config.section import REFUSED, UNKNOWN_KEY
 from toolyard.config.settings import environment
 from toolyard.config.source_text import read_text
 from toolyard.config.suggest import did_you_mean
@@ -47,7 +47,8 @@ _EXPECTED = {
     "float_type": "a number",
     "float_parsing": "a number",
     "finite_number": "a finite number",
-    "greater_than": "a number greater than {gt}",
+    "greater_than": "a number greater than {gt:g}",
+    "greater_than_equal": "a number that is at least {ge:g}",
     "tuple_type": "a list",
     "mapping_type": "a mapping",
     "dict_type": "a mapping",
@@ -58,6 +59,7 @@ _EXPECTED = {
     "string_pattern_mismatch": "letters, digits, '.', '_' and '-'",
     "expected": "{expected}",
 }
+_TOO_SMALL = frozenset({"greater_than", "greater_than_equal"})
 
 
 def find_config(folder: str) -> str | None:
@@ -160,9 +162,11 @@ def _problems(detail: ErrorDetails, tree: Located) -> list[tuple[int, str, str]]
         lines = node.key_lines if node else {}
         place = f' in "{spelled}"' if spelled else ""
         return [
-            (lines.get(key, line), f'unknown key "{key}"{place}.', did_you_mean(key, context["valid"]))
+            (lines.get(key, line), f'unknown key "{key}"{place}.', _guess(key, spelled, context["valid"]))
             for key in context["unknown"]
         ]
+    if detail["type"] == REFUSED:
+        return [(line, f'"{spelled}": {detail["msg"]}', "")]
     if detail["type"] == "missing":
         return [(line, f'"{spelled}" lacks the key "{detail["loc"][-1]}".', "Add it.")]
     if detail["type"] in {"enum", "literal_error"}:
@@ -171,7 +175,20 @@ def _problems(detail: ErrorDetails, tree: Located) -> list[tuple[int, str, str]]
         return [(line, f'"{spelled}" must be one of {", ".join(choices)}.', hint)]
     template = _EXPECTED.get(detail["type"])
     expected = template.format(**context) if template else detail["msg"]
-    return [(line, f'"{spelled}": expected {expected}, found {_sort_of(detail["input"])}.', "")]
+    return [(line, f'"{spelled}": expected {expected}, found {_found(detail)}.', "")]
+
+
+def _guess(key: str, found_in: str, valid: Sequence[str]) -> str:
+    """The key that was meant: one of the same name elsewhere, else one of nearly the same name here."""
+    from toolyard.config.misplaced import belongs_to
+
+    return belongs_to(key, found_in, Config) or did_you_mean(key, valid)
+
+
+def _found(detail: ErrorDetails) -> str:
+    """A number that is only too small is no secret: nothing that takes a number is."""
+    value: object = detail["input"]
+    return str(value) if detail["type"] in _TOO_SMALL else _sort_of(value)
 
 
 def _sort_of(value: object) -> str:

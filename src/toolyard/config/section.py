@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 UNKNOWN_KEY = "unknown_key"
+REFUSED = "refused"
+"""The error of a value whose message says all there is to say."""
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Size = Annotated[int, Field(gt=0)]

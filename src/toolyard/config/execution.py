@@ -1,0 +1,104 @@
+"""`code_execution`: where commands and code run, and what they may use and reach there.
+
+Limits have a least value: below it the sandbox's own processes do not fit in, and what a run says then helps nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from toolyard.config.section import REFUSED, Seconds, Section, Size, expected
+from toolyard.core.limits import DEFAULT_RUN_LIMITS, MIB, RunLimits
+
+_LEAST_MEMORY = 64 * MIB
+_LEAST_PROCESSES = 10
+_LEAST_OPEN_FILES = 32
+_LONGEST_NAME = 100
+
+
+def _at_least(least: int, spelled: str) -> Callable[[int], int]:
+    def check(value: int) -> int:
+        if value < least:
+            message = "{value} is too little: the sandbox itself needs at least {spelled}."
+            raise PydanticCustomError(REFUSED, message, {"value": value, "spelled": spelled})
+        return value
+
+    return check
+
+
+Memory = Annotated[Size, AfterValidator(_at_least(_LEAST_MEMORY, f"{_LEAST_MEMORY} (64 MiB)"))]
+Processes = Annotated[Size, AfterValidator(_at_least(_LEAST_PROCESSES, str(_LEAST_PROCESSES)))]
+OpenFiles = Annotated[Size, AfterValidator(_at_least(_LEAST_OPEN_FILES, str(_LEAST_OPEN_FILES)))]
+
+
+def _variable_name(name: str) -> str:
+    if not name or len(name) > _LONGEST_NAME or any(char in "=\0" or char.isspace() for char in name):
+        raise expected("a variable's name, without blanks and `=`")
+    return _text(name)
+
+
+def _text(value: str) -> str:
+    if "\0" in value:
+        raise expected("text without a NUL character")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise expected("valid Unicode") from None
+    return value
+
+
+Variables = Mapping[Annotated[str, AfterValidator(_variable_name)], Annotated[str, AfterValidator(_text)]]
+
+
+class Docker(Section):
+    image: str | None = None
+    network: str = "none"
+
+
+class RunLimitsSection(Section):
+    """`core.limits.RunLimits` as keys of the file; a test holds the two together."""
+
+    seconds: Seconds = DEFAULT_RUN_LIMITS.seconds
+    most_seconds: Seconds = DEFAULT_RUN_LIMITS.most_seconds
+    cpu_seconds: Size = DEFAULT_RUN_LIMITS.cpu_seconds
+    memory_bytes: Memory = DEFAULT_RUN_LIMITS.memory_bytes
+    processes: Processes = DEFAULT_RUN_LIMITS.processes
+    open_files: OpenFiles = DEFAULT_RUN_LIMITS.open_files
+    file_bytes: Size = DEFAULT_RUN_LIMITS.file_bytes
+    output_bytes: Size = DEFAULT_RUN_LIMITS.output_bytes
+    disk_bytes: Size = DEFAULT_RUN_LIMITS.disk_bytes
+    temporary_bytes: Size = DEFAULT_RUN_LIMITS.temporary_bytes
+
+    @model_validator(mode="after")
+    def _seconds_are_within_the_most(self) -> Self:
+        if self.seconds > self.most_seconds:
+            message = "`seconds` ({seconds}) is more than `most_seconds` ({most}), the longest that a run may take."
+            context = {"seconds": f"{self.seconds:g}", "most": f"{self.most_seconds:g}"}
+            raise PydanticCustomError(REFUSED, message, context)
+        return self
+
+    def to_limits(self) -> RunLimits:
+        return RunLimits(**self.model_dump())
+
+    def exceeds_defaults(self) -> bool:
+        usual = RunLimitsSection()
+        return any(getattr(self, name) > getattr(usual, name) for name in type(self).model_fields)
+
+
+class CodeExecution(Section):
+    """Where commands and code run, and what they may use and reach there."""
+
+    enabled: bool = True
+    mode: Literal["bubblewrap", "docker", "none"] = "bubblewrap"
+    docker: Docker = Docker()
+    allowed_hosts: tuple[str, ...] = ()
+    """Hosts (`packages.example.com`, `*.example.org`, `localhost:8080`) that code may reach over HTTP and HTTPS."""
+    env: Variables = Field(default_factory=dict, repr=False)
+    """Variables that commands and code see; nothing else of the host's environment is."""
+    limits: RunLimitsSection = RunLimitsSection()
+
+    model_config = ConfigDict(coerce_numbers_to_str=True)
