@@ -1,6 +1,6 @@
 """Another name of `toolyard_runtime`'s calls, for code that was written for it."""
 
-from toolyard_runtime.calls import (
+from toolyard_runtime.massgen import (
     call_custom_tool,
     call_custom_tool_sync,
     call_mcp_tool,

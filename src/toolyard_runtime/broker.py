@@ -31,13 +31,14 @@ _FULL = b"-"
 _MOST_LINES = 32
 """Blocking calls of one process at one time; others wait for their turn."""
 _CONNECT_SECONDS = 20.0
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16
 _LONGEST_NAME = 107  # bytes, of a socket's path
 
 Progress = Callable[[float, "float | None", str], None]
 Message = dict[str, Any]
 
 _encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_decoded = json.JSONDecoder().raw_decode
 
 
 def framed(message: Message) -> bytes:
@@ -55,6 +56,11 @@ def framed(message: Message) -> bytes:
 
 def _invalid(message: Message, why: str) -> InvalidArguments:
     return InvalidArguments(why, message.get("server", ""), message.get("tool", ""))
+
+
+def decoded(body: bytes | bytearray) -> Message:
+    """Without looking what encoding it might be in: it takes half the time."""
+    return _decoded(body.decode())[0]
 
 
 def length_of(header: bytes | bytearray) -> int:
@@ -171,7 +177,7 @@ class Line:
                 return None
         body = held[HEADER:end]
         del held[:end]
-        return json.loads(body)
+        return decoded(body)
 
     def _more(self) -> bool:
         try:

@@ -8,7 +8,6 @@ descriptors is left alone: parent and child share that one.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from typing import Any
 
@@ -17,6 +16,7 @@ from toolyard_runtime.broker import (
     Message,
     Progress,
     connect,
+    decoded,
     framed,
     length_of,
     lost,
@@ -26,7 +26,7 @@ from toolyard_runtime.broker import (
 
 _MOST_CALLS = 128
 """In flight on one connection. Fewer than the broker allows, so that a cancellation is always read."""
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16
 
 _Under = tuple["asyncio.Future[Any]", Message, "Progress | None"]
 
@@ -124,7 +124,7 @@ class Channel:
             end = at + HEADER + length_of(held[at : at + HEADER])
             if len(held) < end:
                 break
-            answer = json.loads(held[at + HEADER : end])
+            answer = decoded(held[at + HEADER : end])
             at = end
             self._take(answer)
         del held[:at]

@@ -21,6 +21,10 @@ class Setup(TypedDict):
     seccomp: bytes
     scratch: NotRequired[str]
     """A folder that goes when the sandbox does, also when the host cannot see to it any more."""
+    hand: NotRequired[str]
+    """With walls in workers: the socket that hands connections to the broker over, empty where there is none."""
+    hand_at: NotRequired[int]
+    """The descriptor it is held at."""
     walls_in_worker: bool
     """Workers alone are walled in: the warden must stay outside of what they may signal."""
     shown: list[tuple[str, int, int]]

@@ -31,6 +31,8 @@ NOTEBOOK = "toolyard_runtime.notebook"
 # The first steps towards workers that start quickly. The warden takes one after another while it is idle.
 FIRST_STEPS = ("site", NOTEBOOK)
 _WARM_UP_AFTER_MS = 3
+_BROKER = "TOOLYARD_BROKER"
+_FOR_TOOLS = tuple(f"toolyard_runtime.{name}" for name in ("packages", "calls", "channel", "tool"))
 
 
 def main(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
@@ -42,6 +44,7 @@ def main(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
         if os.getppid() != 1:
             walls.end_with_parent()
         if setup["walls_in_worker"]:
+            _hold_hand(setup)
             walls.drop_capabilities()
             walls.raise_walls(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
         _serve(setup["shell"], _warmed_up())
@@ -72,6 +75,15 @@ def first(requests: int, reply: int, out: int, err: int) -> None:
         code = 0
     finally:
         os._exit(code)
+
+
+def _hold_hand(setup: Setup) -> None:
+    """The way to the broker, for code that may connect to nothing."""
+    path = setup.get("hand")
+    if path:
+        from toolyard_runtime import hand
+
+        hand.hold(path, setup.get("hand_at", 0))
 
 
 def settle(setup: Setup) -> None:
@@ -135,7 +147,8 @@ def preload(module: str) -> tuple[str, ...]:
     if module == NOTEBOOK:
         from toolyard_runtime import notebook
 
-        return (*notebook.PRELOADED, _LAST_STEP)
+        tools = _FOR_TOOLS if _BROKER in os.environ else ()
+        return (*notebook.PRELOADED, *tools, _LAST_STEP)
     if module == _LAST_STEP:
         from toolyard_runtime import notebook
 
@@ -170,6 +183,10 @@ def _serve(program: str, notebook: Notebook | None) -> None:
     _signal.signal(_signal.SIGPIPE, _signal.SIG_IGN)  # as in every Python: a broken pipe is an exception
     if request["session"] or "import" in request["code"]:
         _see_installed_packages()
+    if _BROKER in os.environ:
+        from toolyard_runtime import packages
+
+        packages.install()
     from toolyard_runtime.notebook import Notebook
 
     gc.freeze()

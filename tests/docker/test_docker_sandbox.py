@@ -1,5 +1,6 @@
 """The conformance suite on a real Docker engine."""
 
+from toolyard.testing.sandboxing_broker import Brokered
 from toolyard.testing.sandboxing_endings import Leftovers, Limits, Losing
 from toolyard.testing.sandboxing_runs import Runs, Sessions
 from toolyard.testing.sandboxing_walls import Files, Network, Warden
@@ -34,4 +35,8 @@ class TestLeftovers(Leftovers):
 
 
 class TestLosing(Losing):
+    pass
+
+
+class TestBrokered(Brokered):
     pass

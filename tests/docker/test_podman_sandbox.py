@@ -7,6 +7,7 @@ import pytest
 from toolyard.sandbox.docker import docker
 from toolyard.sandbox.spec import Mount
 from toolyard.testing.sandboxing import Subject
+from toolyard.testing.sandboxing_broker import Brokered
 from toolyard.testing.sandboxing_endings import Leftovers, Limits, Losing
 from toolyard.testing.sandboxing_runs import Runs, Sessions
 from toolyard.testing.sandboxing_walls import Files, Network, Warden
@@ -57,6 +58,10 @@ class TestLeftovers(Leftovers):
 
 
 class TestLosing(Losing):
+    pass
+
+
+class TestBrokered(Brokered):
     pass
 
 

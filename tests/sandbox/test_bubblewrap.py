@@ -7,6 +7,7 @@ import pytest
 from toolyard.kernel import landlock
 from toolyard.sandbox.bubblewrap import bubblewrap, find_bubblewrap
 from toolyard.testing.sandboxing import Kit, Subject
+from toolyard.testing.sandboxing_broker import Brokered
 from toolyard.testing.sandboxing_endings import Leftovers, Limits, Losing
 from toolyard.testing.sandboxing_runs import Runs, Sessions
 from toolyard.testing.sandboxing_walls import Files, Network, Warden
@@ -52,6 +53,10 @@ class TestLeftovers(Leftovers):
 
 
 class TestLosing(Losing):
+    pass
+
+
+class TestBrokered(Brokered):
     pass
 
 

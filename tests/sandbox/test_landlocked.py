@@ -8,6 +8,7 @@ from toolyard.kernel import landlock
 from toolyard.sandbox.landlocked import landlocked, why_not
 from toolyard.sandbox.spec import Mount
 from toolyard.testing.sandboxing import GONE_SECONDS, Kit, Subject, refusal, within
+from toolyard.testing.sandboxing_broker import Brokered
 from toolyard.testing.sandboxing_endings import Leftovers, Limits, Losing
 from toolyard.testing.sandboxing_runs import Runs, Sessions
 from toolyard.testing.sandboxing_walls import Files, Network, Warden
@@ -52,6 +53,10 @@ class TestLeftovers(Leftovers):
 
 
 class TestLosing(Losing):
+    pass
+
+
+class TestBrokered(Brokered):
     pass
 
 

@@ -9,6 +9,7 @@ from toolyard.sandbox.bubblewrap import bubblewrap, find_bubblewrap
 from toolyard.sandbox.namespaces import find_unshare, namespaces
 from toolyard.sandbox.spec import Mount
 from toolyard.testing.sandboxing import Kit, Subject, refusal
+from toolyard.testing.sandboxing_broker import Brokered
 from toolyard.testing.sandboxing_endings import Leftovers, Limits, Losing
 from toolyard.testing.sandboxing_runs import Runs, Sessions
 from toolyard.testing.sandboxing_walls import Files, Network, Warden
@@ -54,6 +55,10 @@ class TestLeftovers(Leftovers):
 
 
 class TestLosing(Losing):
+    pass
+
+
+class TestBrokered(Brokered):
     pass
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from toolyard.sandbox.plain import plain
 from toolyard.testing.sandboxing import Kit, Subject
+from toolyard.testing.sandboxing_broker import Brokered
 from toolyard.testing.sandboxing_endings import Leftovers, Limits, Losing
 from toolyard.testing.sandboxing_runs import Runs, Sessions
 from toolyard.testing.sandboxing_walls import Files, Network, Warden
@@ -46,4 +47,8 @@ class TestLeftovers(Leftovers):
 
 
 class TestLosing(Losing):
+    pass
+
+
+class TestBrokered(Brokered):
     pass

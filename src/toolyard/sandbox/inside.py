@@ -31,6 +31,8 @@ BROKER = f"{RUNTIME}/broker"
 """The folder with the broker's sockets, where the Spec names one."""
 BROKER_SOCKET, BROKER_HAND = "socket", "hand"
 """What code connects to, and what hands connections to code that may make none."""
+BROKER_DESCRIPTOR = 60
+"""Where such code finds the way to the latter; a number that shells and programs leave alone."""
 USER_ID = 1000
 PROXY_PORT = 3128
 
@@ -75,10 +77,17 @@ def own_interpreter() -> Interpreter:
 def runtime_folder() -> str:
     """Where the runtime package lies on the host, compiled: inside it is read-only, and nothing would be kept."""
     folder = os.path.dirname(os.path.abspath(toolyard_runtime.__file__))
-    for name in os.listdir(folder):
-        if name.endswith(".py"):
-            _compile(os.path.join(folder, name))
+    for place in (folder, os.path.join(folder, "startup")):
+        for name in os.listdir(place):
+            if name.endswith(".py"):
+                _compile(os.path.join(place, name))
     return folder
+
+
+def runtime_folders() -> tuple[str, ...]:
+    """The same with its other name, where Python finds both of them in the host's own places."""
+    folder = runtime_folder()
+    return folder, os.path.join(os.path.dirname(folder), "_massgen_runtime")
 
 
 def _compile(source: str) -> None:
@@ -129,9 +138,27 @@ def variables(scripts: str, named: Mapping[str, str], *, proxied: bool) -> dict[
     }
 
 
+def with_broker(
+    environment: Mapping[str, str],
+    spec: Spec,
+    address: str = f"{BROKER}/{BROKER_SOCKET}",
+    runtime: str = f"{RUNTIME}/toolyard_runtime",
+) -> dict[str, str]:
+    """The environment, with what leads code to its tools where the Spec has a broker."""
+    if not spec.broker:
+        return dict(environment)
+    return {
+        **environment,
+        "TOOLYARD_BROKER": address,
+        "TOOLYARD_PACKAGES": spec.packages or spec.workspace,
+        # So that a script started by a command imports tools from wherever it lies.
+        "PYTHONPATH": f"{environment['PYTHONPATH']}:{runtime}/startup",
+    }
+
+
 def run_setup(spec: Spec, scripts: str) -> RunSetup:
     """What every run of a sandbox on this machine starts from."""
-    environment = variables(scripts, spec.environment, proxied=bool(spec.allowed_hosts))
+    environment = with_broker(variables(scripts, spec.environment, proxied=bool(spec.allowed_hosts)), spec)
     return RunSetup(spec.workspace, find_shell(), environment, _resources(spec.limits), spec.limits.output_bytes)
 
 

@@ -101,7 +101,10 @@ def _launch(spec: Spec) -> Launched:
             os.mkdir(folder, 0o700)
         setup = _walls(spec, private).worded(pid_max=0, in_worker=True)
         changed = {"HOME": home, **temporary(temporary_files)}
-        launched = start_warden(spec, changed, {**setup, "scratch": private}, held.close)
+        # Code may connect to nothing, so each worker does before its walls stand.
+        hand = f"{spec.broker}/{inside.BROKER_HAND}" if spec.broker else ""
+        setup |= {"scratch": private, "hand": hand, "hand_at": inside.BROKER_DESCRIPTOR}
+        launched = start_warden(spec, changed, setup, held.close, address=f"fd:{inside.BROKER_DESCRIPTOR}")
         undo.pop_all()
         return launched
 
@@ -122,6 +125,6 @@ def _grants(spec: Spec) -> _Grants:
     given = [(spec.workspace, _Right.CHANGE if spec.writable else _Right.READ)]
     given += [(mount.source, _Right.CHANGE if mount.writable else _Right.READ) for mount in spec.mounts]
     given += [(path, _Right.READ) for path in inside.own_interpreter().folders]
-    given.append((inside.runtime_folder(), _Right.READ))
+    given += [(path, _Right.READ) for path in inside.runtime_folders()]
     given += [(path, _Right.NONE) for path in spec.hidden]
     return _Grants(tuple((os.path.realpath(path), right) for path, right in given))

@@ -35,7 +35,8 @@ def plain() -> BoxSandbox:
 def _launch(spec: Spec) -> Launched:
     user = pwd.getpwuid(os.geteuid())
     changed = {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, **temporary(tempfile.gettempdir())}
-    return start_warden(spec, changed, _NO_WALLS.worded(pid_max=0, in_worker=False))
+    address = f"{spec.broker}/{inside.BROKER_SOCKET}"
+    return start_warden(spec, changed, _NO_WALLS.worded(pid_max=0, in_worker=False), address=address)
 
 
 def temporary(folder: str) -> dict[str, str]:
@@ -44,9 +45,17 @@ def temporary(folder: str) -> dict[str, str]:
 
 
 def start_warden(
-    spec: Spec, changed: Mapping[str, str], setup: Mapping[str, object], on_close: Callable[[], None] | None = None
+    spec: Spec,
+    changed: Mapping[str, str],
+    setup: Mapping[str, object],
+    on_close: Callable[[], None] | None = None,
+    *,
+    address: str,
 ) -> Launched:
-    """A warden beside the host's own processes; `changed` are the variables that differ from a real sandbox's."""
+    """A warden beside the host's own processes; `changed` are the variables that differ from a real sandbox's.
+
+    `address` is where code finds the broker, if there is one.
+    """
     _refuse_other_view(spec)
     python = inside.own_interpreter()
     ours, theirs = socket.socketpair()
@@ -67,12 +76,15 @@ def start_warden(
             ours.close()
             message = f"{python.executable} could not be started: {error.strerror}."
             raise SystemFault(message, hint="Run `toolyard doctor` to see what this machine offers.") from error
-    return Launched(process, SocketLine(ours), _runs(spec, python.scripts, changed), setup, process.pid, on_close)
+    runs = _runs(spec, python.scripts, changed, address)
+    return Launched(process, SocketLine(ours), runs, setup, process.pid, on_close)
 
 
-def _runs(spec: Spec, scripts: str, changed: Mapping[str, str]) -> RunSetup:
-    usual = inside.run_setup(spec, scripts)
-    return replace(usual, environment={**usual.environment, **changed, **spec.environment})
+def _runs(spec: Spec, scripts: str, changed: Mapping[str, str], address: str) -> RunSetup:
+    usual = inside.run_setup(replace(spec, broker=""), scripts)
+    environment = {**usual.environment, **changed, **spec.environment}
+    environment = inside.with_broker(environment, spec, address, inside.runtime_folder())
+    return replace(usual, environment=environment)
 
 
 def _refuse_other_view(spec: Spec) -> None:

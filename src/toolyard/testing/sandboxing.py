@@ -203,9 +203,18 @@ class Kit(Closing):
         hidden: tuple[str, ...] = (),
         environment: Mapping[str, str] | None = None,
         limits: RunLimits | None = None,
+        broker: str = "",
     ) -> Opened:
         named = {MARK: self.mark, **(environment or {})}
-        spec = Spec(self.workspace, writable, mounts, hidden, named, (), limits or RunLimits())
+        spec = Spec(
+            workspace=self.workspace,
+            writable=writable,
+            mounts=mounts,
+            hidden=hidden,
+            environment=named,
+            limits=limits or RunLimits(),
+            broker=broker,
+        )
         before = children_of(os.getpid())
         sandbox = self.subject.make()
         self._opened.append(sandbox)

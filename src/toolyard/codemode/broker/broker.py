@@ -11,9 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import socket
-import tempfile
 
 from toolyard.codemode.broker.account import DEFAULT_BROKER_LIMITS, SMALL_BYTES, Account, BrokerLimits
 from toolyard.codemode.broker.connection import Connection, last_words
@@ -23,6 +21,7 @@ from toolyard.codemode.broker.listening import Door
 from toolyard.codemode.broker.requests import Handler
 from toolyard.core.closing import Closing
 from toolyard.sandbox.inside import BROKER_HAND, BROKER_SOCKET
+from toolyard.storage.temporary import TemporaryFolder
 
 _END_SECONDS = 5.0
 """How long `close()` waits for calls to clean up after they were cancelled."""
@@ -44,7 +43,7 @@ class Broker(Closing):
         self.folder = os.path.realpath(folder)
         self.agent, self.handler, self.loop, self.limits = agent, handler, loop, limits
         self.account = Account(limits)
-        self._is_owner = False
+        self._owned: TemporaryFolder | None = None
         self._is_closed = False
         self._connections: set[Connection] = set()
         self._coming: set[asyncio.Task[None]] = set()
@@ -69,13 +68,11 @@ class Broker(Closing):
         limits: BrokerLimits = DEFAULT_BROKER_LIMITS,
     ) -> Broker:
         """In a new folder of its own, which goes with it."""
-        folder = tempfile.mkdtemp(prefix="toolyard-broker-")
-        try:
-            broker = cls(folder, agent, handler, loop, limits)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        broker._is_owner = True
+        with contextlib.ExitStack() as undo:
+            owned = undo.enter_context(TemporaryFolder("broker"))
+            broker = cls(owned.path, agent, handler, loop, limits)
+            broker._owned = owned
+            undo.pop_all()
         return broker
 
     @property
@@ -104,8 +101,8 @@ class Broker(Closing):
             with contextlib.suppress(TimeoutError, RuntimeError):  # the loop may end before we do
                 asyncio.run_coroutine_threadsafe(self._finish(), self.loop).result(_END_SECONDS)
             self._close_doors()
-        if self._is_owner:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        if self._owned is not None:
+            self._owned.close()
 
     # What connections call
 

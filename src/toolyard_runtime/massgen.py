@@ -1,0 +1,19 @@
+"""The calls under the name `_massgen_runtime`, for code that was written for it."""
+
+from toolyard_runtime.calls import (
+    call_custom_tool,
+    call_custom_tool_sync,
+    call_mcp_tool,
+    call_mcp_tool_sync,
+    save_skill,
+    semantic_search,
+)
+
+__all__ = [
+    "call_custom_tool",
+    "call_custom_tool_sync",
+    "call_mcp_tool",
+    "call_mcp_tool_sync",
+    "save_skill",
+    "semantic_search",
+]
