@@ -11,15 +11,25 @@ import os
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
 from toolyard.config.custom_tools import Browser, CustomToolNames, Vision
+from toolyard.config.execution import CodeExecution, Docker, RunLimitsSection
 from toolyard.config.section import UNKNOWN_KEY, Seconds, Section, Size, expected
 from toolyard.config.server_entry import ServerEntry, Servers
-from toolyard.core.limits import DEFAULT_LIMITS, DEFAULT_RUN_LIMITS, Limits, RunLimits
+from toolyard.core.limits import DEFAULT_LIMITS, Limits
 from toolyard.core.modes import Access, PermissionMode
 
-__all__ = ["UNKNOWN_KEY", "Config", "Section", "ServerEntry", "Servers"]
+__all__ = [
+    "UNKNOWN_KEY",
+    "CodeExecution",
+    "Config",
+    "Docker",
+    "RunLimitsSection",
+    "Section",
+    "ServerEntry",
+    "Servers",
+]
 
 
 def _star_or_names(value: Any) -> Any:
@@ -31,44 +41,6 @@ def _star_or_names(value: Any) -> Any:
 
 
 ToolChoice = Annotated[Literal["*"] | tuple[str, ...], BeforeValidator(_star_or_names)]
-
-
-class Docker(Section):
-    image: str | None = None
-    network: str = "none"
-
-
-class RunLimitsSection(Section):
-    """`core.limits.RunLimits` as keys of the file; a test holds the two together."""
-
-    seconds: Seconds = DEFAULT_RUN_LIMITS.seconds
-    most_seconds: Seconds = DEFAULT_RUN_LIMITS.most_seconds
-    cpu_seconds: Size = DEFAULT_RUN_LIMITS.cpu_seconds
-    memory_bytes: Size = DEFAULT_RUN_LIMITS.memory_bytes
-    processes: Size = DEFAULT_RUN_LIMITS.processes
-    open_files: Size = DEFAULT_RUN_LIMITS.open_files
-    file_bytes: Size = DEFAULT_RUN_LIMITS.file_bytes
-    output_bytes: Size = DEFAULT_RUN_LIMITS.output_bytes
-    disk_bytes: Size = DEFAULT_RUN_LIMITS.disk_bytes
-    temporary_bytes: Size = DEFAULT_RUN_LIMITS.temporary_bytes
-
-    def to_limits(self) -> RunLimits:
-        return RunLimits(**self.model_dump())
-
-
-class CodeExecution(Section):
-    """Where commands and code run, and what they may use and reach there."""
-
-    enabled: bool = True
-    mode: Literal["bubblewrap", "docker", "none"] = "bubblewrap"
-    docker: Docker = Docker()
-    allowed_hosts: tuple[str, ...] = ()
-    """Hosts (`packages.example.com`, `*.example.org`, `localhost:8080`) that code may reach over HTTP and HTTPS."""
-    env: Mapping[str, str] = Field(default_factory=dict, repr=False)
-    """Variables that commands and code see; nothing else of the host's environment is."""
-    limits: RunLimitsSection = RunLimitsSection()
-
-    model_config = ConfigDict(coerce_numbers_to_str=True)
 
 
 class SearchTools(Section):
