@@ -6,8 +6,8 @@ import os
 import pytest
 
 from toolyard.app import dispatch as module
-from toolyard.app.dispatch import AnswerPending
 from toolyard.core.actions import Kind
+from toolyard.core.calls import AnswerPending
 from toolyard.core.errors import SecurityError, SystemFault, ToolError
 from toolyard.core.limits import Limits
 from toolyard.core.modes import PermissionMode

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from toolyard.app.dispatch import AnswerPending
 from toolyard.core.actions import Kind
+from toolyard.core.calls import AnswerPending
 from toolyard.core.errors import SystemFault
 from toolyard.core.modes import PermissionMode
 from toolyard.testing.probes import Hold, call, done, touching

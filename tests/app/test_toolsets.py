@@ -6,7 +6,7 @@ from toolyard.app.toolsets import Toolset, tools_of
 from toolyard.policy.rules import KNOWN_TOOLS
 
 CLAUDE = ["Read", "Write", "Edit", "MultiEdit", "Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS"]
-CODE = ["execute_python", "execute_bash", "BashOutput", "KillShell", "Read", "Write", "Edit"]
+CODE = ["search_tools", "execute_python", "execute_bash", "BashOutput", "KillShell", "Read", "Write", "Edit"]
 
 
 def test_the_claude_set_has_claude_codes_names():
@@ -44,6 +44,10 @@ def test_every_tool_describes_itself_and_is_honest_about_what_it_changes(tool):
     assert set(tool.output["required"]) <= set(tool.output["properties"])
     assert tool.read_only == (tool.kind == "read")
     assert not (tool.read_only and tool.destructive)
+
+
+def test_the_minimal_set_finds_tools_and_runs_code():
+    assert list(tools_of(Toolset.MINIMAL)) == ["search_tools", "execute_python"]
 
 
 def test_rules_know_every_tool_that_is_served():

@@ -65,6 +65,25 @@ def test_a_tool_that_changed_is_kept_as_it_was_until_it_is_accepted(catalog: Cat
     assert (catalog.quarantined(), catalog.accept(["disk"])) == ((), ())
 
 
+def test_a_listing_that_somebody_else_asked_for_counts_and_leaves_the_evidence(catalog: Catalog) -> None:
+    catalog.record(listing(READ, WRITE), "evidence")
+    asked = catalog.servers()[0].asked
+    assert catalog.record(listing(READ, WRITE), None) == ()
+    assert catalog.servers()[0].asked == asked  # nothing was written
+    (change,) = catalog.record(listing(ToolSchema("read", "Else."), WRITE), None)
+    assert change == ToolChange("disk", "read", Change.CHANGED, is_quarantined=True)
+    assert catalog.servers()[0].evidence == "evidence"
+
+
+def test_a_change_by_another_process_is_noticed(catalog: Catalog, tmp_path: Path) -> None:
+    before = catalog.version()
+    catalog.record(listing(READ), "")
+    assert catalog.version() == before
+    with Catalog.open(str(tmp_path)) as other:
+        other.record(listing(WRITE), "")
+    assert catalog.version() != before
+
+
 def test_a_tool_that_changes_back_is_trusted_again(catalog: Catalog) -> None:
     catalog.record(listing(READ), "")
     catalog.record(listing(ToolSchema("read", "Else.")), "")

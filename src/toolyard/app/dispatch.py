@@ -24,7 +24,7 @@ from toolyard.app.gate import Gate, NeedsAnswer, NotNow, Resources
 from toolyard.app.recording import EventLog, Recorder
 from toolyard.app.tool import Tool
 from toolyard.core.actions import Action
-from toolyard.core.calls import Call, Result, ask_nobody
+from toolyard.core.calls import AnswerPending, Call, Result, ask_nobody
 from toolyard.core.errors import SecurityError, SystemFault, ToolyardError, ValidationError
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
 from toolyard.core.limits import KIB
@@ -38,10 +38,6 @@ _MOST_QUESTIONS = 8  # a call that touches more than this many things that need 
 _SHOWN_NAME = 100
 _QUICK_CHARS = 256 * KIB  # of arguments
 _OUTCOMES = {"security": Outcome.DENIED, "validation": Outcome.INVALID}
-
-
-class AnswerPending(Exception):  # noqa: N818 - not an error: the answer comes with the next request
-    """Raised by an Asker that can only put the question and must end the call until the answer arrives."""
 
 
 class Dispatch:
@@ -130,6 +126,7 @@ class Dispatch:
         tool = self._tool(call.tool, hidden=call.hidden)
         arguments = tool.check(call.arguments)
         gate.seconds = self._seconds(tool, arguments)
+        gate.loop = asyncio.get_running_loop()
         gate.deadline = time.monotonic() + gate.seconds
         for asked in range(_MOST_QUESTIONS + 1):
             try:

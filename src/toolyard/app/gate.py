@@ -8,21 +8,27 @@ the answer is yes, runs the function again with that action approved.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from toolyard.app.sandboxes import Sandboxes
 from toolyard.app.seen import Seen
 from toolyard.core.actions import Action, Decision, Effect, Kind
 from toolyard.core.calls import Call
-from toolyard.core.errors import SecurityError, ToolError
+from toolyard.core.errors import SecurityError, SystemFault, ToolError
 from toolyard.core.limits import KIB, Limits
 from toolyard.core.paths import is_beneath
 from toolyard.fs.mounts import Mounts, Target
 from toolyard.fs.walk import walk
 from toolyard.policy.policy import Policy
+
+if TYPE_CHECKING:
+    from toolyard.app.codemode.codemode import CodeMode
 
 _QUICK_BYTES = 256 * KIB
 _ORDER = {Effect.ALLOW: 0, Effect.ASK: 1, Effect.DENY: 2}
@@ -50,6 +56,7 @@ class Resources:
     limits: Limits
     seen: Seen
     sandboxes: Sandboxes
+    codemode: CodeMode | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -67,6 +74,8 @@ class Gate:
     """Whether the tool's function did what it was asked, whatever became of the caller meanwhile."""
     judged: list[tuple[Action, Decision]] = field(default_factory=list[tuple[Action, Decision]])
     remarks: list[str] = field(default_factory=list[str])
+    loop: asyncio.AbstractEventLoop | None = None
+    """Where questions of this call are put."""
     seconds: float = 0.0
     """How long this call may take."""
 
@@ -81,6 +90,12 @@ class Gate:
     @property
     def sandboxes(self) -> Sandboxes:
         return self.resources.sandboxes
+
+    @property
+    def codemode(self) -> CodeMode:
+        if self.resources.codemode is None:
+            raise SystemFault("Code mode is off here.", hint="Open the workspace with the tools of code mode.")
+        return self.resources.codemode
 
     @property
     def seen(self) -> Seen:
@@ -150,6 +165,13 @@ class Gate:
     def code(self, code: str) -> None:
         """Pass when this call may run this Python code."""
         self.require(Action(Kind.EXECUTE, self.call.tool, code=code, agent=self.call.agent))
+
+    def questions_go_to_caller(self) -> AbstractContextManager[None]:
+        """While the block runs, tools that the code calls ask whoever made this call."""
+        mode = self.resources.codemode
+        if mode is None or self.loop is None:
+            return nullcontext()
+        return mode.questions.go_to(self.call.ask, self.loop)
 
     def remark(self, text: str) -> None:
         """Something that the audit log shall say about this call."""

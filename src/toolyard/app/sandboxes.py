@@ -67,6 +67,8 @@ class Sandboxes(Closing):
         self, policy: Policy, execution: CodeExecution, state: str, choose: Chooser, on_connection: OnConnection
     ) -> None:
         self.shells = Shells()
+        self.broker_folder: Callable[[], str] | None = None
+        """Where code mode is on: gives the folder of the agent's broker."""
         self.limits: RunLimits = execution.limits.to_limits()
         self._policy = policy
         self._execution = execution
@@ -162,6 +164,7 @@ class Sandboxes(Closing):
             special=shown.special,
             environment=self._execution.env,
             allowed_hosts=self._execution.allowed_hosts,
+            broker=self.broker_folder() if self.broker_folder is not None else "",
             limits=self.limits,
         )
         return spec, shown.note

@@ -12,7 +12,16 @@ class Toolset(StrEnum):
     CLAUDE = "claude"
     REFERENCE = "reference"
     CODE = "code"
+    MINIMAL = "minimal"
     ALL = "all"
+
+
+_WITH_CODE_MODE = frozenset({Toolset.CODE, Toolset.MINIMAL, Toolset.ALL})
+
+
+def has_code_mode(toolset: Toolset) -> bool:
+    """Whether the set is for agents that call upstream tools from code."""
+    return toolset in _WITH_CODE_MODE
 
 
 def tools_of(toolset: Toolset) -> dict[str, Tool[Any]]:
@@ -29,4 +38,8 @@ def tools_of(toolset: Toolset) -> dict[str, Tool[Any]]:
         from toolyard.app.tools.code import CODE_TOOLS
 
         tools += CODE_TOOLS
+    if toolset is Toolset.MINIMAL:
+        from toolyard.app.tools.code import MINIMAL_TOOLS
+
+        tools += MINIMAL_TOOLS
     return {tool.name: tool for tool in tools}

@@ -12,13 +12,15 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Self
 
+from toolyard.app.codemode.codemode import CodeMode, Surroundings
 from toolyard.app.dispatch import Dispatch
 from toolyard.app.gate import Resources
 from toolyard.app.sandboxes import Sandboxes, own_environment
 from toolyard.app.seen import Seen
 from toolyard.app.tool import Tool
 from toolyard.app.tools.resources import RESOURCE_TOOLS
-from toolyard.app.toolsets import Toolset, tools_of
+from toolyard.app.toolsets import Toolset, has_code_mode, tools_of
+from toolyard.codemode.folder import SERVERS, TOOLS, place_of
 from toolyard.config.settings import Settings
 from toolyard.core.actions import Effect, Kind
 from toolyard.core.closing import Closing
@@ -62,13 +64,21 @@ class Yard(Closing):
         self.mounts = mounts
         self.policy = policy
         self.state = state
-        self.agent = options.agent or "agent"
+        chosen = agent_of(options.config, options.agent)
+        self.agent = options.agent or (chosen.id if chosen is not None else "agent")
         self.limits = options.config.limits.to_limits()
         self._audit = audit
         self._is_warming = False
         execution = options.config.toolyard.code_execution
+        self.codemode = CodeMode(
+            Surroundings(
+                options.config, options.settings, policy, audit, mounts.workspace, state, self.agent, options.agent
+            )
+        )
         self.sandboxes = Sandboxes(policy, execution, os.path.realpath(state), self._choose, self._connected)
-        resources = Resources(mounts, policy, self.limits, Seen(), self.sandboxes)
+        if has_code_mode(options.toolset):
+            self.sandboxes.broker_folder = self.codemode.broker_folder
+        resources = Resources(mounts, policy, self.limits, Seen(), self.sandboxes, self.codemode)
         served = _served(options)
         # Who is not served the reading tools does not get the files as resources either.
         hidden = RESOURCE_TOOLS if _READING & served.keys() else {}
@@ -85,6 +95,9 @@ class Yard(Closing):
         policy = keeping(policy, os.path.realpath(state))
         if (environment := own_environment(real)) is not None:
             policy = keeping(policy, environment)
+        if has_code_mode(options.toolset):
+            for name in (SERVERS, TOOLS):
+                policy = keeping(policy, os.path.join(real, place_of(real, name)))
         with contextlib.ExitStack() as undo:
             others = [context.path for context in policy.context] + (
                 list(policy.extra_roots) if policy.mode is PermissionMode.MODERATE else []
@@ -101,6 +114,7 @@ class Yard(Closing):
         with contextlib.ExitStack() as each:  # the last first, each whatever became of the others
             each.callback(self.mounts.close)
             each.callback(self._audit.close)
+            each.callback(self.codemode.close)
             each.callback(self.sandboxes.close)
             each.callback(self.dispatch.close)
 

@@ -23,6 +23,9 @@ Examples:
 # name: (module, what it does)
 _COMMANDS = {
     "mcp": ("toolyard.cli.mcp", "Serve a workspace over MCP: stdio, or HTTP with --http."),
+    "sync": ("toolyard.cli.sync", "Ask the MCP servers for their tools and write the tool files."),
+    "search": ("toolyard.cli.search", "Find tools of all servers by what they do."),
+    "call": ("toolyard.cli.call", "Call one tool of a server."),
     "exec": ("toolyard.cli.exec", "Run Python or a shell command in the sandbox."),
     "audit": ("toolyard.cli.audit", "Show what was done in a workspace, or verify the log."),
     "doctor": ("toolyard.cli.doctor", "Say what works on this machine and what is missing."),

@@ -15,7 +15,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -156,29 +156,40 @@ class Catalog(Closing):
         schemas = tuple(tool.schema for tool in self.tools(known.name))
         return ServerListing(known.name, schemas, known.version, known.protocol, known.instructions)
 
-    def record(self, listing: ServerListing, evidence: str) -> tuple[ToolChange, ...]:
-        """Take over what a server says it has now. What this changed, a quarantined tool only once."""
+    def record(self, listing: ServerListing, evidence: str | None) -> tuple[ToolChange, ...]:
+        """Take over what a server says it has now. What this changed, a quarantined tool only once.
+
+        Without `evidence` it stays as it was: somebody else asked, and sync shall ask again when it would have.
+        """
         server, changes = listing.server, list[ToolChange]()
+        # Of two with one name the first counts; a name that is half a character cannot be kept.
+        now = {schema.name: schema for schema in reversed(listing.tools) if _is_text(schema.name)}
+        kept = [schema for schema in listing.tools if now.get(schema.name) is schema]
         with self._changing():
             before = {tool.schema.name: tool for tool in self.tools(server)}
-            # Of two with one name the first counts; a name that is half a character cannot be kept.
-            now = {schema.name: schema for schema in reversed(listing.tools) if _is_text(schema.name)}
+            if evidence is None and _is_same(before, kept):
+                return ()
             for name in before.keys() - now.keys():
                 self._execute("delete from tools where server = ? and name = ?", server, name)
                 changes.append(ToolChange(server, name, Change.REMOVED))
-            for position, schema in enumerate(listing.tools):
-                if now.get(schema.name) is schema:
-                    changes += self._take(server, position, schema, before.get(schema.name))
+            for position, schema in enumerate(kept):
+                changes += self._take(server, position, schema, before.get(schema.name))
             self._execute(
                 "insert into servers (name, evidence, asked, version, protocol, instructions)"
                 " values (?, ?, ?, ?, ?, ?)"
-                " on conflict (name) do update set evidence = excluded.evidence, asked = excluded.asked,"
+                " on conflict (name) do update set evidence = ifnull(?, evidence), asked = excluded.asked,"
                 " version = excluded.version, protocol = excluded.protocol, instructions = excluded.instructions,"
                 " error = ''",
-                *(server, evidence, time.time()),
+                *(server, evidence or "", time.time()),
                 *map(_kept, (listing.version, listing.protocol, listing.instructions)),
+                evidence,
             )
         return tuple(changes)
+
+    def version(self) -> int:
+        """Another number once another process has changed something."""
+        with self._lock:
+            return int(self._connection.execute("pragma data_version").fetchone()[0])
 
     def _take(self, server: str, position: int, schema: ToolSchema, before: KnownTool | None) -> Iterator[ToolChange]:
         text = _worded(schema)
@@ -272,6 +283,13 @@ def fingerprint(schema: ToolSchema) -> str:
     """The same for the same tool, whatever order its keys come in."""
     canonical = json.dumps(asdict(schema), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.blake2b(canonical.encode("ascii"), digest_size=16).hexdigest()
+
+
+def _is_same(before: Mapping[str, KnownTool], now: Sequence[ToolSchema]) -> bool:
+    return list(before) == [schema.name for schema in now] and all(
+        before[schema.name].waiting is None and before[schema.name].fingerprint == fingerprint(schema)
+        for schema in now
+    )
 
 
 def _is_text(name: str) -> bool:

@@ -44,6 +44,10 @@ class Result:
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
 
 
+class AnswerPending(Exception):  # noqa: N818 - not an error: the answer comes with the next request
+    """Raised by an Asker that can only put the question and must end the call until the answer arrives."""
+
+
 class Asker(Protocol):
     """Puts a decision of `ask` to whoever may answer it. False where nobody can be asked."""
 

@@ -88,7 +88,8 @@ def _in_background(request: Request, ready: Ready, gate: Gate) -> Result:
 
 def _ran(request: Request, ready: Ready, gate: Gate) -> tuple[Captured, Outcome]:
     captured = Captured()
-    return captured, ready.sandbox.run(request, captured.take, gate.cancelled)
+    with gate.questions_go_to_caller():
+        return captured, ready.sandbox.run(request, captured.take, gate.cancelled)
 
 
 def _could_not_start(request: Request, captured: Captured, outcome: Outcome) -> bool:

@@ -51,7 +51,8 @@ def execute_python(arguments: PythonArguments, gate: Gate) -> Result:
     if arguments.reset:
         ready.sandbox.drop_session(arguments.session)
     captured = Captured()
-    outcome = ready.sandbox.run(request, captured.take, gate.cancelled)
+    with gate.questions_go_to_caller():
+        outcome = ready.sandbox.run(request, captured.take, gate.cancelled)
     if outcome.ending is Ending.CANCELLED:
         raise ToolError("The code was stopped because its caller left.", hint="Run it again if it is needed.")
     return _told(arguments, captured, outcome, ready, gate)

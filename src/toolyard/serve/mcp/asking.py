@@ -25,9 +25,8 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolyard.app.dispatch import AnswerPending
 from toolyard.core.actions import Action, Decision
-from toolyard.core.calls import Asker, ask_nobody
+from toolyard.core.calls import AnswerPending, Asker, ask_nobody
 from toolyard.serve.mcp.wire import sendable
 
 _SCHEMA: dict[str, Any] = {

@@ -1,0 +1,96 @@
+"""What sandboxed code gets when it asks the broker: calls of tools, searches, skills kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from toolyard.app.codemode.questions import Questions
+from toolyard.app.codemode.upstream import Upstream, UpstreamCall
+from toolyard.codemode import skills
+from toolyard.codemode.broker import BrokerRequest, Doing, Progress
+from toolyard.codemode.search import Hit
+from toolyard.core.actions import Action, Decision, Effect, Kind
+from toolyard.core.calls import AnswerPending
+from toolyard.core.errors import SecurityError, ValidationError
+from toolyard.fs.roots import Root
+from toolyard.policy.policy import Policy
+
+SURFACE = "code"
+_MOST_HITS = 50
+
+Find = Callable[[str, int, tuple[str, ...]], list[Hit]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """A handler of the broker. `custom` calls what runs in this process, `find` searches the catalog."""
+
+    upstream: Upstream
+    custom: Upstream
+    questions: Questions
+    find: Find
+    policy: Policy
+    root: Root
+
+    async def __call__(self, request: BrokerRequest, progress: Progress) -> Any:
+        match request.do:
+            case Doing.MCP:
+                return await self.upstream.call(self._call(request, request.server, request.tool, progress))
+            case Doing.CUSTOM:
+                group, _, tool = request.tool.partition(".")
+                return await self.custom.call(self._call(request, group, tool, progress))
+            case Doing.SEARCH:
+                return self._search(request)
+            case Doing.SKILL:
+                return self._keep(request)
+
+    def _call(self, request: BrokerRequest, server: str, tool: str, progress: Progress) -> UpstreamCall:
+        return UpstreamCall(
+            server=server,
+            tool=tool,
+            arguments=request.arguments,
+            agent=request.agent,
+            surface=SURFACE,
+            ask=self._ask,
+            timeout=request.timeout,
+            progress=progress,
+        )
+
+    async def _ask(self, action: Action, decision: Decision) -> bool:
+        """Code is not run again with the answer: a client that answers with its next request cannot be asked."""
+        try:
+            return await self.questions.ask(action, decision)
+        except AnswerPending:
+            return False
+
+    def _search(self, request: BrokerRequest) -> list[dict[str, Any]]:
+        query, top, paths = (request.arguments.get(name) for name in ("query", "top_k", "search_paths"))
+        if not isinstance(query, str) or not query.strip():
+            raise ValidationError.of("query", "is empty", hint="Say in a few words what the tool should do.")
+        most = top if type(top) is int and 0 < top <= _MOST_HITS else _MOST_HITS
+        within = tuple(str(path) for path in paths) if isinstance(paths, list) else ()  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return [
+            {
+                "path": hit.path,
+                "relevance_score": hit.score,
+                "server": hit.server,
+                "tool": hit.tool,
+                "summary": hit.summary,
+                "signature": hit.signature,
+            }
+            for hit in self.find(query, most, within)
+        ]
+
+    def _keep(self, request: BrokerRequest) -> dict[str, str]:
+        given = {name: request.arguments.get(name) for name in ("name", "code", "description")}
+        for name, value in given.items():
+            if not isinstance(value, str):
+                raise ValidationError.of(name, "has to be text", hint="save_skill(name, code, description).")
+        skill = skills.Skill(**given)  # type: ignore[arg-type]
+        path = f"{self.policy.workspace}/{skills.FOLDER}/{request.agent}/{skill.name}/__init__.py"
+        decision = self.policy.decide(Action(Kind.WRITE, "save_skill", path, path, agent=request.agent))
+        if decision.effect is not Effect.ALLOW:
+            raise SecurityError(decision.reason)
+        return {"path": skills.save(self.root, request.agent, skill)}

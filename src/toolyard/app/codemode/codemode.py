@@ -1,0 +1,153 @@
+"""Code mode of one yard: what is known of its tools, and from the first call on the connections and the broker.
+
+Making it costs nothing. A search opens catalog and index; the first sandbox brings a loop's thread and the broker's
+socket; a call starts the one server that is called. `CodeMode` owns all of it until `close()`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from toolyard.app.codemode.questions import Questions
+from toolyard.core.calls import Call
+from toolyard.core.closing import Closing
+from toolyard.core.errors import SystemFault
+from toolyard.core.upstream import ToolAnswer
+
+if TYPE_CHECKING:
+    from toolyard.app.codemode.connected import Connected
+    from toolyard.app.codemode.upstream import UpstreamCall
+    from toolyard.app.recording import EventLog
+    from toolyard.codemode.catalog import Catalog
+    from toolyard.codemode.custom import CustomTools
+    from toolyard.codemode.search import Hit, ToolIndex
+    from toolyard.config.authorization import Authorization
+    from toolyard.config.models import Config
+    from toolyard.config.server_registry import ResolvedServers
+    from toolyard.config.settings import Settings
+    from toolyard.fs.roots import Root
+    from toolyard.policy.policy import Policy
+
+_INDEX_NAME = "tools.sqlite"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What code mode is given by the yard it belongs to."""
+
+    config: Config
+    settings: Settings
+    policy: Policy
+    audit: EventLog
+    root: Root
+    state: str
+    agent: str
+    agent_id: str | None
+    """Which agent of the configuration was named, if one was."""
+
+
+class CodeMode(Closing):
+    """Used from any thread."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self.around = around
+        self.questions = Questions()
+        self._lock = threading.RLock()
+        self._catalog: Catalog | None = None
+        self._index: ToolIndex | None = None
+        self._connected: Connected | None = None
+        self._is_closed = False
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            parts = (self._catalog, self._index, self._connected)
+            self._catalog = self._index = self._connected = None
+        with contextlib.ExitStack() as each:  # the last first: calls under way still look things up
+            for part in parts:
+                if part is not None:
+                    each.callback(part.close)
+
+    @property
+    def catalog(self) -> Catalog:
+        from toolyard.codemode.catalog import Catalog
+
+        with self._open():
+            self._catalog = self._catalog or Catalog.open(self.around.state)
+            return self._catalog
+
+    @property
+    def index(self) -> ToolIndex:
+        from toolyard.codemode.search import ToolIndex
+
+        with self._open():
+            self._index = self._index or ToolIndex.open(self.index_path)
+            return self._index
+
+    @property
+    def index_path(self) -> str:
+        return os.path.join(self.around.state, _INDEX_NAME)
+
+    @property
+    def connected(self) -> Connected:
+        """The loop, the pool and the broker."""
+        from toolyard.app.codemode.connected import Connected
+
+        with self._open():
+            self._connected = self._connected or Connected(self)
+            return self._connected
+
+    @contextlib.contextmanager
+    def _open(self) -> Generator[None]:
+        with self._lock:
+            if self._is_closed:
+                raise SystemFault("The workspace is closed.", hint="Open it again.")
+            yield
+
+    @cached_property
+    def resolved(self) -> ResolvedServers:
+        """The servers that are configured, and what is wrong with others."""
+        from toolyard.config.server_registry import resolve_servers
+
+        return resolve_servers(self.around.config, self.around.settings)
+
+    @cached_property
+    def custom(self) -> CustomTools:
+        """The custom tools that are configured. Imports their modules."""
+        from toolyard.codemode.custom import load_custom_tools
+
+        return load_custom_tools(self.around.config, self.around.settings)
+
+    @cached_property
+    def authorization(self) -> Authorization:
+        from toolyard.config.authorization import Authorization
+
+        return Authorization.for_agent(self.around.config, self.around.agent_id, self.resolved)
+
+    def broker_folder(self) -> str:
+        """The folder with the agent's socket in it, for a sandbox to show."""
+        return self.connected.broker.folder
+
+    def call(self, call: UpstreamCall) -> ToolAnswer:
+        """Call a tool from any thread but the loop's own."""
+        connected = self.connected
+        return connected.loop.run(connected.upstream.call(call))
+
+    def call_now(self, server: str, tool: str, arguments: Mapping[str, Any], caller: Call) -> ToolAnswer:
+        """Call a tool for a client that has it in its own list."""
+        from toolyard.app.codemode.upstream import UpstreamCall
+
+        ask, surface, session = self.questions.ask, caller.surface, caller.session
+        return self.call(UpstreamCall(server, tool, arguments, caller.agent, surface, ask, session))
+
+    def find(self, query: str, top: int, paths: Sequence[str] = ()) -> list[Hit]:
+        """The tools that fit best; of those whose file lies below one of `paths`, where any are given."""
+        wanted = tuple(path.strip("/").removeprefix("./") for path in paths)
+        hits = self.index.search(query, top=top)
+        return [hit for hit in hits if not wanted or any(hit.path.startswith(path) for path in wanted)]

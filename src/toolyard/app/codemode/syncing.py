@@ -1,0 +1,102 @@
+"""Sync of one yard: ask, pin, accept, write. What came of it, as a report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from toolyard.codemode.catalog import Catalog, KnownTool, ToolChange
+from toolyard.codemode.folder import SERVERS, GeneratedFolder
+from toolyard.codemode.search import ToolIndex
+from toolyard.codemode.sync import OnAsked, alone, ask_servers, by_name, due, forget_others
+from toolyard.codemode.writing import Written, write_servers
+from toolyard.config.settings import environment
+from toolyard.config.suggest import did_you_mean
+from toolyard.core.errors import ValidationError
+
+if TYPE_CHECKING:
+    from toolyard.app.codemode.codemode import CodeMode
+
+
+@dataclass(frozen=True, slots=True)
+class SyncWish:
+    servers: tuple[str, ...] = ()
+    """Only these; all of them when empty."""
+    refresh: bool = False
+    """Ask also those whose tools cannot have changed."""
+    accept: bool = False
+    """Trust tools that have changed since they were pinned."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReport:
+    servers: int
+    tools: int
+    written: int
+    seconds: float
+    asked: tuple[str, ...]
+    changes: tuple[ToolChange, ...]
+    failed: tuple[tuple[str, str], ...]
+    """Servers that could not be asked, and why."""
+    quarantined: tuple[KnownTool, ...]
+    plain_tokens: int
+    """What all these tools would cost in a model's context."""
+
+
+def tell_nobody(server: str, error: str) -> None:
+    """Where nobody watches."""
+
+
+def sync(mode: CodeMode, wish: SyncWish, on_asked: OnAsked = tell_nobody) -> SyncReport:
+    """Bring catalog, tool files and index of a workspace up to date."""
+    started = time.monotonic()
+    entries = mode.resolved.entries
+    known = {entry.name for entry in entries}
+    for name in wish.servers:
+        if name not in known:
+            raise ValidationError.of("server", f"there is no server {name!r}", hint=did_you_mean(name, known))
+    with alone(mode.around.state):
+        forget_others(mode.catalog, known)
+        search_path = environment().get("PATH", "")
+        wanted = due(mode.catalog, by_name(entries, wish.servers), search_path, everything=wish.refresh)
+        changes: tuple[ToolChange, ...] = ()
+        failed: tuple[tuple[str, str], ...] = ()
+        if wanted:
+            connected = mode.connected
+            asked = connected.loop.run(ask_servers(mode.catalog, wanted, connected.fresh_listing, on_asked))
+            changes, failed = asked.changes, asked.failed
+        if wish.accept:
+            changes += mode.catalog.accept(wish.servers or known)
+        written = write(mode)
+    counts = mode.catalog.counts()
+    problems = tuple((problem.server, problem.text) for problem in mode.resolved.errors)
+    return SyncReport(
+        servers=len(entries),
+        tools=sum(counts.values()),
+        written=written,
+        seconds=time.monotonic() - started,
+        asked=tuple(wanted),
+        changes=changes,
+        failed=(*problems, *failed),
+        quarantined=mode.catalog.quarantined(),
+        plain_tokens=plain_tokens(mode.catalog),
+    )
+
+
+def write(mode: CodeMode) -> int:
+    """Write what differs from what is known. How many files that were."""
+    root = mode.around.root
+    with ToolIndex.edit(mode.index_path) as index, GeneratedFolder(root, SERVERS) as servers:
+        count = write_servers(mode.catalog, index, servers)
+    return count
+
+
+def plain_tokens(catalog: Catalog, servers: Collection[str] | None = None) -> int:
+    """What the tools would cost in a model's context, were they all put into it."""
+    return sum(
+        Written.parse(server.written).tokens
+        for server in catalog.servers()
+        if servers is None or server.name in servers
+    )

@@ -1,0 +1,238 @@
+"""The one way a tool of somebody else's is called: authorised, decided, recorded, whoever calls.
+
+Calls from sandboxed code, from the command line and from clients that have the tool in their context all come here.
+It runs on the loop that the connections live on, so that a call crosses no thread on its way. Exactly one event is
+recorded for each call, in every ending; while the log cannot be written, nothing is called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from toolyard.app.recording import EventLog, Recorder
+from toolyard.codemode.allowances import Allowances
+from toolyard.codemode.catalog import Catalog, KnownTool
+from toolyard.codemode.inference import infer
+from toolyard.config.authorization import Authorization
+from toolyard.core.actions import Action, Decision, Effect, Kind
+from toolyard.core.calls import Asker
+from toolyard.core.errors import SecurityError, SystemFault, ToolError, ToolyardError, ValidationError
+from toolyard.core.events import TARGET_CHARS, Event, Outcome
+from toolyard.core.ids import new_id
+from toolyard.core.upstream import ServerListing, ToolAnswer
+from toolyard.policy.policy import Policy
+
+_OUTCOMES = {"security": Outcome.DENIED, "validation": Outcome.INVALID}
+_SHOWN_NAMES = 8
+
+OnProgress = Callable[[float, float | None, str], None]
+Learn = Callable[[str, str], None]
+
+
+class Callee(Protocol):
+    """Where calls go in the end: the pool of connections, or the custom tools."""
+
+    async def call(
+        self,
+        server: str,
+        tool: str,
+        arguments: Mapping[str, Any],
+        timeout: float | None = None,  # noqa: ASYNC109 - part of the call: the server is told, too
+        progress: OnProgress | None = None,
+    ) -> ToolAnswer: ...
+
+    async def listing(self, server: str) -> ServerListing:
+        """What a server has now, the same object until that may have changed. Starts it where it does not run."""
+        ...
+
+
+class NotAuthorized(SecurityError):  # noqa: N818 - a sentence about the agent
+    """The agent's configuration does not give it this server or tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamCall:
+    server: str
+    tool: str
+    arguments: Mapping[str, Any]
+    agent: str
+    surface: str
+    ask: Asker
+    session: str = ""
+    timeout: float | None = None
+    progress: OnProgress | None = None
+
+
+@dataclass(slots=True)
+class _Told:
+    """What became of a call, for its event."""
+
+    decision: Decision | None = None
+    called: bool = False
+    outcome: Outcome = Outcome.FAILED
+    code: int = SystemFault.code
+    reason: str = "The call was broken off."
+
+    def ended(self, outcome: Outcome, code: int = 0, reason: str = "") -> None:
+        self.outcome, self.code, self.reason = outcome, code, reason
+
+
+@dataclass(slots=True)
+class Upstream:
+    """Used on the loop of its callee alone."""
+
+    policy: Policy
+    audit: EventLog
+    catalog: Catalog
+    callee: Callee
+    authorization: Authorization
+    allowances: Allowances
+    servers: Collection[str]
+    on_learnt: Learn
+    _known: dict[tuple[str, str], KnownTool] = field(default_factory=dict[tuple[str, str], KnownTool])
+    _verified: dict[str, ServerListing] = field(default_factory=dict[str, ServerListing])
+    _version: int = -1
+    _recorder: Recorder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._recorder = Recorder(self.audit)
+
+    async def call(self, call: UpstreamCall) -> ToolAnswer:
+        started = time.perf_counter()
+        told = _Told()
+        try:
+            self._recorder.catch_up()
+            answer = await self._call(call, told)
+            if answer.is_error:
+                told.ended(Outcome.FAILED, ToolError.code, "The tool reported an error.")
+            else:
+                told.ended(Outcome.OK)
+        except asyncio.CancelledError:
+            told.ended(Outcome.CANCELLED)
+            raise
+        except ToolyardError as error:
+            told.ended(_OUTCOMES.get(error.kind, Outcome.FAILED), error.code, _first_sentence(error))
+            raise
+        finally:
+            event = _event(call, told, (time.perf_counter() - started) * 1000)
+            fault = self._recorder.record(event, ran=told.called)
+        if fault is not None:
+            called = f"{name_of(call)} was called, but could not be recorded."
+            raise SystemFault(f"{called} {fault.message}", hint=fault.hint)
+        return answer
+
+    async def _call(self, call: UpstreamCall, told: _Told) -> ToolAnswer:
+        self._allowed(call)
+        known = await self._verified_tool(call)
+        action = Action(Kind.CALL, name_of(call), agent=call.agent, claims_read_only=known.schema.is_read_only)
+        decision = self.policy.decide(action)
+        told.decision = decision
+        if decision.effect is Effect.DENY:
+            raise SecurityError(decision.reason)
+        if decision.effect is Effect.ASK or self.allowances.asks(call.server, call.tool):
+            await self._ask(call, action, decision)
+        self.allowances.take(call.agent, call.server, call.tool)
+        told.called = True
+        answer = await self.callee.call(call.server, call.tool, call.arguments, call.timeout, call.progress)
+        if known.schema.output_schema is None and known.inferred is None:
+            self._learn(call, answer)
+        return answer
+
+    async def _verified_tool(self, call: UpstreamCall) -> KnownTool:
+        """The tool, once it is known that the server that runs is the one that was pinned, not another version."""
+        listing = await self.callee.listing(call.server)
+        if self._verified.get(call.server) is not listing:
+            if self.catalog.record(listing, None):
+                self._known.clear()
+            self._verified[call.server] = listing
+        return self._allowed(call)
+
+    def _allowed(self, call: UpstreamCall) -> KnownTool:
+        """What is known of the tool, if this agent may call it."""
+        server, tool = call.server, call.tool
+        version = self.catalog.version()
+        if version != self._version:  # somebody else has synced
+            self._known.clear()
+            self._version = version
+        known = self._known.get((server, tool))
+        if known is None:
+            if server not in self.servers:
+                raise ValidationError.of(
+                    "server", f"there is no server {server[:100]!r}", hint=_guess(server, self.servers)
+                )
+            if not self.authorization.may_use(server):
+                raise NotAuthorized(f"Agent '{call.agent}' not authorized for server '{server}'")
+            if not self.authorization.may_call(server, tool):
+                raise NotAuthorized(f"Agent '{call.agent}' not authorized for tool '{tool}' of server '{server}'")
+            known = self.catalog.tool(server, tool)
+            if known is None:
+                names = self.catalog.tool_names(server)
+                hint = _guess(tool, names) if names else f"Nothing is known of it yet: run `toolyard sync {server}`."
+                raise ValidationError.of("tool", f"{server} has no tool {tool[:100]!r}", hint=hint)
+            if known.waiting is None:
+                self._known[server, tool] = known
+        if known.waiting is not None:
+            raise SecurityError(
+                f"{server}.{tool} has changed since it was pinned, and nobody has accepted the change yet.",
+                hint=f"Ask the user to look at the change and to accept it: `toolyard sync --accept {server}`.",
+            )
+        return known
+
+    async def _ask(self, call: UpstreamCall, action: Action, decision: Decision) -> None:
+        if not await call.ask(action, decision):
+            raise SecurityError(
+                f"{decision.reason} Nobody said yes.",
+                hint=f"Ask the user to allow it (the rule {name_of(call)}), or do without.",
+            )
+
+    def _learn(self, call: UpstreamCall, answer: ToolAnswer) -> None:
+        shape = infer(answer)
+        if shape is None:
+            return
+        self.catalog.learn(call.server, call.tool, shape)
+        self._known.pop((call.server, call.tool), None)
+        self.on_learnt(call.server, call.tool)
+
+
+def name_of(call: UpstreamCall) -> str:
+    """The name that rules and events know it by."""
+    return f"mcp__{call.server}__{call.tool}"
+
+
+def _guess(name: str, known: Collection[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    if close:
+        return f"Did you mean {close[0]}?"
+    listed = sorted(known)[:_SHOWN_NAMES]
+    more = f" and {len(known) - len(listed)} more" if len(known) > len(listed) else ""
+    return f"There are {', '.join(listed)}{more}." if listed else "There is none."
+
+
+def _first_sentence(error: ToolyardError) -> str:
+    """What the log keeps: a server's message may quote anything after its first sentence."""
+    first = error.message.partition("\n")[0]
+    sentence, more, _ = first.partition(". ")
+    return f"{sentence}." if more else first
+
+
+def _event(call: UpstreamCall, told: _Told, milliseconds: float) -> Event:
+    decision = told.decision
+    return Event(
+        call=new_id(),
+        surface=call.surface,
+        agent=call.agent,
+        session=call.session,
+        tool=name_of(call)[:TARGET_CHARS],
+        kind=Kind.CALL.value,
+        target="",
+        decision=decision.effect.value if decision else "",
+        reason=(told.reason or (decision.reason if decision else ""))[:TARGET_CHARS],
+        outcome=told.outcome,
+        code=told.code,
+        milliseconds=round(milliseconds, 3),
+    )

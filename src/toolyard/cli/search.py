@@ -1,0 +1,55 @@
+"""`toolyard search`: find tools of the configured servers by what they do. Starts no server."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from toolyard.app.yard import Yard, YardOptions
+from toolyard.cli.audit import printable
+from toolyard.cli.opening import find_place
+
+NOTHING = 1
+_MOST = 100
+_EXAMPLES = """\b
+Examples:
+  toolyard search "create an issue"
+  toolyard search "send a message to a channel" --top 3
+  toolyard search "read a spreadsheet" --config team.yaml --json
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("query")
+@click.option("--top", metavar="N", type=click.IntRange(1, _MOST), default=5, show_default=True, help="How many.")
+@click.option("--config", "config_file", metavar="F", help="The configuration file.  [default: toolyard.yaml]")
+@click.option("--workspace", metavar="DIR", help="The workspace's folder.  [default: the current folder]")
+@click.option("--state", metavar="DIR", help="Where the catalog is kept, outside every workspace.")
+@click.option("--json", "wants_json", is_flag=True, help="Print the tools as JSON.")
+def search(
+    *,
+    query: str,
+    top: int,
+    config_file: str | None,
+    workspace: str | None,
+    state: str | None,
+    wants_json: bool,
+) -> None:
+    """Find tools by what they do, the best first. Exit code 1 when nothing was found."""
+    place = find_place(workspace, config_file)
+    options = YardOptions(workspace=place.workspace, config=place.config, state_home=state)
+    with Yard.open(options) as yard:
+        hits = yard.codemode.find(query, top)
+        is_empty = not yard.codemode.catalog.counts()
+    if wants_json:
+        fields = ("server", "tool", "path", "score", "summary", "signature")
+        click.echo(json.dumps([{name: getattr(hit, name) for name in fields} for hit in hits], indent=2))
+    for hit in hits if not wants_json else ():
+        click.echo(f"{click.style(printable(f'{hit.server}.{hit.tool}'), bold=True)}  {printable(hit.path)}")
+        click.echo(f"    {printable(hit.summary)}")
+    if not hits:
+        reason = "Nothing is known of any server yet: run `toolyard sync`." if is_empty else "No tool fits."
+        click.echo(reason, err=True)
+        sys.exit(NOTHING)

@@ -1,0 +1,117 @@
+"""`sync`: ask the servers what they have, pin it, and bring tool files and index up to that.
+
+Servers are asked in parallel, and only those whose answer can have changed (see `evidence`), unless all are wanted.
+One that does not answer costs the others nothing and keeps what is pinned of it. One sync at a time works on a
+workspace; another waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import time
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from toolyard.codemode.catalog import Catalog, ToolChange
+from toolyard.codemode.evidence import FRESH_SECONDS, evidence_of
+from toolyard.config.models import ServerEntry
+from toolyard.core.errors import SystemFault, ToolyardError
+from toolyard.core.upstream import ServerListing
+
+LOCK_NAME = "sync.lock"
+_AT_ONCE = 8
+_WAIT_SECONDS = 120.0
+_LOOK_SECONDS = 0.05
+
+Ask = Callable[[str], Awaitable[ServerListing]]
+OnAsked = Callable[[str, str], None]
+"""A server has answered, or could not: its name, and what went wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    servers: tuple[str, ...]
+    """Those that were asked."""
+    changes: tuple[ToolChange, ...]
+    failed: tuple[tuple[str, str], ...]
+    forgotten: tuple[str, ...]
+
+
+def due(
+    catalog: Catalog, entries: Iterable[ServerEntry], search_path: str, *, everything: bool = False
+) -> dict[str, str]:
+    """The servers whose tools may have changed since they were asked, with the evidence as it is now."""
+    known = {server.name: server for server in catalog.servers()}
+    now = time.time()
+    found: dict[str, str] = {}
+    for entry in entries:
+        evidence, before = evidence_of(entry, search_path), known.get(entry.name)
+        is_fresh = (
+            before is not None
+            and not before.error
+            and before.evidence == evidence != ""
+            and 0 <= now - before.asked < FRESH_SECONDS
+        )
+        if everything or not is_fresh:
+            found[entry.name] = evidence
+    return found
+
+
+async def ask_servers(catalog: Catalog, wanted: dict[str, str], ask: Ask, on_asked: OnAsked) -> Asked:
+    """Ask each of `wanted` and record what it says."""
+    few = asyncio.Semaphore(_AT_ONCE)
+    changes: list[ToolChange] = []
+    failed: list[tuple[str, str]] = []
+
+    async def one(server: str, evidence: str) -> None:
+        async with few:
+            try:
+                listing = await ask(server)
+            except ToolyardError as error:
+                catalog.failed(server, str(error))
+                failed.append((server, str(error)))
+                on_asked(server, str(error))
+                return
+        changes.extend(catalog.record(listing, evidence))
+        on_asked(server, "")
+
+    await asyncio.gather(*(one(server, evidence) for server, evidence in wanted.items()))
+    return Asked(tuple(wanted), tuple(changes), tuple(sorted(failed)), ())
+
+
+def forget_others(catalog: Catalog, names: Collection[str]) -> tuple[str, ...]:
+    """Drop the servers that are not configured any more."""
+    gone = tuple(server.name for server in catalog.servers() if server.name not in names)
+    for server in gone:
+        catalog.forget(server)
+    return gone
+
+
+@contextmanager
+def alone(state: str) -> Generator[None]:
+    """While the block runs, no other process syncs this workspace. Raises SystemFault after a long wait."""
+    fd = os.open(os.path.join(state, LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    until = time.monotonic() + _WAIT_SECONDS
+    try:
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise SystemFault(
+                        "Another `toolyard sync` of this workspace has been running for too long.",
+                        hint="End it, then try again.",
+                    ) from None
+                time.sleep(_LOOK_SECONDS)
+        yield
+    finally:
+        os.close(fd)
+
+
+def by_name(entries: Sequence[ServerEntry], wanted: Collection[str]) -> list[ServerEntry]:
+    """The entries that are wanted; all where none is named."""
+    return [entry for entry in entries if not wanted or entry.name in wanted]
