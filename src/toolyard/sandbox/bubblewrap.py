@@ -12,14 +12,16 @@ import dataclasses
 import functools
 import json
 import os
+import resource
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+from collections.abc import Generator, Iterable, Iterator, Sequence
 
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
-from toolyard.sandbox import inside, view
+from toolyard.sandbox import inside, namespaces, view
 from toolyard.sandbox.boxes import BoxSandbox, Launched
 from toolyard.sandbox.covers import open_plain
 from toolyard.sandbox.inside import Walls
@@ -31,6 +33,12 @@ _NAMESPACES = (
     *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),
     "--unshare-cgroup-try",
 )
+# bubblewrap reads the list of all mounts again for each it makes, so that a thousand take seconds, and it takes 9,000
+# words. Past the first number the warden makes them by itself, as it does without bubblewrap; the walls are the same.
+_MANY_MOUNTS = 200
+_MOST_MOUNTS = 1_500
+_OTHER_FILES = 64  # beside one for each mount, while it is started
+_raising = threading.Lock()
 
 
 def find_bubblewrap() -> str | None:
@@ -47,6 +55,37 @@ def bubblewrap(program: str) -> BoxSandbox:
 
 
 def _launch(program: str, spec: Spec) -> Launched:
+    mounts = len(spec.mounts) + len(spec.hidden) + len(spec.special)
+    unshare = namespaces.find_unshare() if mounts > _MANY_MOUNTS else None
+    if unshare is not None and namespaces.may_mount(unshare):
+        return namespaces.launch(unshare, spec)
+    if mounts > _MOST_MOUNTS:
+        message = f"{mounts:,} files and folders would have to be hidden or sealed; bubblewrap can {_MOST_MOUNTS:,}."
+        hint = "Install util-linux's `unshare`, or have fewer of them: Git repositories count, and what rules name."
+        raise SystemFault(message, hint=hint)
+    with _room_for_files(mounts + _OTHER_FILES):
+        return _launched(program, spec)
+
+
+@contextlib.contextmanager
+def _room_for_files(count: int) -> Generator[None]:
+    """Let this process have that many files open beside those it has, as far as the machine allows."""
+    with _raising:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = len(os.listdir("/proc/self/fd")) + count
+        if hard != resource.RLIM_INFINITY:
+            wanted = min(wanted, hard)
+        raised = soft != resource.RLIM_INFINITY and wanted > soft
+        if raised:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        try:
+            yield
+        finally:
+            if raised:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def _launched(program: str, spec: Spec) -> Launched:
     python = inside.own_interpreter()
     pid_max = inside.pid_max(spec.limits)
     walls = Walls.around(view.writable(spec), own_network=True)

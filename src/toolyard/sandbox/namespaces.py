@@ -34,11 +34,21 @@ def find_unshare() -> str | None:
     return shutil.which("unshare")
 
 
+@functools.cache
+def may_mount(program: str) -> bool:
+    """Whether this machine lets an ordinary program make such namespaces, and mounts in them."""
+    tried = (program, *_OPTIONS, "mount", "-t", "tmpfs", "tmpfs", inside.TEMPORARY)
+    try:
+        return subprocess.run(tried, capture_output=True, timeout=_START_SECONDS, check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
 def namespaces(program: str) -> BoxSandbox:
-    return BoxSandbox(Tier.NAMESPACES, functools.partial(_launch, program))
+    return BoxSandbox(Tier.NAMESPACES, functools.partial(launch, program))
 
 
-def _launch(program: str, spec: Spec) -> Launched:
+def launch(program: str, spec: Spec) -> Launched:
     python = inside.own_interpreter()
     pid_max = inside.pid_max(spec.limits)
     walls = Walls.around(view.writable(spec), own_network=True).worded(pid_max=pid_max, in_worker=False)

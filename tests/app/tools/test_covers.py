@@ -15,6 +15,12 @@ from toolyard.sandbox.namespaces import find_unshare, namespaces
 from toolyard.sandbox.spec import Mount, Spec
 
 HIDING = {"deny": ["Read(.env)"]}
+# In place of the code's own answer, which must not follow: a run that has answered is ended.
+SEND = (
+    "os.write(3, struct.pack('<I', len(body)))\nview = memoryview(body)\n"
+    "while view: view = view[os.write(3, view):]\n"
+    "import time; time.sleep(30)"
+)
 WITH_MOUNTS = {
     "bubblewrap": lambda: bubblewrap(find_bubblewrap()),
     "namespaces": lambda: namespaces(find_unshare()),
@@ -117,12 +123,22 @@ async def test_a_path_that_is_too_long_to_be_looked_at_hides_nothing(open_bench)
     assert "SECRET" not in seen.structured["stdout"]
 
 
-async def test_a_flood_of_files_does_not_open_a_repository(bench):
-    bench.write(".git/config", "[core]\n")
-    os.makedirs(f"{bench.path}/.git/hooks")
-    for number in range(20_001):
-        os.mknod(f"{bench.path}/a{number}")
-    assert "Read-only file system" in await run(bench, "echo evil > .git/hooks/pre-commit")
+@pytest.mark.parametrize("writing", ["Write(conf/**)", "Write(conf)", "Edit(conf/**)"])
+async def test_what_is_hidden_in_a_sealed_folder_stays_hidden(open_bench, writing):
+    bench = open_bench(permissions={"deny": ["Read(.env)", writing]})
+    for name in ("conf/.env", "conf/sub/.env", ".git/hooks/.env"):
+        bench.write(name, "SECRET")
+    said = await run(bench, "cat conf/.env conf/sub/.env .git/hooks/.env; echo x > conf/new; echo x > conf/sub/new")
+    assert (said.count("Permission denied"), said.count("Read-only file system")) == (3, 2)
+    assert "SECRET" not in said
+
+
+async def test_a_folder_on_the_way_to_a_context_path_stays_sealed(open_bench, tmp_path):
+    made = tmp_path / "ws" / "conf" / "a" / "out"
+    made.mkdir(parents=True)
+    entry = {"path": str(made), "permission": "write"}
+    bench = open_bench(permissions={"deny": ["Write(/conf/**)"]}, orchestrator={"context_paths": [entry]})
+    assert "Read-only file system" in await run(bench, "touch conf/a/new")
 
 
 def test_a_context_path_in_the_workspace_cannot_be_led_out(open_bench, tmp_path, outside):
@@ -158,13 +174,16 @@ async def test_answers_that_nobody_asked_for_are_dropped(bench):
 
 @pytest.mark.parametrize(("parts", "value"), [(10, "forged"), (1_000_000, None)])
 async def test_an_answer_of_countless_parts_is_not_read(bench, parts, value):
-    code = (
-        f"import os, struct\nbody = b'{{\"value\":\"forged\",\"a\":[' + b'{{}},' * {parts} + b'{{}}]}}'\n"
-        "os.write(3, struct.pack('<I', len(body)))\nview = memoryview(body)\n"
-        "while view: view = view[os.write(3, view):]\n"
-    )
+    code = f"import os, struct\nbody = b'{{\"value\":\"forged\",\"a\":[' + b'{{}},' * {parts} + b'{{}}]}}'\n{SEND}"
     result = await bench.call("execute_python", code=code)
     assert result.structured["value"] == value
+    assert (await bench.call("execute_python", code="2 + 2")).structured["value"] == "4"
+
+
+async def test_an_answer_without_end_ends_the_run(bench):
+    code = f"import os, struct\nbody = b'{{\"value\":\"' + b'x' * (50 << 20) + b'\"}}'\n{SEND}"
+    result = await bench.call("execute_python", code=code)
+    assert (result.structured["value"], result.structured["exit_code"]) == (None, 128 + 9)
     assert (await bench.call("execute_python", code="2 + 2")).structured["value"] == "4"
 
 
