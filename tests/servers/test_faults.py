@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -31,7 +32,7 @@ def test_a_server_that_dies_at_its_start_is_explained_and_left_alone_for_a_while
     began = time.monotonic()
     with pytest.raises(ServerUnavailable, match=r"is not tried again for .* cannot find my configuration"):
         echo(pool)
-    assert time.monotonic() - began < 0.2
+    assert time.monotonic() - began < 0.5
     status = pool.status()["up"]
     assert (status.state, status.starts) == ("failed", 1)
     assert 0 < status.retry_in <= 1
@@ -81,6 +82,7 @@ def test_a_killed_server_is_named_with_its_signal(open_pool):
 
 def test_a_call_that_is_never_answered_times_out_and_is_cancelled(open_pool):
     pool = open_pool(faulty("never-answers"))
+    pool.loop.run(pool.listing("up"))
     with pytest.raises(CallTimedOut, match=r"'up' did not answer echo within 0\.2 s") as late:
         echo(pool, timeout=0.2)
     assert late.value.retryable
@@ -89,6 +91,7 @@ def test_a_call_that_is_never_answered_times_out_and_is_cancelled(open_pool):
 
 def test_the_entrys_time_out_is_that_of_its_calls(open_pool):
     pool = open_pool(faulty("never-answers", timeout=0.3))
+    pool.loop.run(pool.listing("up"))
     with pytest.raises(CallTimedOut, match=r"within 0\.3 s"):
         echo(pool)
 
@@ -116,6 +119,7 @@ def test_lines_that_are_no_messages_are_skipped_and_kept(open_pool):
 
 def test_garbage_for_an_answer_is_no_answer(open_pool):
     pool = open_pool(faulty("garbage"))
+    pool.loop.run(pool.listing("up"))
     with pytest.raises(CallTimedOut):
         echo(pool, timeout=0.3)
     assert pool.status()["up"].odd_lines == ("this is not JSON {",)
@@ -267,21 +271,22 @@ def test_nothing_is_left_when_the_host_is_killed(tmp_path):
     host = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert host.stdout is not None
     pids = [int(word) for word in host.stdout.readline().split()]
+    until(lambda: len(_descendants(host.pid)) >= 4)
     children = _descendants(host.pid)
     host.kill()
     host.wait()
     host.stdout.close()
-    assert len(children) >= 3
     assert set(pids) <= set(children)
     until(lambda: not [pid for pid in children if is_alive(pid)])
 
 
 def _descendants(pid: int) -> list[int]:
     found = []
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{task}/children") as listed:
-            for child in map(int, listed.read().split()):
-                found += [child, *_descendants(child)]
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # what ends meanwhile has no children
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children") as listed:
+                for child in map(int, listed.read().split()):
+                    found += [child, *_descendants(child)]
     return found
 
 

@@ -17,11 +17,21 @@ _MASKED = "***"
 
 
 class Mask:
+    """Learns a server's secrets when it is started: before that their values are in nobody's hands."""
+
     __slots__ = ("_values",)
 
-    def __init__(self, values: Iterable[str]) -> None:
+    def __init__(self) -> None:
+        self._values: list[str] = []
+
+    def learn(self, written: ServerEntry, started: ServerEntry) -> None:
+        """`written` is the entry of the file, `started` the same with the values of variables in it."""
+        values = {*self._values, *_secrets(started)}
+        # A word that holds the value of a variable is a secret wherever it stands.
+        before = {*written.command_line, *_segments(written.url)}
+        values |= {*started.command_line, *_segments(started.url)} - before
         # The longest first: a value that contains another one must not leave its ends behind.
-        self._values = sorted({value for value in values if len(value) >= _SHORTEST}, key=len, reverse=True)
+        self._values = sorted((value for value in values if len(value) >= _SHORTEST), key=len, reverse=True)
 
     def __call__(self, text: str) -> str:
         for value in self._values:
@@ -30,13 +40,20 @@ class Mask:
         return text
 
 
-def mask_of(entry: ServerEntry) -> Mask:
-    values = [*entry.env.values()]
+def _secrets(entry: ServerEntry) -> Iterable[str]:
+    yield from entry.env.values()
     for header in entry.headers.values():
-        values += [header, *header.split()]  # "Bearer abc": the token alone, too
+        yield header
+        yield from header.split()[1:]  # "Bearer abc": the token alone, too
+    if entry.oauth is not None and entry.oauth.client_secret:
+        yield entry.oauth.client_secret
     if entry.url:
         parts = urlsplit(entry.url)
-        values += [text for text in (parts.password, parts.query) if text]
-        values += [value for _, value in parse_qsl(parts.query)]
-        values += [unquote(value) for value in (parts.password or "",)]
-    return Mask(values)
+        yield unquote(parts.password or "")
+        yield parts.query
+        for _, value in parse_qsl(parts.query):
+            yield value
+
+
+def _segments(url: str | None) -> list[str]:
+    return urlsplit(url).path.split("/") if url else []

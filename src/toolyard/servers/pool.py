@@ -11,17 +11,20 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from toolyard.config.expansion import expanded
 from toolyard.config.models import ServerEntry
 from toolyard.config.settings import environment
 from toolyard.core.closing import Closing
+from toolyard.core.errors import ConfigError
 from toolyard.core.limits import DEFAULT_LIMITS
 from toolyard.core.upstream import ServerListing, ToolAnswer
 from toolyard.servers.child import Program
 from toolyard.servers.connection import Callbacks, Connection, Progress
 from toolyard.servers.environment import server_environment
-from toolyard.servers.faults import UnknownServer
+from toolyard.servers.faults import ServerUnavailable, UnknownServer
 from toolyard.servers.loop import LoopThread
-from toolyard.servers.masking import Mask, mask_of
+from toolyard.servers.masking import Mask
+from toolyard.servers.oauth import OnAuthorize, SignIn
 from toolyard.servers.stdio import StdioConnection
 from toolyard.servers.tails import Tail
 from toolyard.servers.upstream import Opener, Pace, ServerStatus, Upstream
@@ -44,16 +47,21 @@ class ServerPool(Closing):
         start_seconds: float = START_SECONDS,
         call_seconds: float = DEFAULT_LIMITS.call_seconds,
         on_list_changed: Callable[[str], None] | None = None,
+        tokens_folder: str | None = None,
+        on_authorize: OnAuthorize | None = None,
     ) -> None:
+        """`tokens_folder` keeps sign-ins at remote servers; `on_authorize` shows the user where to sign in."""
         self._owns_loop = loop is None
         self.loop = loop or LoopThread("toolyard-servers")
         self._host_env = environment() if host_env is None else host_env
+        self._tokens_folder = tokens_folder
+        self._on_authorize = on_authorize
         self._closed = False
         self._upstreams: dict[str, Upstream] = {}
         for entry in entries:
-            mask = mask_of(entry)
+            mask = Mask()
             tail = Tail(mask)
-            pace = Pace(entry.timeout or call_seconds, start_seconds, idle_seconds)
+            pace = Pace(entry.timeout or call_seconds, entry.startup_timeout or start_seconds, idle_seconds)
             opener = self._opener(entry, mask, tail, pace)
             self._upstreams[entry.name] = Upstream(
                 entry.name, entry.transport, tail, opener, pace, on_list_changed=on_list_changed
@@ -104,11 +112,26 @@ class ServerPool(Closing):
 
     def _opener(self, entry: ServerEntry, mask: Mask, tail: Tail, pace: Pace) -> Opener:
         async def open_connection(callbacks: Callbacks) -> Connection:
-            if entry.transport == "stdio":
-                command = (entry.command,) if isinstance(entry.command, str) else entry.command or ()
-                env = server_environment(self._host_env, entry.env)
-                program = Program(entry.name, (*command, *entry.args), env, entry.cwd)
+            started = self._expanded(entry)
+            mask.learn(entry, started)
+            if started.transport == "stdio":
+                env = server_environment(self._host_env, started.env)
+                program = Program(started.name, started.command_line, env, started.cwd)
                 return await StdioConnection.open(program, mask, tail, callbacks, pace.start_seconds)
-            raise NotImplementedError
+            from toolyard.servers.http import HttpConnection  # with it comes the SDK, which takes a while
+
+            sign_in = SignIn(started, self._tokens_folder, self._on_authorize)
+            return await HttpConnection.open(
+                started, mask, tail, callbacks, sign_in=sign_in, seconds=pace.start_seconds
+            )
 
         return open_connection
+
+    def _expanded(self, entry: ServerEntry) -> ServerEntry:
+        """With the values of variables, which are looked up at each start and kept nowhere else."""
+        try:
+            return expanded(entry, self._host_env)
+        except ConfigError as error:
+            raise ServerUnavailable(
+                entry.name, f"cannot be started: {error.message}", hint=error.hint, retryable=False
+            ) from None

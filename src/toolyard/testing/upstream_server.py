@@ -149,7 +149,13 @@ class UpstreamServer:
         running = self._running.pop(number, None)
         if running is not None and running.is_set():
             return
-        if body.get("result") is not NotImplemented:
+        result = body.get("result")
+        if isinstance(result, dict) and f"{_META}protocolVersion" in params.get("_meta", ()):
+            later = {"resultType": "complete"} | (
+                {} if method == "tools/call" else {"ttlMs": 0, "cacheScope": "private"}
+            )
+            body = {"result": {**later, **cast("Json", result)}}
+        if result is not NotImplemented:
             self._send({"jsonrpc": "2.0", "id": number, **body})
 
     def _result(self, number: Any, method: str, params: Json) -> Any:
@@ -181,8 +187,7 @@ class UpstreamServer:
         if self._era in ("handshake", "old") or f"{_META}protocolVersion" not in params.get("_meta", {}):
             raise Refusal(_NOT_FOUND, "no method server/discover")
         info = {f"{_META}serverInfo": {"name": "upstream", "version": "1.2.3"}}
-        about = {**self._about(), "_meta": info, "resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
-        return {"supportedVersions": [_MODERN], **about}
+        return {"supportedVersions": [_MODERN], **self._about(), "_meta": info}
 
     def _page(self, cursor: str | None) -> Json:
         tools = [*TOOLS, *(_tool(f"extra_{n}", "One of many.", text=_TEXT) for n in range(self._extra))]
