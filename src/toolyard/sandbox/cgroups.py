@@ -50,6 +50,7 @@ class Cgroup:
     def __init__(self, parts: Sequence[_Part]) -> None:
         self._parts = tuple(parts)
         self._kills_told = 0
+        self._refusals_told = 0
         self.limits_held = frozenset(_HELD_AS[name] for part in parts for name in part.controllers)
         """Which of "memory" and "processes" the kernel holds here."""
 
@@ -96,6 +97,14 @@ class Cgroup:
         before, self._kills_told = self._kills_told, self.out_of_memory_kills()
         return self._kills_told > before
 
+    def was_out_of_processes(self) -> bool:
+        """Whether the kernel refused a process here since this was last asked."""
+        refused = sum(
+            _counted(f"{part.folder}/pids.events", b"max") for part in self._parts if "pids" in part.controllers
+        )
+        before, self._refusals_told = self._refusals_told, refused
+        return refused > before
+
     def close(self) -> bool:
         """Kill what is left inside and remove the group, within about a second. Whether it is gone."""
         return _remove([part.folder for part in self._parts], _CLOSE_SECONDS)
@@ -129,10 +138,14 @@ def _limited(part: _Part, controller: str, memory_bytes: int, processes: int) ->
 
 
 def _kills(part: _Part) -> int:
+    return _counted(f"{part.folder}/{'memory.events' if part.unified else 'memory.oom_control'}", b"oom_kill")
+
+
+def _counted(path: str, name: bytes) -> int:
     try:
-        with open(f"{part.folder}/{'memory.events' if part.unified else 'memory.oom_control'}", "rb") as file:
+        with open(path, "rb") as file:
             rows = dict(row.split() for row in file)
-        return int(rows.get(b"oom_kill", b"0"))
+        return int(rows.get(name, b"0"))
     except (OSError, ValueError):
         return 0
 

@@ -112,6 +112,8 @@ class Outcome:
     left_behind: int = 0
     """Processes that outlived the run and were ended."""
     reason: str = ""
+    lacked_processes: bool = False
+    """The sandbox had as many processes as it may, and was refused another, while it ran."""
     session_is_new: bool = False
     sandbox_is_new: bool = False
     """The sandbox was lost since the last run: its /tmp and its sessions are gone."""

@@ -11,6 +11,7 @@ from toolyard.app.captured import Captured
 from toolyard.app.gate import Gate
 from toolyard.app.sandboxes import Ready, shown_folder
 from toolyard.app.tool import Arguments
+from toolyard.app.tools.closed import hints
 from toolyard.app.tools.endings import remarks
 from toolyard.core.calls import Result, Text
 from toolyard.core.errors import ToolError, ValidationError
@@ -119,6 +120,8 @@ def _told(
     command: str, captured: Captured, outcome: Outcome, ready: Ready, gate: Gate, *, notes: list[str]
 ) -> Result:
     notes += [*remarks(outcome, gate.sandboxes.limits), *gate.sandboxes.take_refused()]
+    if outcome.exit_code or outcome.lacked_processes:
+        notes += hints(captured.text(Stream.ERR), outcome, ready, gate)
     if outcome.exit_code:
         gate.remark(f"Exit code {outcome.exit_code}.")
     offline = not ready.spec.allowed_hosts and ready.sandbox.tier is not Tier.NONE

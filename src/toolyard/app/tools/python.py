@@ -12,6 +12,7 @@ from toolyard.app.captured import Captured, cut
 from toolyard.app.gate import Gate
 from toolyard.app.sandboxes import Ready
 from toolyard.app.tool import Arguments
+from toolyard.app.tools.closed import hints
 from toolyard.app.tools.endings import remarks
 from toolyard.core.calls import Image, Part, Result, Text
 from toolyard.core.errors import ToolError, ValidationError
@@ -78,6 +79,8 @@ def _told(arguments: PythonArguments, captured: Captured, outcome: Outcome, read
     # Without an answer the process ended in the middle: a crash, os._exit, a kill.
     exit_code = answer.exit_code if outcome.value is not None else outcome.exit_code
     notes = [*answer.notes, *remarks(outcome, gate.sandboxes.limits), *gate.sandboxes.take_refused()]
+    if exit_code or answer.error or outcome.lacked_processes:
+        notes += hints(f"{captured.text(Stream.ERR)}\n{answer.error}", outcome, ready, gate)
     if exit_code:
         gate.remark(f"Exit code {exit_code}.")
     if outcome.value is None and outcome.ending is Ending.FINISHED and not notes:
