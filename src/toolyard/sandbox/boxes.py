@@ -85,6 +85,8 @@ class BoxSandbox(Closing):
         group = self._group
         if outcome.exit_code == _KILLED and group is not None and group.was_out_of_memory():
             outcome = replace(outcome, ending=Ending.MEMORY)
+        if group is not None and group.was_out_of_processes():
+            outcome = replace(outcome, lacked_processes=True)
         return replace(outcome, sandbox_is_new=is_replaced)
 
     def drop_session(self, name: str) -> bool:
