@@ -24,6 +24,7 @@ from typing import cast
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
 from toolyard.sandbox.line import Line
+from toolyard.sandbox.mailbox import LOST, SPILLED, Frame, Mailbox
 from toolyard.sandbox.spec import Ending, Outcome, Request, Sink, Stream
 from toolyard_runtime import wire
 
@@ -33,7 +34,6 @@ _WATCH_SECONDS = 0.05  # between looks at the disk
 _STOP_SECONDS = 5.0  # a killed run tells its end within this, or the box is given up
 _EXIT_SECONDS = 2.0
 _STREAMS = {wire.OUT: Stream.OUT, wire.ERR: Stream.ERR}
-_LOST = -1
 _GREETINGS = frozenset({wire.READY, wire.BROKEN})
 _MOST_PARTS = 100_000  # of an answer: a few bytes a part could become gigabytes in memory
 _SIGNAL_CODES = 128
@@ -42,7 +42,6 @@ _NEVER_BEGAN = 124  # as timeout(1) tells it
 _MESSAGE_BYTES = 2_000
 _HINT = "Run `toolyard doctor` to see what this machine offers."
 
-Frame = tuple[int, bytes]
 Watch = Callable[[], str | None]
 """Looked at while a run is under way; says why the run has to end, if it has to."""
 
@@ -67,7 +66,7 @@ class Box(Closing):
         self._line = line
         self._setup = setup
         self._numbers = itertools.count(1)
-        self._runs: dict[int, queue.SimpleQueue[Frame]] = {}
+        self._runs: dict[int, Mailbox] = {}
         self._turns: dict[str, threading.Lock] = {}
         self._sessions: set[str] = set()
         self._guard = threading.Lock()
@@ -156,8 +155,7 @@ class Box(Closing):
 
     def _run(self, request: Request, sink: Sink, cancelled: threading.Event, watch: Watch) -> Outcome:
         number = next(self._numbers)
-        frames: queue.SimpleQueue[Frame] = queue.SimpleQueue()
-        self._runs[number] = frames
+        frames = self._runs[number] = Mailbox(request.output_bytes or self._setup.output_bytes)
         try:
             if self._ended.is_set():
                 return _lost()
@@ -167,6 +165,7 @@ class Box(Closing):
             return _lost()
         finally:
             del self._runs[number]
+            frames.close()
         if outcome.ending is Ending.LOST:  # perhaps it only does not answer; it gets no other run
             self._ended.set()
         return outcome
@@ -197,7 +196,7 @@ class Box(Closing):
         self._ended.set()
         self._greetings.put((wire.BROKEN, b""))
         for number in tuple(self._runs):
-            self._deliver(number, (_LOST, b""))
+            self._deliver(number, (LOST, b""))
 
     def _deliver(self, number: int, frame: Frame) -> None:
         if number == wire.NO_RUN:
@@ -231,21 +230,21 @@ class _Waiting:
     folder: str = ""
     watch_at: float = 0.0
 
-    def through(self, frames: queue.SimpleQueue[Frame]) -> Outcome:
+    def through(self, frames: Mailbox) -> Outcome:
         until = time.monotonic() + self.request.seconds
         self.watch_at = time.monotonic() + _WATCH_SECONDS
         while True:
             try:
-                kind, body = frames.get(timeout=_TICK_SECONDS)
+                kind, body = frames.take(_TICK_SECONDS)
             except queue.Empty:
                 kind, body = wire.NO_RUN, b""
-            if kind == _LOST:
+            if kind == LOST:
                 return _lost()
             if kind == wire.EXIT:
                 return self._ended(body)
             self._take(kind, body)
             if self.ending is Ending.FINISHED:
-                if self._is_over(until):
+                if self._is_over(until, has_spilled=kind == SPILLED):
                     self.kill()
                     until = time.monotonic() + _STOP_SECONDS
             elif time.monotonic() > until:
@@ -260,9 +259,11 @@ class _Waiting:
         elif kind == wire.FOLDER:
             self.folder = body.decode("utf-8", "surrogateescape").rstrip("\n")
 
-    def _is_over(self, until: float) -> bool:
+    def _is_over(self, until: float, *, has_spilled: bool) -> bool:
         if self.cancelled.is_set():
             self.ending = Ending.CANCELLED
+        elif has_spilled:
+            self.ending = Ending.OUTPUT
         elif (now := time.monotonic()) >= until:
             self.ending = Ending.TIMEOUT
         elif now < self.watch_at:

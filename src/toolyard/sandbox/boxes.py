@@ -25,6 +25,7 @@ from toolyard.sandbox.disk import DiskWatch
 from toolyard.sandbox.door import SOCKET_NAME, Door, OnConnection, tell_nobody
 from toolyard.sandbox.line import Line
 from toolyard.sandbox.spec import Ending, Mount, Outcome, Request, Sink, Spec, Tier
+from toolyard.sandbox.watching import CoverWatch
 
 _KEPT_FREE_BYTES = 256 * MIB
 _MOST_FILES = 500_000
@@ -61,7 +62,7 @@ class BoxSandbox(Closing):
         self._spec: Spec | None = None
         self._box: Box | None = None
         self._group: Cgroup | None = None
-        self._covered: Identities = ()
+        self._covers: CoverWatch | None = None
         self._uncovered = False
         self._on_close: Callable[[], None] | None = None
         self._opening = threading.Lock()
@@ -78,8 +79,9 @@ class BoxSandbox(Closing):
 
     def run(self, request: Request, sink: Sink, cancelled: threading.Event) -> Outcome:
         box, is_replaced = self._open()
-        with self._disk_watch() as watch:
-            outcome = box.run(request, sink, cancelled, lambda: self._look(box, watch))
+        covers = self._covers
+        with self._disk_watch() as watch, covers.awake() if covers else contextlib.nullcontext():
+            outcome = box.run(request, sink, cancelled, watch.check)
         if outcome.ending is Ending.LOST and self._uncovered:
             outcome = replace(outcome, ending=Ending.UNCOVERED)
         group = self._group
@@ -104,13 +106,14 @@ class BoxSandbox(Closing):
     def _tell_connection(self, host: str, port: int, allowed: bool) -> None:
         self.on_connection(host, port, allowed)
 
-    def _look(self, box: Box, disk: DiskWatch) -> str | None:
-        """Why the run has to end. A cover that is gone is open to every process inside, so that all of them end."""
-        spec = self._spec
-        if spec is not None and identities(spec) != self._covered:
+    def _watch_covers(self, box: Box, spec: Spec, covered: Identities) -> None:
+        def end() -> None:
+            """A cover that is gone is open to every process inside, so that all of them end."""
             self._uncovered = True
             box.kill()
-        return disk.check()
+
+        self._uncovered = False
+        self._covers = CoverWatch(lambda: identities(spec) == covered, end) if covered else None
 
     @contextlib.contextmanager
     def _disk_watch(self) -> Generator[DiskWatch]:
@@ -149,9 +152,11 @@ class BoxSandbox(Closing):
             if self._box is not None and self._box.is_up:
                 return self._box, False
             self._close_box()
-            self._covered, self._uncovered = identities(self._spec), False
-            self._box = self._launched(self._spec)
-            return self._box, lost
+            covered = identities(self._spec)
+            box = self._launched(self._spec)
+            self._watch_covers(box, self._spec, covered)
+            self._box = box  # last: from here on others run in it
+            return box, lost
 
     def _launched(self, spec: Spec) -> Box:
         # Whatever a link leads to would be shown inside, and written, as if it were the workspace.
@@ -192,6 +197,9 @@ class BoxSandbox(Closing):
             raise
 
     def _close_box(self) -> None:
+        covers, self._covers = self._covers, None
+        if covers is not None:
+            covers.close()
         box, self._box = self._box, None
         if box is not None:
             box.close()
