@@ -17,7 +17,8 @@ from toolyard.core.errors import FieldError, ValidationError
 from toolyard.core.limits import RunLimits
 
 _SHOWN_FIELDS = 5
-_TRIMMED_KEYS = ("title", "default")
+_TRIMMED_KEYS = ("title", "default", "minLength", "maxLength")
+_NULL = {"type": "null"}
 
 
 class Arguments(BaseModel):
@@ -89,7 +90,7 @@ def _fault(kind: str, message: str) -> str:
 
 def _trim(schema: object) -> object:
     if isinstance(schema, dict):
-        node = cast("dict[str, Any]", schema)
+        node = _without_null(cast("dict[str, Any]", schema))
         kept: dict[str, Any] = {}
         for key, value in node.items():
             if key == "properties":
@@ -100,6 +101,15 @@ def _trim(schema: object) -> object:
     if isinstance(schema, list):
         return [_trim(item) for item in cast("list[object]", schema)]
     return schema
+
+
+def _without_null(node: dict[str, Any]) -> dict[str, Any]:
+    """An optional argument as its plain type: who has no value leaves it out."""
+    choices = node.get("anyOf", [])
+    if len(choices) == 2 and _NULL in choices:
+        rest = {key: value for key, value in node.items() if key != "anyOf"}
+        return {**next(choice for choice in choices if choice != _NULL), **rest}
+    return node
 
 
 def output_schema(optional: tuple[str, ...] = (), /, **properties: str | dict[str, Any]) -> dict[str, Any]:

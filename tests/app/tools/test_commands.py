@@ -8,6 +8,7 @@ from toolyard.core.errors import ValidationError
 READS = {"read_only": True, "destructive": False, "idempotent": True}
 CHANGES = {"read_only": False, "destructive": True, "idempotent": False}
 ANNOTATIONS = {
+    "search_tools": {"read_only": True, "destructive": False, "idempotent": True},
     "Read": READS,
     "Write": {**CHANGES, "idempotent": True},
     "Edit": CHANGES,
@@ -22,6 +23,7 @@ ANNOTATIONS = {
     "execute_python": CHANGES,
 }
 REQUIRED = {
+    "search_tools": ["query"],
     "Read": ["file_path"],
     "Write": ["file_path", "content"],
     "Edit": ["file_path", "old_string", "new_string"],

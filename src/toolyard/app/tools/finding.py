@@ -39,7 +39,7 @@ def search_tools(arguments: SearchToolsArguments, gate: Gate) -> Result:
 SEARCH_TOOLS = Tool(
     name="search_tools",
     description=(
-        "Find tools of the attached MCP servers by what they do. Call what is found from execute_python: "
+        "Find tools of the attached MCP servers by what they do. Call them in execute_python: "
         "`from servers.NAME import tool; await tool(...)`."
     ),
     arguments=SearchToolsArguments,

@@ -77,7 +77,7 @@ EXECUTE_PYTHON = Tool(
     ),
     arguments=PythonArguments,
     output=output_schema(
-        ("output_file",),
+        ("stderr", "value", "error", "ending", "notes", "images", "sandbox", "output_file"),
         stdout="string",
         stderr="string",
         value={"type": ["string", "null"]},
