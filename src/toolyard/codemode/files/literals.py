@@ -10,10 +10,13 @@ from typing import Any
 
 _SIMPLE = re.compile(r"[ !#-\[\]-~]*")
 """Printable ASCII without a quote or a backslash: such a text is its own literal."""
-_ODD = re.compile(r"[^\n\t -~]")
+_ODD = re.compile(r"[^\n -~]")
 _LINE_ENDS = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _BLANKS = re.compile(r"[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
-_TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
+_LOOSE_QUOTE = re.compile(r'"(?="|\Z)')
+"""A quote before another one, or the last sign: those could close a docstring."""
+_TRAILING = re.compile(r" +$", re.MULTILINE)
+_TAB = 4
 
 
 def literal(value: Any) -> str | None:
@@ -34,17 +37,17 @@ def tidy(text: str) -> str:
     """The same text with one kind of line end and one kind of blank, and nothing at the ends of its lines."""
     if not text.isascii() or "\r" in text or "\x0b" in text or "\x0c" in text:
         text = _BLANKS.sub(" ", _LINE_ENDS.sub("\n", text))
-    return _TRAILING.sub("", text).strip()
+    return _TRAILING.sub("", text.expandtabs(_TAB)).strip()
 
 
 def docstring(text: str, indent: str = "    ") -> str:
     """A docstring of this text, which must be tidy."""
-    escaped = _visible(text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"'))
+    escaped = _visible(_LOOSE_QUOTE.sub(r"\"", text.replace("\\", "\\\\")))
     if "\n" in escaped:
         lines = escaped.split("\n")
         body = "\n".join([lines[0], *(f"{indent}{line}" if line else "" for line in lines[1:])])
-        return f'{indent}"""{_closed(body)}\n{indent}"""'
-    return f'{indent}"""{_closed(escaped)}"""'
+        return f'{indent}"""{body}\n{indent}"""'
+    return f'{indent}"""{escaped}"""'
 
 
 def comment(text: str) -> str:
@@ -59,10 +62,6 @@ def markdown(text: str) -> str:
 
 def clipped(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
-
-
-def _closed(text: str) -> str:
-    return f'{text[:-1]}\\"' if text.endswith('"') else text
 
 
 def _visible(text: str) -> str:
