@@ -118,7 +118,7 @@ async def works(arena):
             result = await arena.run(what, code, seconds=SECONDS, client="next")
             if result.structured[field] == shown:
                 break
-            assert result.structured["exit_code"] == 128 + 9
+            assert (result.structured["ending"], result.structured["exit_code"]) == ("finished", 128 + 9)
         assert result.structured[field] == shown
 
 
