@@ -30,7 +30,8 @@ _HANDED = "fd:"
 _FULL = b"-"
 _MOST_LINES = 32
 """Blocking calls of one process at one time; others wait for their turn."""
-_CONNECT_SECONDS = 20.0
+_CONNECT_SECONDS = 20
+_TIME = struct.Struct("ll")
 _CHUNK = 1 << 16
 _LONGEST_NAME = 107  # bytes, of a socket's path
 
@@ -113,7 +114,8 @@ def connect() -> socket.socket:
 def _connected(path: str) -> socket.socket:
     made = socket.socket(socket.AF_UNIX)
     try:
-        made.settimeout(_CONNECT_SECONDS)
+        # The kernel's own time-out: with Python's, a moment's rush at the socket would be an error.
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(_CONNECT_SECONDS, 0))
         if len(os.fsencode(path)) <= _LONGEST_NAME:
             made.connect(path)
         else:
@@ -122,7 +124,7 @@ def _connected(path: str) -> socket.socket:
                 made.connect(f"/proc/self/fd/{folder}/{os.path.basename(path)}")
             finally:
                 os.close(folder)
-        made.settimeout(None)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(0, 0))
     except BaseException:
         made.close()
         raise
@@ -199,34 +201,63 @@ class Lines:
     """The connections of this process that blocking calls use. Safe to use from threads."""
 
     def __init__(self) -> None:
-        self._free: list[Line] = []
-        self._places = threading.Semaphore(_MOST_LINES)
+        self._free: list[Line | None] = [None] * _MOST_LINES
+        """The last is the next: a line, or the right to make one."""
+        self._waiting = 0
+        self._changed = threading.Condition()
 
     def call(self, message: Message, progress: Progress | None) -> Any:
         frame = framed(message)
-        with self._places:
-            line = self._sent(frame)
-            try:
-                result = _answer(line, message, progress)
-            except BaseException:
+        line = self._taken()
+        try:
+            line = _sent(line, frame)
+            answer = _answer(line, message, progress)
+        except BaseException:
+            if line is not None:
                 line.close()  # an answer may still be under way on it, and the host ends the call
-                raise
-            self._free.append(line)
-        if "error" in result:
-            raise raised(result["error"])
-        return result["result"]
+            self._give_back(None)
+            raise
+        self._give_back(line)
+        if "error" in answer:
+            raise raised(answer["error"])
+        return answer["result"]
 
-    def _sent(self, frame: bytes) -> Line:
-        while self._free:
-            line = self._free.pop()
-            if line.send(frame):
-                return line
-            line.close()  # the broker was started anew since it was used
-        line = Line()
-        if not line.send(frame):
-            line.close()
-            raise lost(None)
-        return line
+    def _taken(self) -> Line | None:
+        while True:
+            try:
+                return self._free.pop()
+            except IndexError:
+                self._wait()
+
+    def _wait(self) -> None:
+        with self._changed:
+            self._waiting += 1
+            try:
+                self._changed.wait_for(lambda: self._free)
+            finally:
+                self._waiting -= 1
+
+    def _give_back(self, line: Line | None) -> None:
+        if line is None:
+            self._free.insert(0, None)
+        else:
+            self._free.append(line)
+        if self._waiting:
+            with self._changed:
+                self._changed.notify()
+
+
+def _sent(line: Line | None, frame: bytes) -> Line:
+    """The line that took it: a new one where the broker was started anew since the old one was used."""
+    if line is not None:
+        if line.send(frame):
+            return line
+        line.close()
+    line = Line()
+    if not line.send(frame):
+        line.close()
+        raise lost(None)
+    return line
 
 
 def _answer(line: Line, message: Message, progress: Progress | None) -> Message:

@@ -12,7 +12,12 @@ from typing import Any
 import pytest
 
 import toolyard_runtime
+from toolyard.codemode.broker import Broker
+from toolyard.servers.loop import LoopThread
+from toolyard_runtime import channel as runtime_channel
 from toolyard_runtime.notebook import Notebook
+
+from .calling import Handler
 
 SOURCE = Path(toolyard_runtime.__file__).parent.parent
 DEADLINE = 50
@@ -88,3 +93,24 @@ def talk(tmp_path):
         )
 
     return run
+
+
+@pytest.fixture
+def thread():
+    with LoopThread() as thread:
+        yield thread
+
+
+@pytest.fixture
+def handler():
+    return Handler()
+
+
+@pytest.fixture
+def broker(thread, handler, monkeypatch):
+    with Broker.open("a", handler, thread.loop) as broker:
+        monkeypatch.setenv("TOOLYARD_BROKER", broker.socket_path)
+        yield broker
+    for channel in runtime_channel._channels.values():
+        channel.close()
+    runtime_channel._channels.clear()

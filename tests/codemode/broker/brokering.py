@@ -92,8 +92,8 @@ class Raw(Closing):
 
     def __init__(self, broker):
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(DEADLINE)
         self.socket.connect(broker.socket_path)
+        self.socket.settimeout(DEADLINE)
 
     def send(self, message):
         self.send_bytes(json.dumps(message).encode())

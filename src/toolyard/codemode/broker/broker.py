@@ -47,6 +47,8 @@ class Broker(Closing):
         self._is_closed = False
         self._connections: set[Connection] = set()
         self._coming: set[asyncio.Task[None]] = set()
+        self.connections = 0
+        """That are open, or about to be."""
         self._watched: set[Connection] = set()
         self._next_look: asyncio.TimerHandle | None = None
         self._hands = Hands(loop, self._adopt)
@@ -85,10 +87,6 @@ class Broker(Closing):
         """How many are under way."""
         return sum(len(connection.calls) for connection in self._connections)
 
-    @property
-    def connections(self) -> int:
-        return len(self._connections) + len(self._coming)
-
     def close(self) -> None:
         if self._is_closed:
             return
@@ -112,6 +110,7 @@ class Broker(Closing):
             connection.end(_CLOSING)
 
     def went(self, connection: Connection) -> None:
+        self.connections -= 1
         self._connections.discard(connection)
         self._watched.discard(connection)
 
@@ -140,6 +139,7 @@ class Broker(Closing):
             with connected, contextlib.suppress(OSError):
                 connected.send(framed(last_words(reason), SMALL_BYTES))
             return False
+        self.connections += 1
         task = self.loop.create_task(self._serve(connected))
         self._coming.add(task)
         task.add_done_callback(self._coming.discard)
@@ -150,6 +150,7 @@ class Broker(Closing):
             await self.loop.connect_accepted_socket(lambda: Connection(self), connected)
         except OSError:
             connected.close()  # it went as it came
+            self.connections -= 1
 
     async def _finish(self) -> None:
         calls = [task for connection in self._connections for task in connection.calls.values()]

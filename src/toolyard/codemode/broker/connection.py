@@ -76,7 +76,7 @@ class Connection(asyncio.Protocol):
         self._home.came(self)
 
     def data_received(self, data: bytes) -> None:
-        if self._is_over:
+        if self._is_over or (not self._held and self._takes_at_once(data)):
             return
         self._held += data
         self._take()
@@ -150,6 +150,20 @@ class Connection(asyncio.Protocol):
     def _go_on(self) -> None:
         if not self._is_over:
             self._take()
+
+    def _takes_at_once(self, data: bytes) -> bool:
+        """The usual case, without a detour: what came is one frame, and there is room for it."""
+        if self._length != _NOT_READ or len(data) < _HEADER or len(data) - _HEADER != LENGTH.unpack_from(data)[0]:
+            return False
+        try:
+            self._length = self._checked(len(data) - _HEADER)
+            if not self._may_go_on():
+                self._length = self._length if self._waits else _NOT_READ
+                return False
+            self._obey(data[_HEADER:])
+        except BrokenFrame as fault:
+            self.end(str(fault))
+        return True
 
     def _take(self) -> None:
         """Obey each whole frame that was received and may be."""

@@ -8,7 +8,7 @@ import os
 import socket
 from collections.abc import Callable
 
-_BACKLOG = 128
+_BACKLOG = 512
 _AGAIN_SECONDS = 0.5
 """After the process ran out of descriptors: trying at once would only spin."""
 
