@@ -76,6 +76,7 @@ def test_a_broken_configuration_fails_with_its_line(examined, workspace):
     code, checks = examined()
     assert (code, checks["configuration"]["status"]) == (1, "fail")
     assert "toolyard.yaml:2" in checks["configuration"]["found"]
+    assert {"git", "sandbox", "sandbox: bubblewrap", "wall: seccomp"} <= checks.keys()  # the machine is what it is
 
 
 def test_a_rule_that_is_none_fails_under_the_name_of_its_check(examined, workspace):
@@ -88,6 +89,7 @@ def test_a_missing_workspace_fails(examined, workspace):
     workspace.rmdir()
     code, checks = examined()
     assert (code, checks["workspace"]["status"]) == (1, "fail")
+    assert "sandbox" in checks
 
 
 def test_a_changed_audit_log_fails(examined, workspace, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -167,3 +168,23 @@ def test_wrong_use_is_told(run, arguments):
     done = run(*arguments, stdin="")
     assert done.returncode == 2
     assert "Give either FILE (- for stdin) or -c CODE." in done.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_an_interrupted_run_shows_what_it_had_printed(run, tmp_path, options):
+    where = ["--workspace", str(run.workspace), "--state", str(tmp_path / "state")]
+    code = "echo so far; echo and here >&2; touch begun; sleep 100"
+    line = [sys.executable, "-m", "toolyard", "exec", *where, "--bash", "-c", code, *options]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        until = time.monotonic() + SOON
+        while not (run.workspace / "begun").exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(0.1)  # what was printed before is on its way
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=SOON)
+    assert process.returncode == 130
+    if options:
+        fields = json.loads(out)
+        assert (fields["stdout"], fields["stderr"], fields["ending"]) == ("so far\n", "and here\n", "cancelled")
+    else:
+        assert (out, err) == ("so far\n", "and here\n[Interrupted and ended; this is what it had printed.]\n")

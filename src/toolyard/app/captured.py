@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from toolyard.core.calls import Printed, printed_to_nobody
 from toolyard.core.errors import SecurityError, ToolyardError
 from toolyard.core.limits import Limits
 from toolyard.fs import files
@@ -19,11 +20,14 @@ _IGNORE_ALL = b"*\n"
 
 
 class Captured:
-    def __init__(self, kept: Mapping[Stream, bytes] | None = None) -> None:
+    def __init__(self, kept: Mapping[Stream, bytes] | None = None, also: Printed = printed_to_nobody) -> None:
+        """`also` is told what is taken."""
+        self._also = also
         self._kept = {stream: bytearray((kept or {}).get(stream, b"")) for stream in Stream}
 
     def take(self, stream: Stream, data: bytes) -> None:
         self._kept[stream] += data
+        self._also(stream.value, data)
 
     def text(self, stream: Stream) -> str:
         return self._kept[stream].decode("utf-8", "replace")

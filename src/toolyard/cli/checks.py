@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from toolyard.cli.check import Check, Status
 from toolyard.cli.opening import Place, find_place
 from toolyard.cli.sandbox_checks import sandbox_checks
+from toolyard.config.models import CodeExecution
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ToolError, ToolyardError
 from toolyard.core.modes import PermissionMode
@@ -65,20 +66,26 @@ def examine(patient: Patient) -> Iterator[Check]:
         place = find_place(patient.workspace, patient.config_file)
     except ToolyardError as error:
         yield Check(Status.FAIL, "configuration", error.message, error.hint)
+        yield from _machine(CodeExecution(), patient.settings)  # what the machine offers does not depend on it
         return
     source = place.config.source
     yield Check(Status.OK, "configuration", source or "no toolyard.yaml; the defaults serve")
     if not os.path.isdir(place.workspace):
         fix = "Create it, or name another one with --workspace."
         yield Check(Status.FAIL, "workspace", f"{place.workspace} is not a folder", fix)
+        yield from _machine(place.config.toolyard.code_execution, patient.settings)
         return
     yield _guarded("workspace", lambda: _unnamed_files(place.workspace))
     yield from _state(patient, place.workspace)
     yield _guarded("permission mode", lambda: _mode(patient, place))
     yield _guarded("context cost", _tokens)
+    yield from _machine(place.config.toolyard.code_execution, patient.settings)
+
+
+def _machine(execution: CodeExecution, settings: Settings) -> Iterator[Check]:
     yield _git()
     yield _ast_grep()
-    yield from sandbox_checks(place.config.toolyard.code_execution, patient.settings)
+    yield from sandbox_checks(execution, settings)
 
 
 def _guarded(what: str, check: Callable[[], Check]) -> Check:

@@ -1,6 +1,7 @@
 """`toolyard exec`: run Python (or a shell command) in a workspace's sandbox, the way an agent's would run.
 
-Exit codes: that of the code; 1 when it raised, 2 for wrong use, 124 when it ran out of time, 126 when it was refused.
+Exit codes: that of the code; 1 when it raised, 2 for wrong use, 124 when it ran out of time, 126 when it was refused,
+130 when it was interrupted.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import click
 
+from toolyard.app.captured import Captured
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.opening import find_place
@@ -21,8 +23,9 @@ from toolyard.core.actions import Action, Decision
 from toolyard.core.calls import Asker, Call, Image, Result, ask_nobody
 from toolyard.core.errors import SecurityError
 from toolyard.core.modes import PermissionMode
+from toolyard.sandbox.spec import Stream
 
-_TIMED_OUT, _REFUSED = 124, 126
+_TIMED_OUT, _REFUSED, _INTERRUPTED = 124, 126, 130
 _WHOLE_OUTPUT_CHARS = 1 << 30  # what is read by a program is not cut as it is for a model
 _MS = 1_000
 _EXAMPLES = """\b
@@ -87,9 +90,8 @@ def exec(  # noqa: A001 - the name of the command
     if images is not None:
         _make(images)  # before the run, so that nothing is run whose pictures would be lost
     with Yard.open(options) as yard:
-        call = Call(tool, arguments, surface="cli", agent=yard.agent, ask=_asker())
         try:
-            result = asyncio.run(yard.dispatch(call))
+            result = _ran(yard, tool, arguments)
         except SecurityError as error:
             click.echo(f"toolyard: {error}", err=True)
             sys.exit(_REFUSED)
@@ -157,6 +159,25 @@ def _asker() -> Asker:
 
 async def _ask(action: Action, decision: Decision) -> bool:  # noqa: ARG001 - the Asker contract
     return await asyncio.to_thread(click.confirm, f"{decision.reason} Allow it?", err=True)
+
+
+def _ran(yard: Yard, tool: str, arguments: dict[str, Any]) -> Result:
+    """The result; of a run that the user interrupted, what it had printed."""
+    so_far = Captured()
+    call = Call(
+        tool,
+        arguments,
+        surface="cli",
+        agent=yard.agent,
+        ask=_asker(),
+        printed=lambda stream, data: so_far.take(Stream(stream), data),
+    )
+    try:
+        return asyncio.run(yard.dispatch(call))
+    except KeyboardInterrupt:
+        fields = {stream.value: so_far.text(stream) for stream in Stream}
+        notes = ["Interrupted and ended; this is what it had printed."]
+        return Result((), {**fields, "exit_code": _INTERRUPTED, "ending": "cancelled", "notes": notes})
 
 
 def _show(result: Result) -> None:

@@ -69,6 +69,16 @@ async def no_progress(done: float, total: float | None, message: str) -> None:
     """Tells nobody."""
 
 
+class Printed(Protocol):
+    """Told what a run prints, as it comes, in the thread that runs it: `stdout` or `stderr`, and the bytes."""
+
+    def __call__(self, stream: str, data: bytes, /) -> None: ...
+
+
+def printed_to_nobody(stream: str, data: bytes, /) -> None:
+    """Tells nobody: the result has it all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One request to run one tool, with who asks and how to reach them."""
@@ -80,6 +90,7 @@ class Call:
     session: str = ""
     ask: Asker = ask_nobody
     progress: Progress = no_progress
+    printed: Printed = printed_to_nobody
     hidden: bool = False
     """Asks for one of the tools that serve a surface and are not shown to its clients."""
     id: str = field(default_factory=new_id)

@@ -88,7 +88,7 @@ def _in_background(request: Request, ready: Ready, gate: Gate) -> Result:
 
 
 def _ran(request: Request, ready: Ready, gate: Gate) -> tuple[Captured, Outcome]:
-    captured = Captured()
+    captured = Captured(also=gate.call.printed)
     with gate.questions_go_to_caller():
         return captured, ready.sandbox.run(request, captured.take, gate.cancelled)
 

@@ -51,7 +51,7 @@ def execute_python(arguments: PythonArguments, gate: Gate) -> Result:
     gate.remark(f"Sandbox: {ready.sandbox.tier}.")
     if arguments.reset:
         ready.sandbox.drop_session(arguments.session)
-    captured = Captured()
+    captured = Captured(also=gate.call.printed)
     with gate.questions_go_to_caller():
         outcome = ready.sandbox.run(request, captured.take, gate.cancelled)
     if outcome.ending is Ending.CANCELLED:
