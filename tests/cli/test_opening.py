@@ -6,8 +6,10 @@ import pytest
 
 from toolyard.cli.opening import Place, find_place
 from toolyard.config.models import Config
+from toolyard.config.settings import Settings
 from toolyard.core.errors import ConfigError
 from toolyard.core.modes import PermissionMode
+from toolyard.policy.build import policy_for
 
 
 @pytest.fixture
@@ -152,3 +154,24 @@ def test_the_file_of_the_named_workspace_is_the_one_that_is_found(project, tmp_p
     write(project, "permissions: {mode: default}\n")
 
     assert find_place(str(project / "sub"), None).config.permissions.mode == PermissionMode.PLAN
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("toolyard:\n  code_execution:\n    allowed_hosts:\n      - a.example\n      - http://b.example\n", 5),
+        ("massgen: {code_execution: {allowed_hosts: [\n'a b']}}\n", 2),
+        ("permissions:\n  presets: [\n  read-everythng]\n", 3),
+        ("permissions:\n  deny:\n    - Read(a)\n    - Read(src\n", 4),
+        ("permissions:\n  allow: [Reed(a)]\n", 2),
+    ],
+    ids=["a host", "a host in the other spelling", "a preset", "a rule", "a rule's tool"],
+)
+def test_a_value_that_is_found_wrong_later_names_its_line_too(project, tmp_path, text, line):
+    path = write(project, text)
+    settings = Settings(*(str(tmp_path / name) for name in ("home", "state", "temp", "docs")))
+    with pytest.raises(ConfigError) as caught:
+        policy_for(find_place(None, path).config, settings, str(project))
+    assert caught.value.where == f"{path}:{line}"
+    assert caught.value.message.startswith(f"{path}:{line}: ")
+    assert caught.value.hint

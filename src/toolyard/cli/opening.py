@@ -10,14 +10,14 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from toolyard.config.blame import blaming
 from toolyard.config.load import find_config, load_config
 from toolyard.config.models import Config
 from toolyard.core.actions import Effect
 from toolyard.core.errors import ConfigError
 from toolyard.core.modes import PermissionMode
 from toolyard.core.paths import is_beneath
-from toolyard.policy.build import agent_of
-from toolyard.policy.presets import preset_rules
+from toolyard.policy.build import agent_of, presets
 
 _WIDE_MODES = frozenset({PermissionMode.BYPASS, PermissionMode.MODERATE})
 
@@ -37,10 +37,23 @@ def find_place(workspace: str | None, config_file: str | None, agent: str | None
     here = os.getcwd()
     found = _found(workspace, here) if config_file is None else None
     config = load_config(config_file or found)
+    _check_hosts(config)
     place = Place(config, _workspace(config, workspace, agent, here))
     if found is not None:
         _refuse_widening(place, found, chosen_by_file=workspace is None)
     return place
+
+
+def _check_hosts(config: Config) -> None:
+    """Before anything runs: the sandbox would find it out with the first command."""
+    hosts = config.toolyard.code_execution.allowed_hosts
+    if not hosts:
+        return
+    from toolyard.sandbox.proxy_rules import Entry  # most configurations name none
+
+    for number, host in enumerate(hosts):
+        with blaming(config, "toolyard", "code_execution", "allowed_hosts", number):
+            Entry.parse(host)
 
 
 def _found(workspace: str | None, here: str) -> str | None:
@@ -76,8 +89,7 @@ def _widenings(config: Config) -> Iterator[str]:
     permissions, execution = config.permissions, config.toolyard.code_execution
     modes = {permissions.mode, *(agent.backend.permission_mode for agent in config.agents)}
     yield from (f"permission mode {mode}" for mode in sorted(_WIDE_MODES & modes))
-    allowing = [name for name in permissions.presets if any(r.effect is Effect.ALLOW for r in preset_rules(name))]
-    if permissions.allow or allowing:
+    if permissions.allow or any(rule.effect is Effect.ALLOW for preset in presets(config) for rule in preset):
         yield "allow rules"
     if permissions.moderate_roots:
         yield "further roots"

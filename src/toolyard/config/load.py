@@ -98,6 +98,20 @@ def load_config(path: str | None, *, env: Mapping[str, str] | None = None) -> Co
         raise _config_error(error, tree, path) from None
 
 
+def line_of(path: str, location: Sequence[int | str]) -> int:
+    """The line on which a value stands in a file that was loaded before; 0 when the file has changed since."""
+    from toolyard.config.yaml_tree import parse_yaml
+
+    try:
+        tree = parse_yaml(read_text(path, most_bytes=MAX_CONFIG_BYTES), name=path)
+        if tree is None or not isinstance(tree.value, dict):
+            return 0
+        _respell(tree, path)
+    except ConfigError:
+        return 0
+    return _locate(tree, location)[0]
+
+
 def _known_keys_hint() -> str:
     return f"Top-level keys: {', '.join(sorted(Config.keys_of_file()))}."
 

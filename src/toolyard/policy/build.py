@@ -11,6 +11,7 @@ import posixpath
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from toolyard.config.blame import blaming
 from toolyard.config.suggest import did_you_mean
 from toolyard.core.actions import Effect
 from toolyard.core.errors import ConfigError
@@ -22,7 +23,7 @@ from toolyard.policy.roots import ContextPath
 from toolyard.policy.rules import Rule, parse_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from toolyard.config.models import Agent, Config
     from toolyard.config.settings import Settings
@@ -128,11 +129,22 @@ def _literal(relative: str) -> str:
 def _rules(config: Config, settings: Settings) -> tuple[Rule, ...]:
     permissions = config.permissions
     written = (
-        (Effect.DENY, permissions.deny),
-        (Effect.ASK, permissions.ask),
-        (Effect.ALLOW, permissions.allow),
+        (Effect.DENY, "deny", permissions.deny),
+        (Effect.ASK, "ask", permissions.ask),
+        (Effect.ALLOW, "allow", permissions.allow),
     )
-    rules = [parse_rule(text, effect, home=settings.home) for effect, texts in written for text in texts]
-    for name in permissions.presets:
-        rules.extend(preset_rules(name))
+    rules: list[Rule] = []
+    for effect, key, texts in written:
+        for number, text in enumerate(texts):
+            with blaming(config, "permissions", key, number):
+                rules.append(parse_rule(text, effect, home=settings.home))
+    for preset in presets(config):
+        rules.extend(preset)
     return tuple(rules)
+
+
+def presets(config: Config) -> Iterator[tuple[Rule, ...]]:
+    """The rules of each preset that the configuration names."""
+    for number, name in enumerate(config.permissions.presets):
+        with blaming(config, "permissions", "presets", number):
+            yield preset_rules(name)

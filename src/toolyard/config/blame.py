@@ -1,0 +1,27 @@
+"""Naming the file and the line of a value that turns out to be wrong only where it is used.
+
+What a rule, a preset or a host may look like is known to the layers that use them. The file is read once more to find
+the line, so that nobody has to carry lines about.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+
+from toolyard.config.load import line_of
+from toolyard.config.models import Config
+from toolyard.core.errors import ConfigError
+
+
+@contextlib.contextmanager
+def blaming(config: Config, *location: str | int) -> Generator[None]:
+    """While the block runs, a ConfigError that names no place gets the one of this value."""
+    try:
+        yield
+    except ConfigError as error:
+        if error.where or config.source is None:
+            raise
+        line = line_of(config.source, location)
+        where = f"{config.source}:{line}" if line else config.source
+        raise ConfigError(error.message, where=where, hint=error.hint) from None
