@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from toolyard.sandbox.choose import Choice
 
 _OTHER_NAMES = {"execute_bash": "Bash"}  # one tool under two names: who leaves out one means both
+_UPSTREAM = re.compile(r"[./]|^mcp__")  # a pattern that speaks of upstream tools says nothing of our own
 _READING = frozenset({"Read", "read_file", "read_text_file"})
 
 
@@ -72,14 +74,22 @@ class Yard(Closing):
         execution = options.config.toolyard.code_execution
         self.codemode = CodeMode(
             Surroundings(
-                options.config, options.settings, policy, audit, mounts.workspace, state, self.agent, options.agent
+                config=options.config,
+                settings=options.settings,
+                policy=policy,
+                audit=audit,
+                mounts=mounts,
+                state=state,
+                agent=self.agent,
+                agent_id=options.agent,
+                on_connection=self._connected,
             )
         )
         self.sandboxes = Sandboxes(policy, execution, os.path.realpath(state), self._choose, self._connected)
         if has_code_mode(options.toolset):
             self.sandboxes.broker_folder = self.codemode.broker_folder
         resources = Resources(mounts, policy, self.limits, Seen(), self.sandboxes, self.codemode)
-        served = _served(options)
+        served = self._served()
         # Who is not served the reading tools does not get the files as resources either.
         hidden = RESOURCE_TOOLS if _READING & served.keys() else {}
         self.dispatch = Dispatch(served, hidden, resources, audit)
@@ -130,6 +140,22 @@ class Yard(Closing):
             self._is_warming = True
             threading.Thread(target=start, name="toolyard-warm-up", daemon=True).start()
 
+    def _served(self) -> dict[str, Tool[Any]]:
+        """The toolset, or what the configuration puts into it, less what the agent's configuration leaves out."""
+        options = self.options
+        choices = options.config.toolyard.in_context_tools
+        if choices and options.toolset is Toolset.CODE:
+            from toolyard.app.in_context import in_context_tools
+
+            tools = in_context_tools(choices, self.codemode)
+        else:
+            tools = tools_of(options.toolset)
+        agent = agent_of(options.config, options.agent)
+        if agent is None:
+            return tools
+        allowed, excluded = agent.backend.allowed_tools, agent.backend.exclude_tools
+        return {name: tool for name, tool in tools.items() if _is_served(name, allowed, excluded)}
+
     def _choose(self) -> Choice:
         from toolyard.sandbox.choose import choose
         from toolyard.sandbox.probe import Means
@@ -164,23 +190,12 @@ class Yard(Closing):
         )
 
 
-def _served(options: YardOptions) -> dict[str, Tool[Any]]:
-    """The toolset, less what the agent's configuration leaves out."""
-    tools = tools_of(options.toolset)
-    agent = agent_of(options.config, options.agent)
-    if agent is None:
-        return tools
-    allowed, excluded = agent.backend.allowed_tools, agent.backend.exclude_tools
-    return {
-        name: tool
-        for name, tool in tools.items()
-        if (not allowed or any(fnmatchcase(name, pattern) for pattern in allowed))
-        and not any(
-            fnmatchcase(spelling, pattern)
-            for spelling in (name, _OTHER_NAMES.get(name, name))
-            for pattern in excluded
-        )
-    }
+def _is_served(name: str, allowed: tuple[str, ...], excluded: tuple[str, ...]) -> bool:
+    own = [pattern for pattern in allowed if not _UPSTREAM.search(pattern)]
+    if own and not any(fnmatchcase(name, pattern) for pattern in own):
+        return False
+    spellings = (name, _OTHER_NAMES.get(name, name))
+    return not any(fnmatchcase(spelling, pattern) for spelling in spellings for pattern in excluded)
 
 
 def _state(options: YardOptions, workspace: str) -> str:

@@ -50,6 +50,11 @@ def place_of(workspace: str, name: str) -> str:
     return name
 
 
+def is_ours(workspace: str, name: str) -> bool:
+    """Whether the generated folder `name` was ever made."""
+    return os.path.lexists(os.path.join(workspace, place_of(workspace, name), _MARK))
+
+
 class GeneratedFolder(Closing):
     """Open for writing until `close()`. One process writes at a time; that is its owner's affair."""
 

@@ -72,7 +72,7 @@ class Files:
         settings = ("kernel/core_pattern", "kernel/randomize_va_space", "vm/overcommit_memory", "kernel/hostname")
         before = [_read(f"/proc/sys/{name}") for name in settings]
         tries = "; ".join(f"cat /proc/sys/{name} > /proc/sys/{name} && echo {name}" for name in settings)
-        assert kit.open().command(f"({tries}); echo b > /proc/sysrq-trigger && echo sysrq").out == b""
+        assert kit.open().command(f"({tries}); echo h > /proc/sysrq-trigger && echo sysrq").out == b""
         assert [_read(f"/proc/sys/{name}") for name in settings] == before
 
     def test_the_workspace_can_be_written(self, kit: Kit) -> None:

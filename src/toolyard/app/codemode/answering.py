@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from toolyard.app.codemode.questions import Questions
@@ -40,7 +40,8 @@ class Answering:
                 return await self.upstream.call(self._call(request, request.server, request.tool, progress))
             case Doing.CUSTOM:
                 group, _, tool = request.tool.partition(".")
-                return await self.custom.call(self._call(request, group, tool, progress))
+                call = replace(self._call(request, group, tool, progress), is_custom=True)
+                return await self.custom.call(call)
             case Doing.SEARCH:
                 return self._search(request)
             case Doing.SKILL:

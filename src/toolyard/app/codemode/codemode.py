@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from toolyard.config.models import Config
     from toolyard.config.server_registry import ResolvedServers
     from toolyard.config.settings import Settings
+    from toolyard.fs.mounts import Mounts
     from toolyard.fs.roots import Root
     from toolyard.policy.policy import Policy
 
@@ -45,11 +46,13 @@ class Surroundings:
     settings: Settings
     policy: Policy
     audit: EventLog
-    root: Root
+    mounts: Mounts
     state: str
     agent: str
     agent_id: str | None
     """Which agent of the configuration was named, if one was."""
+    on_connection: Callable[[str, int, bool], None]
+    """Told of every host that something inside wanted to reach."""
 
 
 class CodeMode(Closing):
@@ -65,6 +68,8 @@ class CodeMode(Closing):
         self._is_closed = False
 
     def close(self) -> None:
+        if self._connected is not None:
+            self._connected.write_learnt()
         with self._lock:
             self._is_closed = True
             parts = (self._catalog, self._index, self._connected)
@@ -110,6 +115,10 @@ class CodeMode(Closing):
                 raise SystemFault("The workspace is closed.", hint="Open it again.")
             yield
 
+    @property
+    def root(self) -> Root:
+        return self.around.mounts.workspace
+
     @cached_property
     def resolved(self) -> ResolvedServers:
         """The servers that are configured, and what is wrong with others."""
@@ -120,9 +129,18 @@ class CodeMode(Closing):
     @cached_property
     def custom(self) -> CustomTools:
         """The custom tools that are configured. Imports their modules."""
+        from toolyard.app.codemode.custom_calls import AgentFiles
         from toolyard.codemode.custom import load_custom_tools
 
-        return load_custom_tools(self.around.config, self.around.settings)
+        around = self.around
+        files = AgentFiles(around.mounts, around.policy, around.config.limits.to_limits())
+        return load_custom_tools(around.config, around.settings, files, around.on_connection)
+
+    @cached_property
+    def custom_authorization(self) -> Authorization:
+        from toolyard.config.authorization import Authorization
+
+        return Authorization.for_custom_tools(self.around.config, self.around.agent_id)
 
     @cached_property
     def authorization(self) -> Authorization:
@@ -137,14 +155,18 @@ class CodeMode(Closing):
     def call(self, call: UpstreamCall) -> ToolAnswer:
         """Call a tool from any thread but the loop's own."""
         connected = self.connected
-        return connected.loop.run(connected.upstream.call(call))
+        way = connected.custom if call.is_custom else connected.upstream
+        return connected.loop.run(way.call(call))
 
-    def call_now(self, server: str, tool: str, arguments: Mapping[str, Any], caller: Call) -> ToolAnswer:
+    def call_now(
+        self, server: str, tool: str, arguments: Mapping[str, Any], caller: Call, *, is_custom: bool = False
+    ) -> ToolAnswer:
         """Call a tool for a client that has it in its own list."""
         from toolyard.app.codemode.upstream import UpstreamCall
 
         ask, surface, session = self.questions.ask, caller.surface, caller.session
-        return self.call(UpstreamCall(server, tool, arguments, caller.agent, surface, ask, session))
+        call = UpstreamCall(server, tool, arguments, caller.agent, surface, ask, session, is_custom=is_custom)
+        return self.call(call)
 
     def find(self, query: str, top: int, paths: Sequence[str] = ()) -> list[Hit]:
         """The tools that fit best; of those whose file lies below one of `paths`, where any are given."""

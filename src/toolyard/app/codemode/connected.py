@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import sqlite3
 from typing import TYPE_CHECKING
 
 from toolyard.app.codemode.answering import Answering
+from toolyard.app.codemode.custom_calls import CustomCallee, CustomKnowledge
+from toolyard.app.codemode.syncing import write
 from toolyard.app.codemode.upstream import Upstream
 from toolyard.codemode.allowances import Allowances
 from toolyard.codemode.broker import Broker
+from toolyard.codemode.sync import alone
 from toolyard.core.closing import Closing
+from toolyard.core.errors import ToolyardError
 from toolyard.core.upstream import ServerListing
 from toolyard.servers import LoopThread, ServerPool
 
 if TYPE_CHECKING:
     from toolyard.app.codemode.codemode import CodeMode
+
+_WRITE_AFTER_SECONDS = 2.0
 
 
 class Connected(Closing):
@@ -22,6 +30,9 @@ class Connected(Closing):
 
     def __init__(self, mode: CodeMode) -> None:
         around = mode.around
+        self._mode = mode
+        self._has_learnt = False
+        self._writing: asyncio.Task[None] | None = None
         with contextlib.ExitStack() as undo:
             self.loop = undo.enter_context(LoopThread("toolyard-servers"))
             entries = mode.resolved.entries
@@ -39,7 +50,17 @@ class Connected(Closing):
                 servers=frozenset(entry.name for entry in entries),
                 on_learnt=self._learnt,
             )
-            answering = Answering(self.upstream, self.upstream, mode.questions, mode.find, around.policy, around.root)
+            self.custom = Upstream(
+                policy=around.policy,
+                audit=around.audit,
+                catalog=CustomKnowledge(mode.custom),
+                callee=CustomCallee(mode.custom),
+                authorization=mode.custom_authorization,
+                allowances=allowances,
+                servers=mode.custom.groups.keys(),
+                on_learnt=self._learnt,
+            )
+            answering = Answering(self.upstream, self.custom, mode.questions, mode.find, around.policy, mode.root)
             self.broker = undo.enter_context(Broker.open(around.agent, answering, self.loop.loop))
             self._undo = undo.pop_all()
 
@@ -50,5 +71,20 @@ class Connected(Closing):
     def close(self) -> None:
         self._undo.close()
 
+    def write_learnt(self) -> None:
+        """Put the shapes that were learnt into the tools' files. A guess, so a failure is none."""
+        if not self._has_learnt:
+            return
+        self._has_learnt = False
+        with contextlib.suppress(ToolyardError, sqlite3.Error), alone(self._mode.around.state):
+            write(self._mode)
+
     def _learnt(self, server: str, tool: str) -> None:
-        """A result's shape was learnt; the next sync writes it into the tool's file."""
+        """It goes into the tool's file a moment later, with whatever else is learnt by then."""
+        del server, tool
+        if not self._has_learnt:
+            self._has_learnt = True
+            self.loop.loop.call_later(_WRITE_AFTER_SECONDS, self._write_aside)
+
+    def _write_aside(self) -> None:
+        self._writing = self.loop.loop.create_task(asyncio.to_thread(self.write_learnt))

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolyard.codemode.catalog import Catalog, KnownTool, ToolChange
-from toolyard.codemode.folder import SERVERS, GeneratedFolder
+from toolyard.codemode.folder import SERVERS, TOOLS, GeneratedFolder, is_ours
 from toolyard.codemode.search import ToolIndex
 from toolyard.codemode.sync import OnAsked, alone, ask_servers, by_name, due, forget_others
-from toolyard.codemode.writing import Written, write_servers
+from toolyard.codemode.writing import Written, write_groups, write_servers
 from toolyard.config.settings import environment
 from toolyard.config.suggest import did_you_mean
 from toolyard.core.errors import ValidationError
@@ -87,9 +87,14 @@ def sync(mode: CodeMode, wish: SyncWish, on_asked: OnAsked = tell_nobody) -> Syn
 
 def write(mode: CodeMode) -> int:
     """Write what differs from what is known. How many files that were."""
-    root = mode.around.root
-    with ToolIndex.edit(mode.index_path) as index, GeneratedFolder(root, SERVERS) as servers:
-        count = write_servers(mode.catalog, index, servers)
+    root = mode.root
+    groups = mode.custom.groups
+    with ToolIndex.edit(mode.index_path) as index:
+        with GeneratedFolder(root, SERVERS) as servers:
+            count = write_servers(mode.catalog, index, servers)
+        if groups or is_ours(root.path, TOOLS):
+            with GeneratedFolder(root, TOOLS) as tools:
+                count += write_groups(index, tools, groups)
     return count
 
 

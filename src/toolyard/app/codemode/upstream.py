@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from toolyard.app.recording import EventLog, Recorder
 from toolyard.codemode.allowances import Allowances
-from toolyard.codemode.catalog import Catalog, KnownTool
+from toolyard.codemode.catalog import KnownTool, ToolChange
 from toolyard.codemode.inference import infer
 from toolyard.config.authorization import Authorization
 from toolyard.core.actions import Action, Decision, Effect, Kind
@@ -24,7 +24,7 @@ from toolyard.core.calls import Asker
 from toolyard.core.errors import SecurityError, SystemFault, ToolError, ToolyardError, ValidationError
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
 from toolyard.core.ids import new_id
-from toolyard.core.upstream import ServerListing, ToolAnswer
+from toolyard.core.upstream import Json, ServerListing, ToolAnswer
 from toolyard.policy.policy import Policy
 
 _OUTCOMES = {"security": Outcome.DENIED, "validation": Outcome.INVALID}
@@ -51,6 +51,20 @@ class Callee(Protocol):
         ...
 
 
+class Knowledge(Protocol):
+    """What is known of the tools: the catalog, or the custom tools."""
+
+    def tool(self, server: str, name: str) -> KnownTool | None: ...
+
+    def tool_names(self, server: str) -> tuple[str, ...]: ...
+
+    def version(self) -> int: ...
+
+    def record(self, listing: ServerListing, evidence: str | None) -> tuple[ToolChange, ...]: ...
+
+    def learn(self, server: str, tool: str, schema: Json) -> None: ...
+
+
 class NotAuthorized(SecurityError):  # noqa: N818 - a sentence about the agent
     """The agent's configuration does not give it this server or tool."""
 
@@ -66,6 +80,13 @@ class UpstreamCall:
     session: str = ""
     timeout: float | None = None
     progress: OnProgress | None = None
+    is_custom: bool = False
+    """A function of ours; the group stands in the place of the server."""
+
+    @property
+    def name(self) -> str:
+        """What rules and events know it by."""
+        return f"{self.server}.{self.tool}" if self.is_custom else f"mcp__{self.server}__{self.tool}"
 
 
 @dataclass(slots=True)
@@ -88,7 +109,7 @@ class Upstream:
 
     policy: Policy
     audit: EventLog
-    catalog: Catalog
+    catalog: Knowledge
     callee: Callee
     authorization: Authorization
     allowances: Allowances
@@ -122,14 +143,14 @@ class Upstream:
             event = _event(call, told, (time.perf_counter() - started) * 1000)
             fault = self._recorder.record(event, ran=told.called)
         if fault is not None:
-            called = f"{name_of(call)} was called, but could not be recorded."
+            called = f"{call.name} was called, but could not be recorded."
             raise SystemFault(f"{called} {fault.message}", hint=fault.hint)
         return answer
 
     async def _call(self, call: UpstreamCall, told: _Told) -> ToolAnswer:
         self._allowed(call)
         known = await self._verified_tool(call)
-        action = Action(Kind.CALL, name_of(call), agent=call.agent, claims_read_only=known.schema.is_read_only)
+        action = Action(Kind.CALL, call.name, agent=call.agent, claims_read_only=known.schema.is_read_only)
         decision = self.policy.decide(action)
         told.decision = decision
         if decision.effect is Effect.DENY:
@@ -187,7 +208,7 @@ class Upstream:
         if not await call.ask(action, decision):
             raise SecurityError(
                 f"{decision.reason} Nobody said yes.",
-                hint=f"Ask the user to allow it (the rule {name_of(call)}), or do without.",
+                hint=f"Ask the user to allow it (the rule {call.name}), or do without.",
             )
 
     def _learn(self, call: UpstreamCall, answer: ToolAnswer) -> None:
@@ -197,11 +218,6 @@ class Upstream:
         self.catalog.learn(call.server, call.tool, shape)
         self._known.pop((call.server, call.tool), None)
         self.on_learnt(call.server, call.tool)
-
-
-def name_of(call: UpstreamCall) -> str:
-    """The name that rules and events know it by."""
-    return f"mcp__{call.server}__{call.tool}"
 
 
 def _guess(name: str, known: Collection[str]) -> str:
@@ -227,7 +243,7 @@ def _event(call: UpstreamCall, told: _Told, milliseconds: float) -> Event:
         surface=call.surface,
         agent=call.agent,
         session=call.session,
-        tool=name_of(call)[:TARGET_CHARS],
+        tool=call.name[:TARGET_CHARS],
         kind=Kind.CALL.value,
         target="",
         decision=decision.effect.value if decision else "",

@@ -45,16 +45,17 @@ class PassedOn(Tool[AnyArguments]):
         return AnyArguments(given=raw)
 
 
-def passed_on(server: str, schema: ToolSchema) -> PassedOn:
-    """The tool as a client is served it."""
+def passed_on(server: str, schema: ToolSchema, *, is_custom: bool = False) -> PassedOn:
+    """The tool as a client is served it. Of a custom tool, `server` is its group."""
+    name = schema.name.removeprefix(f"{server}.") if is_custom else schema.name
 
     def run(arguments: AnyArguments, gate: Gate) -> Result:
         with gate.questions_go_to_caller():
-            answer = gate.codemode.call_now(server, schema.name, arguments.given, gate.call)
+            answer = gate.codemode.call_now(server, name, arguments.given, gate.call, is_custom=is_custom)
         return _told(answer, gate)
 
     return PassedOn(
-        name=served_name(server, schema.name),
+        name=served_name(server, name),
         description=schema.description or schema.title or f"{schema.name} of {server}",
         arguments=AnyArguments,
         output=dict(schema.output_schema) if schema.output_schema is not None else _ANYTHING,

@@ -1,0 +1,76 @@
+"""Which tools a client is served: the set it asked for, or the groups that `in_context_tools` names.
+
+A group is `filesystem` (our file tools, by the reference server's names or Claude Code's), `code_execution`, a server
+or a group of custom tools. What is not named stays a file, and search_tools finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from toolyard.app.tool import Tool
+from toolyard.app.tools.finding import SEARCH_TOOLS
+from toolyard.config.suggest import did_you_mean
+from toolyard.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from toolyard.app.codemode.codemode import CodeMode
+
+Choice = Literal["*"] | tuple[str, ...]
+FILESYSTEM, CODE = "filesystem", "code_execution"
+
+
+def in_context_tools(choices: Mapping[str, Choice], mode: CodeMode) -> dict[str, Tool[Any]]:
+    """The tools of these groups, and search_tools for the rest. Raises ConfigError for a name that is nobody's."""
+    tools: dict[str, Tool[Any]] = {SEARCH_TOOLS.name: SEARCH_TOOLS}
+    for group, choice in choices.items():
+        known = _group(group, mode)
+        for name in known if choice == "*" else choice:
+            if name not in known:
+                raise ConfigError(
+                    f'in_context_tools names "{name}", which is no tool of "{group}".',
+                    hint=did_you_mean(name, known) if known else f"Run `toolyard sync {group}` first.",
+                )
+            tools[known[name].name] = known[name]
+    return tools
+
+
+def _group(group: str, mode: CodeMode) -> dict[str, Tool[Any]]:
+    if group == FILESYSTEM and FILESYSTEM not in _servers(mode):
+        return _files()
+    if group == CODE:
+        from toolyard.app.tools.running import RUNNING_TOOLS
+
+        return {tool.name: tool for tool in RUNNING_TOOLS}
+    return _passed_on(group, mode)
+
+
+def _files() -> dict[str, Tool[Any]]:
+    from toolyard.app.tools.claude import CLAUDE_TOOLS
+    from toolyard.app.tools.reference import REFERENCE_TOOLS
+    from toolyard.app.tools.running import RUNNING_TOOLS
+
+    running = {tool.name for tool in RUNNING_TOOLS} | {"Bash"}
+    claude = {tool.name: tool for tool in CLAUDE_TOOLS if tool.name not in running}
+    return {**claude, **{tool.name: tool for tool in REFERENCE_TOOLS}}
+
+
+def _passed_on(group: str, mode: CodeMode) -> dict[str, Tool[Any]]:
+    from toolyard.app.tools.passed_on import passed_on
+
+    servers = _servers(mode)
+    if group in servers:
+        return {tool.schema.name: passed_on(group, tool.schema) for tool in mode.catalog.tools(group)}
+    if group in mode.custom.groups:
+        return {
+            schema.name.removeprefix(f"{group}."): passed_on(group, schema, is_custom=True)
+            for schema in mode.custom.groups[group]
+        }
+    known = {FILESYSTEM, CODE, *servers, *mode.custom.groups}
+    what = f'in_context_tools names "{group}", which is no group of tools.'
+    raise ConfigError(what, hint=did_you_mean(group, known))
+
+
+def _servers(mode: CodeMode) -> Collection[str]:
+    return {entry.name for entry in mode.resolved.entries}
