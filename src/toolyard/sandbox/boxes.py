@@ -24,6 +24,7 @@ from toolyard.sandbox.covers import Identities, identities, open_plain, placed
 from toolyard.sandbox.disk import DiskWatch
 from toolyard.sandbox.door import SOCKET_NAME, Door, OnConnection, tell_nobody
 from toolyard.sandbox.line import Line
+from toolyard.sandbox.memory import MemoryWatch
 from toolyard.sandbox.spec import Ending, Mount, Outcome, Request, Sink, Spec, Tier
 from toolyard.sandbox.watching import CoverWatch
 
@@ -62,6 +63,7 @@ class BoxSandbox(Closing):
         self._spec: Spec | None = None
         self._box: Box | None = None
         self._group: Cgroup | None = None
+        self._memory: MemoryWatch | None = None
         self._covers: CoverWatch | None = None
         self._uncovered = False
         self._on_close: Callable[[], None] | None = None
@@ -79,13 +81,21 @@ class BoxSandbox(Closing):
 
     def run(self, request: Request, sink: Sink, cancelled: threading.Event) -> Outcome:
         box, is_replaced = self._open()
-        covers = self._covers
-        with self._disk_watch() as watch, covers.awake() if covers else contextlib.nullcontext():
-            outcome = box.run(request, sink, cancelled, watch.check)
+        covers, memory = self._covers, self._memory
+        with self._disk_watch() as disk, covers.awake() if covers else contextlib.nullcontext():
+
+            def watch() -> str | None:
+                if memory is not None:
+                    memory.check()
+                return disk.check()
+
+            outcome = box.run(request, sink, cancelled, watch)
         if outcome.ending is Ending.LOST and self._uncovered:
             outcome = replace(outcome, ending=Ending.UNCOVERED)
         group = self._group
         if outcome.exit_code == _KILLED and group is not None and group.was_out_of_memory():
+            outcome = replace(outcome, ending=Ending.MEMORY)
+        if outcome.exit_code == _KILLED and memory is not None and memory.has_ended_some():
             outcome = replace(outcome, ending=Ending.MEMORY)
         if group is not None and group.was_out_of_processes():
             outcome = replace(outcome, lacked_processes=True)
@@ -175,6 +185,8 @@ class BoxSandbox(Closing):
                 )
                 if self._group is not None:
                     self._put(launched, self._group)
+                if self._group is None or "memory" not in self._group.limits_held:
+                    self._memory = MemoryWatch(launched.first_process, spec.limits.memory_bytes)
             forward = f"{inside.NETWORK}/{SOCKET_NAME}" if self._door else ""
             mounted = self.tier in _WITH_OWN_MOUNTS
             covered = [*spec.hidden, *spec.special]
@@ -206,7 +218,7 @@ class BoxSandbox(Closing):
         self._close_group()
 
     def _close_group(self) -> None:
-        group, self._group = self._group, None
+        group, self._group, self._memory = self._group, None, None
         if group is not None:
             group.close()
         on_close, self._on_close = self._on_close, None
