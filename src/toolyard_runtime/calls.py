@@ -56,14 +56,14 @@ async def call_custom_tool(*tool_name: str, **arguments: Any) -> Any:
     """Call a custom tool by its name, "group.tool", with its arguments by theirs."""
     from toolyard_runtime import channel
 
-    return await channel.call(_custom(tool_name, arguments))
+    return _value(await channel.call(_custom(tool_name, arguments)))
 
 
 def call_custom_tool_sync(*tool_name: str, **arguments: Any) -> Any:
     """As `call_custom_tool`, but it blocks."""
     from toolyard_runtime import broker
 
-    return broker.call(_custom(tool_name, arguments))
+    return _value(broker.call(_custom(tool_name, arguments)))
 
 
 class Found:
@@ -128,6 +128,14 @@ def _custom(tool_name: tuple[str, ...], arguments: dict[str, Any]) -> Message:
 
 def _result(told: Any) -> Result[Any]:
     return Result(told.get("content", ()), told.get("structured"))
+
+
+def _value(told: Any) -> Any:
+    """What a function of the host's returned: its value, or its text; a Result where there is more to it."""
+    if "structured" in told:
+        return told["structured"]
+    result = _result(told)
+    return result.text if all(block.type == "text" for block in result.content) else result
 
 
 def _found(told: Any) -> Iterator[Found]:

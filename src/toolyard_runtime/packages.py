@@ -2,7 +2,9 @@
 
 The finder comes after all others. So a package of the code's own that has one of these names is found first, as
 anywhere in Python, and what it lacks is found here: with a `tools` of one's own, `tools.web` is still the custom
-tools' (unless one's own is a single file, which can have nothing below it). `_massgen_runtime` is found here as well.
+tools' (unless one's own is a single file, which can have nothing below it). A skill is found by its bare name, too:
+`skills.create_website` is one's own of that name, else the community's, else another agent's. `_massgen_runtime` is
+found here too.
 """
 
 from __future__ import annotations
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 VARIABLE = "TOOLYARD_PACKAGES"
 _NAMES = frozenset({"servers", "tools", "skills"})
 _ALIAS = "_massgen_runtime"
+_AGENT = "TOOLYARD_AGENT"
+_ASIDE = ".toolyard"  # where the host puts folders of ours when the workspace has one of the same name
+_SKILLS, _COMMUNITY = "skills", "community"
 
 
 class Finder:
@@ -32,7 +37,22 @@ class Finder:
             return None
         from importlib.machinery import PathFinder
 
-        return PathFinder.find_spec(name, [os.path.join(self._root, *([first, *below][:-1]))])
+        inner = [first, *below][:-1]
+        folders = [os.path.join(self._root, *inner), os.path.join(self._root, _ASIDE, *inner)]
+        if inner == [_SKILLS]:
+            folders += self._skills()
+        return PathFinder.find_spec(name, folders)
+
+    def _skills(self) -> list[str]:
+        """The folders of skills, one's own first."""
+        skills = os.path.join(self._root, _SKILLS)
+        try:
+            agents = sorted(os.listdir(skills))
+        except OSError:
+            return []
+        first = {os.environ.get(_AGENT, ""): 0, _COMMUNITY: 1}
+        agents.sort(key=lambda agent: first.get(agent, 2))
+        return [os.path.join(skills, agent) for agent in agents]
 
 
 def install() -> None:

@@ -69,6 +69,7 @@ class Sandboxes(Closing):
         self.shells = Shells()
         self.broker_folder: Callable[[], str] | None = None
         """Where code mode is on: gives the folder of the agent's broker."""
+        self.agent = ""
         self.limits: RunLimits = execution.limits.to_limits()
         self._policy = policy
         self._execution = execution
@@ -162,7 +163,7 @@ class Sandboxes(Closing):
             mounts=shown.mounts,
             hidden=shown.hidden,
             special=shown.special,
-            environment=self._execution.env,
+            environment={**self._execution.env, "TOOLYARD_AGENT": self.agent} if self.agent else self._execution.env,
             allowed_hosts=self._execution.allowed_hosts,
             broker=self.broker_folder() if self.broker_folder is not None else "",
             limits=self.limits,

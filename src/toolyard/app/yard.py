@@ -87,7 +87,7 @@ class Yard(Closing):
         )
         self.sandboxes = Sandboxes(policy, execution, os.path.realpath(state), self._choose, self._connected)
         if has_code_mode(options.toolset):
-            self.sandboxes.broker_folder = self.codemode.broker_folder
+            self.sandboxes.broker_folder, self.sandboxes.agent = self.codemode.broker_folder, self.agent
         resources = Resources(mounts, policy, self.limits, Seen(), self.sandboxes, self.codemode)
         served = self._served()
         # Who is not served the reading tools does not get the files as resources either.

@@ -75,7 +75,7 @@ class Answering:
         return [
             {
                 "path": hit.path,
-                "relevance_score": hit.score,
+                "score": hit.score,
                 "server": hit.server,
                 "tool": hit.tool,
                 "summary": hit.summary,
@@ -84,7 +84,7 @@ class Answering:
             for hit in self.find(query, most, within)
         ]
 
-    def _keep(self, request: BrokerRequest) -> dict[str, str]:
+    def _keep(self, request: BrokerRequest) -> str:
         given = {name: request.arguments.get(name) for name in ("name", "code", "description")}
         for name, value in given.items():
             if not isinstance(value, str):
@@ -94,4 +94,4 @@ class Answering:
         decision = self.policy.decide(Action(Kind.WRITE, "save_skill", path, path, agent=request.agent))
         if decision.effect is not Effect.ALLOW:
             raise SecurityError(decision.reason)
-        return {"path": skills.save(self.root, request.agent, skill)}
+        return skills.save(self.root, request.agent, skill)
