@@ -3,6 +3,7 @@
 Each file is looked at node by node, then run under a tracer that knows every call it may make.
 """
 
+import ast
 import builtins
 import sys
 
@@ -149,12 +150,13 @@ def run_watched(text, files):
         files.run_file(text, "watched")
     finally:
         sys.setprofile(None)
+    bodies = {node.name for node in ast.parse(text).body if isinstance(node, ast.ClassDef)}
     for module, name in called:
         assert (
             (module, name) in ALLOWED_CALLS
             or (module, name) == ("C", "__build_class__")
             or module in {"typing", "importlib._bootstrap"}
-            or module == "watched"  # a class body, which was looked at node by node
+            or (module == "watched" and name in bodies)  # of classes, which were looked at node by node
         ), (module, name)
 
 
@@ -204,3 +206,33 @@ async def test_names_with_payloads_reach_the_server_as_they_are(files, sent):
         text, tool = files.compile_tool(schema, name=payload, server=payload)
         await getattr(files.run_file(text), tool.function)("given")
         assert json.loads(sent.wire[-1]) == [payload, payload, {payload: "given"}]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "print(1)",
+        "x = Any()",
+        "import os",
+        "from typing import cast",
+        "class A(TypedDict):\n    x: print(1)",
+        "class A(TypedDict, metaclass=print): ...",
+        "@print\nclass A(TypedDict): ...",
+        'A = TypedDict("A", {"x": "print(1)"})',
+        'A: TypeAlias = "print(1)"',
+        "@tool(print(1))\nasync def other() -> Result:\n    ...",
+        "async def other(*, x: str = print(1)) -> Result:\n    ...",
+    ],
+)
+def test_the_look_at_a_file_sees_what_does_not_belong(files, line):
+    text, _ = files.compile_tool()
+    head, rest = text.split("\n\n", 1)
+    with pytest.raises((AssertionError, AttributeError, KeyError, ValueError)):
+        files.check_file(f"{head}\n{line}\n{rest}")
+
+
+@pytest.mark.parametrize("line", ["len('x')", "sorted([2, 1])", "(lambda: 1)()", "__import__('json').dumps(1)"])
+def test_the_watch_sees_a_call(files, line):
+    text, _ = files.compile_tool()
+    with pytest.raises(AssertionError):
+        run_watched(f"{text}\n{line}\n", files)

@@ -352,3 +352,8 @@ def test_a_declared_shape_is_believed_before_a_learnt_one(files):
     text, tool = files.compile_tool(object_of(), inferred=learnt, output_schema=declared)
     assert tool.signature == "probe() -> ProbeResult"
     assert "inferred" not in text
+
+
+def test_a_shape_that_is_only_a_reference_takes_the_name_of_the_tool(files):
+    shape = {"type": "object", "$ref": "#/$defs/Page", "$defs": {"Page": object_of(["url"], url={"type": "string"})}}
+    assert types_of(files, object_of(), output_schema=shape) == ["class ProbeResult(TypedDict):", "    url: str"]
