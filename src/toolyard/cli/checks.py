@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from toolyard.cli.check import Check, Status
 from toolyard.cli.opening import Place, find_place
 from toolyard.cli.sandbox_checks import sandbox_checks
+from toolyard.cli.server_checks import server_checks
 from toolyard.config.models import CodeExecution
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ToolError, ToolyardError
@@ -79,6 +80,7 @@ def examine(patient: Patient) -> Iterator[Check]:
     yield from _state(patient, place.workspace)
     yield _guarded("permission mode", lambda: _mode(patient, place))
     yield _guarded("context cost", _tokens)
+    yield from server_checks(place, patient.settings, patient.state)
     yield from _machine(place.config.toolyard.code_execution, patient.settings)
 
 

@@ -33,7 +33,7 @@ _TABLES = """
 create table servers (
     name text primary key, evidence text not null default '', asked real not null default 0,
     version text not null default '', protocol text not null default '', instructions text not null default '',
-    error text not null default '', written text not null default ''
+    error text not null default '', written text not null default '', stderr text not null default ''
 ) without rowid;
 create table tools (
     server text not null, name text not null, position integer not null, fingerprint text not null,
@@ -71,6 +71,8 @@ class KnownServer:
     """Why it could not be asked the last time."""
     written: str = ""
     """What was written of it, in the words of whoever writes tool files."""
+    stderr: str = ""
+    """The last of what it printed there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ class Catalog(Closing):
             self._connection.close()
 
     def servers(self) -> tuple[KnownServer, ...]:
-        columns = "name, evidence, asked, version, protocol, instructions, error, written"
+        columns = "name, evidence, asked, version, protocol, instructions, error, written, stderr"
         return tuple(KnownServer(*row) for row in self._rows(f"select {columns} from servers order by name"))  # noqa: S608 - constant
 
     def tools(self, server: str) -> tuple[KnownTool, ...]:
@@ -241,6 +243,13 @@ class Catalog(Closing):
 
     def wrote(self, server: str, written: str) -> None:
         self._execute("update servers set written = ? where name = ?", written, server)
+
+    def heard(self, server: str, stderr: str, error: str) -> None:
+        """Keep what a server last said on stderr, and why it failed if it did, for whoever looks into it."""
+        self._execute(
+            "update servers set stderr = ?, error = iif(? = '', error, ?) where name = ?",
+            *map(_kept, (stderr, error, error, server)),
+        )
 
     def mark_stale(self, server: str) -> None:
         """It said that its tools have changed: ask again."""

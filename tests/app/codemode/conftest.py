@@ -31,7 +31,8 @@ for line in sys.stdin:
         continue
     method, params = message["method"], message.get("params") or {}
     if method == "initialize":
-        result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+        about = {"name": "s", "version": "1"}
+        result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": about}
     elif method == "tools/list":
         result = {"tools": json.load(open(tools))}
     elif method == "tools/call":
@@ -40,9 +41,9 @@ for line in sys.stdin:
             told = "x" * 200_000
         result = {"content": [{"type": "text", "text": told}], "isError": params["name"] == "broken"}
     else:
-        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}}), flush=True)
-        continue
-    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+        result = None
+    told = {"result": result} if result is not None else {"error": {"code": -32601, "message": "no"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **told}), flush=True)
 """
 
 

@@ -72,8 +72,8 @@ async def test_an_error_of_the_tool_is_raised_with_its_words(place: Place, one) 
 async def test_a_tool_or_server_that_is_not_there_is_said_to_be_missing(place: Place, one) -> None:
     yard = place.open()
     call = "from _massgen_runtime import call_mcp_tool\nawait call_mcp_tool({!r}, {!r}, {{}})"
-    for server, tool, guess in (("one", "sent", "Did you mean send?"), ("onee", "send", "Did you mean one?")):
-        told = await printed(yard, call.format(server, tool))
+    for server, name, guess in (("one", "sent", "Did you mean send?"), ("onee", "send", "Did you mean one?")):
+        told = await printed(yard, call.format(server, name))
         assert told.startswith("toolyard_runtime.failures.InvalidArguments: ")
         assert guess in told
 
@@ -204,7 +204,8 @@ async def test_two_agents_at_once_never_see_each_others_results(place: Place, on
 
 async def test_a_skill_is_kept_under_the_agents_own_name_and_found_by_another(place: Place, one) -> None:
     a, b = place.open(agent="a"), place.open(agent="b")
-    skill = "async def greet(who):\n    from servers.one import send\n    return (await send(text=who)).structured['given']\n"
+    body = "    from servers.one import send\n    return (await send(text=who)).structured['given']\n"
+    skill = f"async def greet(who):\n{body}"
     kept = f"from _massgen_runtime import save_skill\nprint(save_skill('greet', {skill!r}, 'Greets somebody.'))"
     assert await printed(a, kept) == "skills/a/greet"
     assert await printed(b, "from skills.greet import greet\nprint(await greet('you'))") == "{'text': 'you'}"

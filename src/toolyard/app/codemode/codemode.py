@@ -70,6 +70,7 @@ class CodeMode(Closing):
     def close(self) -> None:
         if self._connected is not None:
             self._connected.write_learnt()
+            self._connected.keep_what_was_heard()
         with self._lock:
             self._is_closed = True
             parts = (self._catalog, self._index, self._connected)

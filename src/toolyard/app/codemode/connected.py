@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from toolyard.app.codemode.codemode import CodeMode
 
 _WRITE_AFTER_SECONDS = 2.0
+_STDERR_CHARS = 4_000
 
 
 class Connected(Closing):
@@ -70,6 +71,14 @@ class Connected(Closing):
 
     def close(self) -> None:
         self._undo.close()
+
+    def keep_what_was_heard(self) -> None:
+        """What servers printed and why they failed, for `doctor`."""
+        for name, status in self.pool.status().items():
+            if status.starts:
+                with contextlib.suppress(sqlite3.Error):
+                    failed = status.last_error if status.state == "failed" else ""
+                    self._mode.catalog.heard(name, status.stderr[-_STDERR_CHARS:], failed)
 
     def write_learnt(self) -> None:
         """Put the shapes that were learnt into the tools' files. A guess, so a failure is none."""
