@@ -13,9 +13,7 @@ import dataclasses
 import functools
 import os
 import secrets
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 
 from toolyard.core.errors import ConfigError, SystemFault
@@ -28,6 +26,7 @@ from toolyard.sandbox.docker_engine import Engine, Offer, probe
 from toolyard.sandbox.inside import Walls
 from toolyard.sandbox.line import PipeLine
 from toolyard.sandbox.spec import Mount, Spec, Tier
+from toolyard.storage.temporary import TemporaryFolder
 
 NO_NETWORK = "none"
 
@@ -121,9 +120,7 @@ def _emptiness(spec: Spec, afterwards: contextlib.ExitStack) -> str:
     """
     if not any(map(os.path.isdir, spec.hidden)):
         return ""
-    empty = tempfile.mkdtemp(prefix="toolyard-empty-")
-    afterwards.callback(shutil.rmtree, empty, ignore_errors=True)
-    return empty
+    return afterwards.enter_context(TemporaryFolder("empty")).path
 
 
 def _settled(spec: Spec, empty: str) -> list[Mount]:
