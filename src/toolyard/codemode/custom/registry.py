@@ -1,0 +1,164 @@
+"""The custom tools of a configuration, ready to be called.
+
+`CustomTools` owns the places its functions run in; nothing of it outlives the process, and there is nothing to close.
+What cannot be loaded is a problem of its own and costs the other tools nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from toolyard.codemode.custom import finding
+from toolyard.codemode.custom.context import (
+    NoFiles,
+    OnConnection,
+    OnProgress,
+    ToolContext,
+    WorkspaceFiles,
+    tell_nobody,
+)
+from toolyard.codemode.custom.running import Threads, run_function
+from toolyard.codemode.custom.signature import Function, Signature, signature_of
+from toolyard.config.custom_tools import CustomToolSource
+from toolyard.config.models import Config
+from toolyard.config.settings import Settings
+from toolyard.config.suggest import did_you_mean
+from toolyard.core.errors import ConfigError, ValidationError
+from toolyard.core.upstream import ToolAnswer, ToolSchema
+
+CALL_SECONDS: Final = 120.0
+_READ_ONLY: Final = {"readOnlyHint": True}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolProblem:
+    """A tool that the configuration names and that is not there."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CustomTool:
+    """One function as a tool."""
+
+    name: str
+    """`group.tool`"""
+    function: Function
+    signature: Signature
+    seconds: float = CALL_SECONDS
+
+    @property
+    def schema(self) -> ToolSchema:
+        return self.signature.schema
+
+    async def run(
+        self, arguments: Mapping[str, Any], context: ToolContext, threads: Threads, seconds: float | None = None
+    ) -> ToolAnswer:
+        """Call the function. Raises ValidationError, ToolError, or whatever error of ours it raises itself."""
+        values = self.signature.bind(arguments, context)
+        limit = min(self.seconds, seconds) if seconds is not None else self.seconds
+        value = await run_function(self.function, values, name=self.name, seconds=limit, threads=threads)
+        return self.signature.answer(value)
+
+
+class CustomTools:
+    def __init__(
+        self, tools: Sequence[CustomTool], context: ToolContext, problems: Sequence[ToolProblem] = ()
+    ) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._context = context
+        self._threads = Threads()
+        self.problems = tuple(problems)
+
+    def __iter__(self) -> Iterator[CustomTool]:
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def get(self, name: str) -> CustomTool | None:
+        return self._tools.get(name)
+
+    @property
+    def groups(self) -> Mapping[str, tuple[ToolSchema, ...]]:
+        """The schemas by group; their names are whole (`group.tool`)."""
+        found: dict[str, tuple[ToolSchema, ...]] = {}
+        for name, tool in self._tools.items():
+            group = name.partition(".")[0]
+            found[group] = (*found.get(group, ()), tool.schema)
+        return found
+
+    async def call(
+        self,
+        server: str,
+        tool: str,
+        arguments: Mapping[str, Any],
+        timeout: float | None = None,  # noqa: ASYNC109 - part of the call, as with servers
+        progress: OnProgress | None = None,
+    ) -> ToolAnswer:
+        """Call `server.tool`, where the group stands in the place of a server."""
+        found = self._tools.get(f"{server}.{tool}")
+        if found is None:
+            hint = did_you_mean(f"{server}.{tool}", self._tools) if self._tools else "None is configured."
+            raise ValidationError.of("tool", f"there is no custom tool '{server}.{tool}'", hint=hint)
+        context = replace(self._context, progress=progress) if progress is not None else self._context
+        return await found.run(arguments, context, self._threads, timeout)
+
+
+def load_custom_tools(
+    config: Config,
+    settings: Settings,
+    files: WorkspaceFiles | None = None,
+    on_connection: OnConnection = tell_nobody,
+) -> CustomTools:
+    """Every custom tool of the configuration.
+
+    `files` are the agent's; `on_connection` is told of every host that a browser wants to reach.
+    """
+    section = config.toolyard
+    hosts = section.browser.allowed_hosts
+    context = ToolContext(
+        settings=settings,
+        files=files or NoFiles(),
+        browser=section.browser,
+        vision=section.vision,
+        allowed_hosts=section.code_execution.allowed_hosts if hosts is None else hosts,
+        on_connection=on_connection,
+    )
+    found: dict[str, CustomTool] = {}
+    problems: list[ToolProblem] = []
+    for wanted in section.available_custom_tools:
+        shown = wanted if isinstance(wanted, str) else f"{wanted.group} ({wanted.path or wanted.module})"
+        try:
+            for name, function in _functions(wanted, config.folder("")):
+                try:
+                    tool = _tool(name, function, wanted)
+                except ConfigError as error:
+                    problems.append(ToolProblem(name, str(error)))
+                    continue
+                if name in found and found[name].function is not tool.function:
+                    problems.append(ToolProblem(name, "is declared twice; the first one counts. Rename one of them."))
+                    continue
+                found[name] = tool
+        except ConfigError as error:
+            problems.append(ToolProblem(shown, str(error)))
+    return CustomTools(tuple(found.values()), context, problems)
+
+
+def _functions(wanted: str | CustomToolSource, folder: str) -> Iterator[tuple[str, Function]]:
+    if isinstance(wanted, CustomToolSource):
+        yield from finding.of_source(wanted, folder)
+    elif ":" in wanted:
+        yield finding.named(wanted, folder)
+    else:
+        yield from finding.ours(wanted)
+
+
+def _tool(name: str, function: Function, wanted: str | CustomToolSource) -> CustomTool:
+    source = wanted if isinstance(wanted, CustomToolSource) else None
+    annotations = _READ_ONLY if source and source.read_only else getattr(function, "__tool_annotations__", {})
+    seconds = (source.timeout if source else None) or CALL_SECONDS
+    return CustomTool(name, function, signature_of(function, name, annotations), seconds)

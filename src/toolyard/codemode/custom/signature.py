@@ -1,0 +1,194 @@
+"""From a typed function to a tool's schema, and from arguments to the values it is called with.
+
+pydantic reads the type hints. The schema says the same as the hints do, and the arguments of a call are checked and
+converted by them; a parameter of type `ToolContext` is ours to fill in and no part of either.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import pydantic
+import pydantic_core
+from pydantic import TypeAdapter
+
+from toolyard.codemode.custom.context import ToolContext
+from toolyard.config.suggest import did_you_mean
+from toolyard.core.errors import ConfigError, FieldError, ToolError, ValidationError
+from toolyard.core.upstream import Json, ToolAnswer, ToolSchema
+
+Function = Callable[..., Any]
+WRAPPED: Final = "result"
+"""The key under which a result that is no object of its own is handed over."""
+
+_KINDS: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_SECTION: Final = re.compile(r"^(\w[\w ]*):\s*$")
+_ARGUMENT: Final = re.compile(r"^(\w+)\s*(?:\([^)]*\))?\s*:\s*(.+)$")
+_UNSAID: Final = (inspect.Signature.empty, Any, None, type(None), ToolAnswer)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """How one function is called."""
+
+    schema: ToolSchema
+    parameters: tuple[str, ...]
+    context: str | None
+    """The parameter that takes the ToolContext."""
+    arguments: TypeAdapter[Any]
+    result: TypeAdapter[Any] | None
+
+    def bind(self, given: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+        """The values to call the function with. Raises ValidationError that names what is wrong."""
+        strangers = tuple(name for name in given if name not in self.parameters)
+        if strangers:
+            fields = tuple(FieldError(name, "is no argument of this tool") for name in strangers)
+            message = f"{strangers[0]}: is no argument of {self.schema.name}"
+            raise ValidationError(message, fields, hint=did_you_mean(strangers[0], self.parameters or ("none",)))
+        try:
+            call = pydantic_core.ArgsKwargs((), dict(given))
+            values = cast("dict[str, Any]", self.arguments.validate_python(call))
+        except pydantic.ValidationError as error:
+            fields = tuple(
+                FieldError(".".join(str(step) for step in each["loc"]), each["msg"])
+                for each in error.errors(include_url=False, include_input=False)
+            )
+            raise ValidationError(f"{fields[0].field}: {fields[0].error}", fields) from None
+        return values if self.context is None else {**values, self.context: context}
+
+    def answer(self, value: Any) -> ToolAnswer:
+        """What the function returned, as an answer."""
+        if isinstance(value, ToolAnswer):
+            return value
+        try:
+            plain = (
+                self.result.dump_python(value, mode="json")
+                if self.result
+                else pydantic_core.to_jsonable_python(value)
+            )
+        except (pydantic_core.PydanticSerializationError, ValueError) as error:
+            first = str(error).partition("\n")[0]
+            raise ToolError(
+                f"{self.schema.name} returned what cannot be handed over: {first}",
+                hint="Let it return what JSON can hold: text, numbers, lists, mappings, dataclasses, models.",
+            ) from None
+        structured = None
+        if self._is_wrapped:
+            structured = {WRAPPED: plain}
+        elif isinstance(plain, dict):
+            structured = cast("dict[str, Any]", plain)
+        return ToolAnswer(({"type": "text", "text": _as_text(plain)},), structured)
+
+    @property
+    def _is_wrapped(self) -> bool:
+        schema = self.schema.output_schema
+        return schema is not None and schema.get("x-toolyard-wrapped") is True
+
+
+def signature_of(function: Function, name: str, annotations: Json | None = None) -> Signature:
+    """Read a function. Raises ConfigError where it cannot be a tool."""
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+        shape = inspect.signature(function)
+    except (NameError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(f"the type hints of {name} cannot be read: {error}") from None
+    context = next((each for each, hint in hints.items() if hint is ToolContext and each != "return"), None)
+    taken = [each for each in shape.parameters.values() if each.name != context]
+    for each in taken:
+        if each.kind not in _KINDS:
+            raise ConfigError(f"{name} takes *{each.name}, which a tool cannot", hint="Name every parameter.")
+        if each.name not in hints:
+            raise ConfigError(f"the parameter {each.name} of {name} has no type", hint=f"Write `{each.name}: str`.")
+    description, told = read_docstring(inspect.getdoc(function) or "")
+    arguments = _adapter(_collector(taken, hints, function), name)
+    returned = hints.get("return", inspect.Signature.empty)
+    result = None if returned in _UNSAID or returned is str else _adapter(returned, name)
+    schema = ToolSchema(
+        name=name,
+        description=description,
+        input_schema=_described(_schema(arguments, name, "validation"), told),
+        output_schema=None if result is None else _wrapped(_schema(result, name, "serialization")),
+        annotations=annotations or {},
+    )
+    return Signature(schema, tuple(each.name for each in taken), context, arguments, result)
+
+
+def read_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """The description without its `Args:` section, and what that says of each argument."""
+    kept: list[str] = []
+    told: dict[str, str] = {}
+    section, last = "", ""
+    for line in text.splitlines():
+        heading = _SECTION.match(line)
+        if heading or (section and line and not line[0].isspace()):
+            section = heading[1] if heading else ""
+        if section not in {"Args", "Arguments", "Parameters"}:
+            kept.append(line)
+        elif match := _ARGUMENT.match(line.strip()):
+            last = match[1]
+            told[last] = match[2]
+        elif last and line.strip() and not heading:
+            told[last] += f" {line.strip()}"
+    return "\n".join(kept).strip(), told
+
+
+def _collector(taken: list[inspect.Parameter], hints: Mapping[str, Any], function: Function) -> Function:
+    """A function with the tool's own parameters that returns what it is called with: pydantic checks its calls."""
+
+    def collect(**values: Any) -> dict[str, Any]:
+        return values
+
+    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[each.name]) for each in taken]
+    collect.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    collect.__annotations__ = {each.name: hints[each.name] for each in taken}
+    collect.__module__ = function.__module__
+    return collect
+
+
+def _adapter(what: Any, name: str) -> TypeAdapter[Any]:
+    try:
+        return TypeAdapter(what)
+    except pydantic.PydanticUserError as error:
+        raise ConfigError(f"{name} has a type that cannot be described: {str(error).partition(chr(10))[0]}") from None
+
+
+def _schema(
+    adapter: TypeAdapter[Any], name: str, mode: typing.Literal["validation", "serialization"]
+) -> dict[str, Any]:
+    try:
+        return adapter.json_schema(mode=mode)
+    except pydantic.PydanticUserError as error:
+        raise ConfigError(f"{name} has a type that cannot be described: {str(error).partition(chr(10))[0]}") from None
+
+
+def _described(schema: dict[str, Any], told: Mapping[str, str]) -> dict[str, Any]:
+    properties = cast("dict[str, dict[str, Any]]", schema.setdefault("properties", {}))
+    for name, text in told.items():
+        if name in properties:
+            properties[name].setdefault("description", text)
+    return schema
+
+
+def _wrapped(schema: dict[str, Any]) -> dict[str, Any]:
+    """A result's schema, which the protocol wants to be of an object."""
+    if schema.get("type") == "object":
+        return schema
+    defined = {key: schema.pop(key) for key in ("$defs",) if key in schema}
+    if cast("str", schema.get("$ref", "")).startswith("#/$defs/"):
+        return {"type": "object", **schema, **defined}
+    return {
+        "type": "object",
+        "properties": {WRAPPED: schema},
+        "required": [WRAPPED],
+        "x-toolyard-wrapped": True,
+        **defined,
+    }
+
+
+def _as_text(plain: Any) -> str:
+    return plain if isinstance(plain, str) else pydantic_core.to_json(plain).decode()

@@ -1,0 +1,113 @@
+"""Our tools that look at web pages."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import secrets
+from typing import TYPE_CHECKING, Annotated, Any, Final, NotRequired
+from urllib.parse import urlsplit
+
+from pydantic import Field
+from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
+
+from toolyard.codemode.custom.browsing import (
+    address_of,
+    open_page,
+    refusals_first,
+    require_playwright,
+    workspace_path,
+)
+from toolyard.codemode.custom.context import NoFiles, ToolContext
+from toolyard.core.errors import ToolError
+from toolyard.core.upstream import ToolAnswer
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+FOLDER: Final = "screenshots"
+Address = Annotated[
+    str, Field(description="http or https on an allowed host, a data: URL, or an HTML file of the workspace.")
+]
+Selector = Annotated[str | None, Field(description="A CSS selector to wait for first.")]
+_ANNOTATIONS: Final = {"destructiveHint": False, "openWorldHint": True}
+
+
+class VisitedPage(TypedDict):
+    final_url: str
+    title: str
+    status: NotRequired[int]
+    screenshot_path: NotRequired[str]
+
+
+async def playwright_navigate(
+    url: Address,
+    context: ToolContext,
+    screenshot: Annotated[bool, Field(description="Whether to keep a picture of it in the workspace.")] = False,
+    wait_for: Selector = None,
+) -> VisitedPage:
+    """Open a web page in a browser and tell where it led and what it is called, with a screenshot if wanted."""
+    return await _visit(url, context, wait_for, picture=screenshot, whole=False)  # type: ignore[return-value]
+
+
+async def screenshot(
+    url: Address,
+    context: ToolContext,
+    full_page: Annotated[bool, Field(description="Whether to show all of it, not what fits the window.")] = False,
+    wait_for: Selector = None,
+) -> VisitedPage:
+    """Take a picture of a web page and keep it in the workspace as PNG."""
+    return await _visit(url, context, wait_for, picture=True, whole=full_page)  # type: ignore[return-value]
+
+
+for _tool in (playwright_navigate, screenshot):
+    _tool.__tool_annotations__ = _ANNOTATIONS  # type: ignore[attr-defined]
+
+
+async def _visit(url: str, context: ToolContext, wait_for: str | None, *, picture: bool, whole: bool) -> ToolAnswer:
+    """Visit a page. The answer carries the picture as content too, so that a model that sees can look at it."""
+    require_playwright()
+    from playwright.async_api import Error
+    from playwright.async_api import TimeoutError as TooLate
+
+    address = address_of(url, context)
+    if (path := workspace_path(address)) is not None:
+        await asyncio.to_thread(context.files.read, path)  # its own refusal says more than a page of the browser
+    context.progress(0, None, f"Opening {urlsplit(address).hostname or 'the page'}")
+    try:
+        async with open_page(context) as page, refusals_first(page, context):
+            return await _look(page.page, address, context, wait_for, picture=picture, whole=whole)
+    except TooLate:
+        what = f"{wait_for!r} was not there" if wait_for else "the page was not ready"
+        seconds = f"{context.browser.seconds:g} seconds"
+        raise ToolError(
+            f"After {seconds} {what}.", hint="Check the address and the selector.", retryable=True
+        ) from None
+    except Error as error:
+        first = error.message.strip().partition("\n")[0]
+        raise ToolError(f"The page cannot be shown: {first}", hint="Check the address.") from None
+
+
+async def _look(
+    page: Page, address: str, context: ToolContext, wait_for: str | None, *, picture: bool, whole: bool
+) -> ToolAnswer:
+    response = await page.goto(address, wait_until="load")
+    if wait_for:
+        await page.wait_for_selector(wait_for)
+    seen: dict[str, Any] = {"final_url": _as_asked(page.url), "title": await page.title()}
+    if response is not None:
+        seen["status"] = response.status
+    content: list[dict[str, Any]] = []
+    if picture:
+        data = await page.screenshot(full_page=whole, type="png")
+        if not isinstance(context.files, NoFiles):
+            seen["screenshot_path"] = context.files.write(f"{FOLDER}/{secrets.token_hex(6)}.png", data)
+        content = [{"type": "image", "data": base64.b64encode(data).decode(), "mimeType": "image/png"}]
+    said = f"{seen['title']} ({seen['final_url']})"
+    return ToolAnswer(({"type": "text", "text": said}, *content), seen)
+
+
+def _as_asked(url: str) -> str:
+    """A page of the workspace is known by its path."""
+    path = workspace_path(url)
+    return url if path is None else path
