@@ -30,6 +30,7 @@ class Handler:
 
     async def _hold(self, request, progress):
         self.held.release()
+        progress(0, None, "held")
         try:
             await asyncio.sleep(DEADLINE)
         finally:

@@ -154,13 +154,15 @@ async def test_a_cancelled_call_is_cancelled_on_the_host_and_the_others_go_on(br
 
 
 def test_an_interrupted_blocking_call_is_cancelled_on_the_host(broker, handler):
+    waits = threading.Event()
+
     def interrupt():
-        handler.held.acquire(timeout=DEADLINE)
+        waits.wait(DEADLINE)
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
-        call_mcp_tool_sync("s", "hold")
+        call_mcp_tool_sync("s", "hold", progress=lambda *told: waits.set())
     assert handler.cancelled.acquire(timeout=DEADLINE)
     assert call_mcp_tool_sync("s", "t", {"n": 2}).structured == {"n": 2}
 

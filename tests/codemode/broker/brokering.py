@@ -21,7 +21,8 @@ async def echo(request, progress):
 class Hold:
     """A handler whose calls stay open until they are let go. Counts what is in it."""
 
-    def __init__(self):
+    def __init__(self, answer=None):
+        self.answer = answer
         self.open = 0
         self.most = 0
         self.begun = 0
@@ -38,7 +39,7 @@ class Hold:
             raise
         finally:
             self._count(-1)
-        return request.tool
+        return self.answer or request.tool
 
     def _count(self, by):
         with self.changed:

@@ -150,14 +150,15 @@ def test_a_slow_reader_gets_its_big_answer_as_long_as_it_reads(yard):
 
 
 def test_answers_that_pile_up_unread_end_their_connection(yard):
-    async def handler(request, progress):
-        return "x" * MIB
-
-    broker = yard.open(handler, unread_bytes=8 * MIB, buffered_bytes=64 * MIB)
+    hold = Hold("x" * MIB)
+    broker = yard.open(hold, unread_bytes=8 * MIB)
     with Raw(broker) as slow:
-        for number in range(1, 60):
+        for number in range(1, 31):
             slow.ask(number)
-        assert yard.settles(lambda: broker.connections in {0, 1} and broker.unread() <= 8 * MIB)
+        assert hold.reaches(lambda held: held.open == 30)
+        hold.let_go(yard.loop)
+        assert yard.settles(lambda: broker.connections == 0)
+    assert broker.account.is_clear
 
 
 def test_no_more_calls_are_taken_than_a_connection_may_have(yard):
@@ -278,6 +279,20 @@ def test_one_that_goes_while_it_waits_lets_the_next_one_in(yard):
         hold.let_go(yard.loop)
         assert third.receive()["id"] == 1
     assert yard.settles(lambda: broker.account.is_clear)
+
+
+def test_who_waited_behind_one_that_went_is_let_in_where_there_is_room(yard):
+    hold = Hold()
+    broker = yard.open(hold, request_bytes=3 * MIB, frame_bytes=2 * MIB + KIB)
+    with Raw(broker) as first, Raw(broker) as third:
+        first.ask(1, text="x" * 2 * MIB)
+        assert hold.reaches(lambda held: held.open == 1)
+        with Raw(broker) as second:
+            second.socket.sendall(struct.pack("<I", 2 * MIB))
+            assert yard.settles(lambda: len(broker.account._waiting) == 1)
+            third.ask(1)
+            assert yard.settles(lambda: len(broker.account._waiting) == 2)
+        assert hold.reaches(lambda held: held.open == 2)
 
 
 def test_there_is_an_end_to_connections(yard):
