@@ -14,6 +14,7 @@ from toolyard.codemode.search import Hit
 from toolyard.core.actions import Action, Decision, Effect, Kind
 from toolyard.core.calls import AnswerPending
 from toolyard.core.errors import SecurityError, ValidationError
+from toolyard.core.upstream import ToolAnswer
 from toolyard.fs.roots import Root
 from toolyard.policy.policy import Policy
 
@@ -29,6 +30,8 @@ class Answering:
 
     upstream: Upstream
     custom: Upstream
+    plain: Callable[[str, ToolAnswer], ToolAnswer]
+    """A custom tool's answer as code gets it."""
     questions: Questions
     find: Find
     policy: Policy
@@ -41,7 +44,7 @@ class Answering:
             case Doing.CUSTOM:
                 group, _, tool = request.tool.partition(".")
                 call = replace(self._call(request, group, tool, progress), is_custom=True)
-                return await self.custom.call(call)
+                return self.plain(request.tool, await self.custom.call(call))
             case Doing.SEARCH:
                 return self._search(request)
             case Doing.SKILL:

@@ -61,7 +61,9 @@ class Connected(Closing):
                 servers=mode.custom.groups.keys(),
                 on_learnt=self._learnt,
             )
-            answering = Answering(self.upstream, self.custom, mode.questions, mode.find, around.policy, mode.root)
+            answering = Answering(
+                self.upstream, self.custom, mode.custom.plain, mode.questions, mode.find, around.policy, mode.root
+            )
             self.broker = undo.enter_context(Broker.open(around.agent, answering, self.loop.loop))
             self._undo = undo.pop_all()
 

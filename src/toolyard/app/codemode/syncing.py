@@ -88,7 +88,7 @@ def sync(mode: CodeMode, wish: SyncWish, on_asked: OnAsked = tell_nobody) -> Syn
 def write(mode: CodeMode) -> int:
     """Write what differs from what is known. How many files that were."""
     root = mode.root
-    groups = mode.custom.groups
+    groups = mode.custom.plain_groups
     with ToolIndex.edit(mode.index_path) as index:
         with GeneratedFolder(root, SERVERS) as servers:
             count = write_servers(mode.catalog, index, servers)

@@ -6,7 +6,7 @@ What cannot be loaded is a problem of its own and costs the other tools nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from toolyard.codemode.custom.context import (
     tell_nobody,
 )
 from toolyard.codemode.custom.running import Threads, run_function
-from toolyard.codemode.custom.signature import Function, Signature, signature_of
+from toolyard.codemode.custom.signature import WRAPPED, Function, Signature, signature_of
 from toolyard.config.custom_tools import CustomToolSource
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
@@ -84,12 +84,27 @@ class CustomTools:
 
     @property
     def groups(self) -> Mapping[str, tuple[ToolSchema, ...]]:
-        """The schemas by group; their names are whole (`group.tool`)."""
+        """The schemas by group, as clients are told them; their names are whole (`group.tool`)."""
+        return self._grouped(lambda tool: tool.schema)
+
+    @property
+    def plain_groups(self) -> Mapping[str, tuple[ToolSchema, ...]]:
+        """The same as code sees them: a value that is no object stands for itself."""
+        return self._grouped(lambda tool: tool.signature.plain_schema)
+
+    def _grouped(self, schema_of: Callable[[CustomTool], ToolSchema]) -> Mapping[str, tuple[ToolSchema, ...]]:
         found: dict[str, tuple[ToolSchema, ...]] = {}
         for name, tool in self._tools.items():
             group = name.partition(".")[0]
-            found[group] = (*found.get(group, ()), tool.schema)
+            found[group] = (*found.get(group, ()), schema_of(tool))
         return found
+
+    def plain(self, name: str, answer: ToolAnswer) -> ToolAnswer:
+        """A tool's answer with the value itself as its structured half, for code."""
+        tool = self._tools.get(name)
+        if tool is None or not tool.signature.is_wrapped or answer.is_error:
+            return answer
+        return replace(answer, structured=answer.structured[WRAPPED])
 
     async def call(
         self,

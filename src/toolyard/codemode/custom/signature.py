@@ -10,7 +10,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 import pydantic
@@ -78,16 +78,26 @@ class Signature:
                 hint="Let it return what JSON can hold: text, numbers, lists, mappings, dataclasses, models.",
             ) from None
         structured = None
-        if self._is_wrapped:
+        if self.is_wrapped:
             structured = {WRAPPED: plain}
         elif isinstance(plain, dict):
             structured = cast("dict[str, Any]", plain)
         return ToolAnswer(({"type": "text", "text": _as_text(plain)},), structured)
 
     @property
-    def _is_wrapped(self) -> bool:
+    def is_wrapped(self) -> bool:
+        """Whether the value stands alone in an object, because the protocol knows no other results."""
         schema = self.schema.output_schema
         return schema is not None and schema.get("x-toolyard-wrapped") is True
+
+    @property
+    def plain_schema(self) -> ToolSchema:
+        """The schema with the value's own shape as its output."""
+        schema = self.schema.output_schema
+        if schema is None or not self.is_wrapped:
+            return self.schema
+        defined = {key: schema[key] for key in ("$defs",) if key in schema}
+        return replace(self.schema, output_schema={**schema["properties"][WRAPPED], **defined})
 
 
 def signature_of(function: Function, name: str, annotations: Json | None = None) -> Signature:
