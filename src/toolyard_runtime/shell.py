@@ -32,6 +32,7 @@ _WAITING = (
     f'{_READ} || exit; cd -- "$REPLY" 2>/dev/null || {{ echo "The run cannot start in $REPLY: it is not there" >&2; '
     f'exit 1; }}; {_READ}; exec {REQUEST_FD}<&-; {_TELL_FOLDER}eval "$REPLY"'
 )
+_BASH = ("bash", "--noprofile", "--norc", "-c")
 _LONGEST_ARGUMENT = 100_000
 _NOT_FOUND = 127
 _RESTORED = (_signal.SIGCHLD, _signal.SIGPIPE, _signal.SIGINT, _signal.SIGTERM)
@@ -58,8 +59,15 @@ def wait_ahead(shell: str, environment: dict[str, str], fds: list[int], prepare:
         *((os.POSIX_SPAWN_DUP2, fd, target) for target, fd in ((1, out), (2, err), (REPLY_FD, reply))),
         (os.POSIX_SPAWN_DUP2, requests, REQUEST_FD),
     ]
-    line = ("bash", "--noprofile", "--norc", "-c", prepare + _WAITING)
+    line = (*_BASH, prepare + _WAITING)
     return os.posix_spawn(shell, line, environment, file_actions=actions, setsid=True, setsigdef=_RESTORED)
+
+
+def wait(shell: str) -> None:
+    """Turn this process into a shell that waits for its command. Never returns."""
+    os.set_inheritable(REPLY_FD, True)  # noqa: FBT003 - the call takes nothing else
+    os.set_inheritable(REQUEST_FD, True)  # noqa: FBT003
+    os.execve(shell, (*_BASH, _WAITING), os.environ)  # noqa: S606 - this process becomes the shell
 
 
 def can_read(folder: str, command: str) -> bool:
@@ -75,11 +83,11 @@ def words(folder: str, command: str) -> bytes:
 def become(shell: str, command: str) -> None:
     """Turn this process into the shell that runs `command`. Never returns."""
     code = command.encode("utf-8", "surrogateescape")
-    line = [b"bash", b"--noprofile", b"--norc", b"-c", _GIVEN.encode(), b"bash", code]
+    line = [*_BASH, _GIVEN, "bash", code]
     os.set_inheritable(REPLY_FD, True)  # noqa: FBT003 - the call takes nothing else
     try:
         if len(code) > _LONGEST_ARGUMENT:
-            line[4:] = [_LONG.encode()]
+            line = [*_BASH, _LONG]
             _place_in_memory(code)
         os.execve(shell, line, os.environ)  # noqa: S606 - this process becomes the shell
     except OSError as error:

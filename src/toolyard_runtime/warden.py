@@ -13,8 +13,8 @@ import os
 import select
 import sys
 
-from toolyard_runtime import limits, pace, processes, shell, walls, wire, worker
-from toolyard_runtime.pipes import pipes
+from toolyard_runtime import making, processes, shell, walls, wire, worker
+from toolyard_runtime.making import COMMAND, PYTHON
 from toolyard_runtime.runs import Run
 
 TYPE_CHECKING = False
@@ -33,7 +33,6 @@ _SPARE_AFTER_MS = 3
 _PRELOAD_AFTER_MS = 5
 _FOLDER_BYTES = 8192
 _WALLS_MS = 5_000
-_PYTHON, _COMMAND = "python", "command"
 _ANSWER_BYTES = 48 * 1024 * 1024
 
 
@@ -47,7 +46,7 @@ class Warden:
         self._by_fd: dict[int, Run] = {}
         self._sessions: dict[str, Run] = {}
         self._spares: dict[str, Run] = {}  # by what they are for
-        self._used = _PYTHON
+        self._used = PYTHON
         self._setup: Setup | None = None
         self._to_import: list[str] = list(worker.FIRST_STEPS)
         self._forwarder = 0
@@ -149,7 +148,7 @@ class Warden:
         waiting = select.poll()
         waiting.register(run.reply, select.POLLIN)
         if waiting.poll(_WALLS_MS) and os.read(run.reply, 1):
-            self._spares[_PYTHON] = run
+            self._spares[PYTHON] = run
         else:
             processes.end_tree(run.pid)  # another is made when it is needed
 
@@ -178,16 +177,15 @@ class Warden:
                 return
             if request["session"]:
                 self._sessions[request["session"]] = run
-        elif run.number:
-            self._refuse(number, b"The session is busy with another run.\n")
-            return
-        else:
+        else:  # it is idle: the host lets one run at a time into a session
             self._discard_between(run)
+        if self._forwarder:
+            os.kill(self._forwarder, _signal.SIGCONT)  # another run may have stopped it
         run.give(number, request)
 
     def _worker_for(self, request: Request) -> Run | None:
         for_shell = request["what"] == "command" and shell.can_read(request["folder"], request["code"])
-        self._used = _COMMAND if for_shell and self._may_wait_in_shell() else _PYTHON
+        self._used = COMMAND if for_shell and self._may_wait_in_shell() else PYTHON
         return self._spares.pop(self._used, None) or self._made(self._used)
 
     def _refuse(self, number: int, why: bytes) -> None:
@@ -203,7 +201,7 @@ class Warden:
         return _PRELOAD_AFTER_MS if self._to_import and not self._is_busy() else None
 
     def _missing(self) -> list[str]:
-        wanted = (_PYTHON, _COMMAND) if self._may_wait_in_shell() else (_PYTHON,)
+        wanted = (PYTHON, COMMAND) if self._may_wait_in_shell() else (PYTHON,)
         return [kind for kind in wanted if kind not in self._spares]
 
     def _may_wait_in_shell(self) -> bool:
@@ -222,7 +220,7 @@ class Warden:
             return
         self._to_import += worker.preload(self._to_import.pop(0))
         if not self._to_import:
-            processes.end_tree(self._spares.pop(_PYTHON).pid)  # it has none of what was imported since
+            processes.end_tree(self._spares.pop(PYTHON).pid)  # it has none of what was imported since
 
     def _is_busy(self) -> bool:
         return any(run.number or run.session for run in self._runs.values())
@@ -232,34 +230,16 @@ class Warden:
         setup = self._setup
         if setup is None:
             return None
-        try:
-            ours, theirs = pipes() if kind == _PYTHON else shell.ends()
-        except OSError:
-            return None
-        try:
-            if kind == _COMMAND:
-                line = limits.in_shell(setup["limits"])
-                pid = shell.wait_ahead(setup["shell"], setup["environment"], theirs, line)
-            else:
-                pid = self._forked(theirs, setup)
-        except OSError:
-            for fd in (*ours, *theirs):
-                os.close(fd)
-            return None
-        for fd in theirs:
-            os.close(fd)
-        return self._watched(Run(pid, ours, is_shell=kind == _COMMAND))
+        run = making.worker_for(kind, setup, is_alone=self._is_alone)
+        return None if run is None else self._watched(run)
 
-    @staticmethod
-    def _forked(theirs: list[int], setup: Setup) -> int:
-        pace.unhurried()  # the worker has time; whoever runs now has not
-        try:
-            pid = os.fork()
-            if pid == 0:
-                worker.main(*theirs, setup=setup)
-            return pid
-        finally:
-            pace.usual()
+    def _is_alone(self) -> bool:
+        """Whether nothing of a run is there, only processes that wait for one."""
+        return len(self._runs) == len(self._spares) and not self._strangers()
+
+    def _strangers(self) -> set[int]:
+        """Children that the warden did not start: what runs left behind."""
+        return processes.children() - {*self._runs, self._forwarder}
 
     def _watched(self, run: Run) -> Run:
         self._runs[run.pid] = run
@@ -319,7 +299,7 @@ class Warden:
 
     def _is_done_for(self, run: Run) -> bool:
         """End a run that has answered and left nothing behind, without waiting until its memory is given back."""
-        if processes.has_children(run.pid) or processes.children() - {*self._runs, self._forwarder}:
+        if processes.has_children(run.pid) or self._strangers():
             return False
         os.kill(run.pid, processes.SIGKILL)
         return True

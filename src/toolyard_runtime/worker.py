@@ -55,6 +55,16 @@ def main(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
         os._exit(code)
 
 
+def wait_in_shell(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
+    """Be a shell that waits for its command. Never returns."""
+    try:
+        _detach(requests, reply, out, err)
+        limits.hold(setup["limits"])
+        shell.wait(setup["shell"])
+    finally:
+        os._exit(1)
+
+
 def first(requests: int, reply: int, out: int, err: int) -> None:
     """Be the worker that was forked before the warden knew anything (`start`). Never returns."""
     code = 1

@@ -138,10 +138,12 @@ async def test_an_allowed_host_is_no_way_to_others(connected, code):
     assert scene.facts(answer) == set(), answer
 
 
-@pytest.mark.parametrize("target", ["the forwarder", "the door"])
+@pytest.mark.parametrize("target", ["the forwarder", "the forwarder's time", "the door"])
 async def test_whoever_breaks_the_way_out_gets_it_back_or_none(connected, target):
     if target == "the forwarder":
         await shell(connected, "for p in /proc/[0-9]*; do kill -9 ${p#/proc/} 2>/dev/null; done")
+    elif target == "the forwarder's time":
+        await shell(connected, "kill -STOP -1")
     else:
         await shell(connected, f"rm -f {DOOR}; mv {DOOR} /tmp/x; ln -sf /tmp/x {DOOR}")
     await shell(connected, "true")

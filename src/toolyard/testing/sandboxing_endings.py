@@ -16,6 +16,7 @@ _DAEMON = "(setsid sh -c 'trap \"\" TERM HUP; sleep 500 & sleep 501' >/dev/null 
 _TREE = f"{_DAEMON}; sleep 502 & nohup sleep 503 >/dev/null 2>&1 & echo up; {_STUBBORN}"
 _KILLED, _OUT_OF_PROCESSOR_TIME = 128 + 9, 128 + 24
 _LONG_COMMAND = 5_000  # twice as many characters; more than a waiting shell is given to read
+_MORE_THAN_WAIT = 3  # commands in a row, so that one at least was not started before the first of them
 _STARTED = 4  # processes of a tree that are worth waiting for
 
 
@@ -42,6 +43,8 @@ class Limits:
         tell = "ulimit -St; ulimit -Ht; ulimit -Sn; ulimit -Hn; ulimit -f; ulimit -c; ulimit -Sd; ulimit -Hd"
         wanted = "77\n78\n64\n64\n3072\n0\n262144\n262144\n"
         assert box.command(tell).text == wanted
+        box.python("1", session="kept")
+        assert [box.command(tell).text for _ in range(_MORE_THAN_WAIT)] == [wanted] * _MORE_THAN_WAIT
         assert box.command(tell + " #" * _LONG_COMMAND).text == wanted
         told = box.python(f"import subprocess\nsubprocess.run(['bash', '-c', {tell!r}], capture_output=True).stdout")
         assert told.value == str(wanted.encode())
@@ -192,6 +195,21 @@ class Losing:
         ran = box.command("echo hello", seconds=0.2)
         assert ran.outcome.ending is Ending.LOST
         assert box.command("echo again").text == "again\n"
+
+    def test_a_run_that_stops_everybody_holds_up_nobody_but_those_it_stopped(self, kit: Kit) -> None:
+        """Processes that are about to wait for the next run too, while they come to be."""
+        if not kit.strength.own_spaces:
+            return  # it would stop the machine
+        box = kit.open()
+        box.python("x = 20", session="a")
+        begun = box.begin("echo up; while :; do kill -STOP -1; done")
+        beside = [box.command("echo beside", seconds=0.2).outcome.ending for _ in range(_MORE_THAN_WAIT)]
+        begun.cancelled.set()
+        assert set(beside) <= {Ending.FINISHED, Ending.TIMEOUT}
+        assert begun.result().outcome.ending is Ending.CANCELLED
+        after = [box.command("echo after") for _ in range(_MORE_THAN_WAIT)]
+        assert [(ran.text, ran.outcome.sandbox_is_new) for ran in after] == [("after\n", False)] * _MORE_THAN_WAIT
+        assert (box.python("1 + 1").value, box.python("x", session="a").value) == ("2", "20")
 
     def test_a_workspace_that_is_gone_is_told(self, kit: Kit) -> None:
         os.rmdir(kit.workspace)
