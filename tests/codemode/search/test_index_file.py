@@ -1,0 +1,182 @@
+"""The file of the index: private, replaceable, shared by processes."""
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from toolyard.codemode.search import ToolIndex
+from toolyard.core.errors import SystemFault
+
+
+def opened(path):
+    return ToolIndex.open(path, semantic=False)
+
+
+def edited(path):
+    return ToolIndex.edit(path, semantic=False)
+
+
+def test_a_missing_file_finds_nothing_and_says_what_to_do(path):
+    with opened(path) as index:
+        assert index.search("file") == []
+        assert index.fingerprints() == {}
+        assert "no search index yet" in index.note
+        assert "toolyard sync" in index.note
+    assert not os.path.exists(path)
+
+
+def test_a_file_that_appears_is_found_by_an_open_reader(path, small):
+    with opened(path) as reader, edited(path) as writer:
+        writer.replace_server("files", small["files"])
+        assert [hit.tool for hit in reader.search("read file", top=1)] == ["read_file"]
+        assert reader.note == ""
+
+
+def test_the_file_is_private_and_alone(tmp_path, small):
+    path = str(tmp_path / "tools.index")
+    with edited(path) as index:
+        index.replace_server("files", small["files"])
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    assert os.listdir(tmp_path) == ["tools.index"]
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database", b"SQLite format 3\x00" + b"\xff" * 5_000, os.urandom(20_000)])
+def test_a_damaged_file_is_told_by_readers_and_replaced_by_writers(path, small, content):
+    with open(path, "wb") as file:
+        file.write(content)
+    with opened(path) as reader:
+        assert reader.search("file") == []
+        assert path in reader.note
+        assert "toolyard sync" in reader.note
+    with edited(path) as writer:
+        assert path in writer.note
+        assert "started anew" in writer.note
+        assert writer.fingerprints() == {}
+        writer.replace_server("files", small["files"], "v1")
+    with edited(path) as writer:
+        assert writer.note == ""
+        assert writer.fingerprints() == {"files": "v1"}
+
+
+def test_damage_in_the_middle_is_found_by_writers(path, small):
+    with edited(path) as writer:
+        for server, docs in small.items():
+            writer.replace_server(server, docs)
+    size = os.path.getsize(path)
+    with open(path, "r+b") as file:
+        file.seek(4_096)
+        file.write(b"\xa5" * (size - 4_096))
+    with edited(path) as writer:
+        assert "damaged" in writer.note or "cannot be read" in writer.note
+        assert writer.fingerprints() == {}
+
+
+def test_damage_that_a_reader_meets_is_a_fault_with_a_next_step(path, small):
+    with edited(path) as writer:
+        writer.replace_server("files", small["files"])
+    with sqlite3.connect(path) as plain:
+        plain.execute("DROP TABLE posting")
+    plain.close()
+    with opened(path) as reader, pytest.raises(SystemFault, match="toolyard sync"):
+        reader.search("file")
+
+
+def test_a_file_of_another_format_is_replaced(path, small):
+    with edited(path) as writer:
+        writer.replace_server("files", small["files"])
+    with sqlite3.connect(path) as plain:
+        plain.execute("PRAGMA user_version = 99")
+    plain.close()
+    with opened(path) as reader:
+        assert "format 99" in reader.note
+        assert reader.search("file") == []
+    with edited(path) as writer:
+        assert "format 99" in writer.note
+        assert writer.fingerprints() == {}
+
+
+def test_another_programs_database_is_not_read(path):
+    with sqlite3.connect(path) as plain:
+        plain.execute("CREATE TABLE server (id)")
+    plain.close()
+    with opened(path) as reader:
+        assert "not a search index" in reader.note
+
+
+def test_a_reader_moves_to_the_file_that_replaced_its_own(path, small):
+    with edited(path) as writer:
+        writer.replace_server("files", small["files"])
+    with opened(path) as reader:
+        assert reader.search("read file")
+        os.unlink(path)
+        with edited(path) as writer:
+            writer.replace_server("weather", small["weather"])
+        assert {hit.server for hit in reader.search("read file weather", top=20)} == {"weather"}
+
+
+def test_a_folder_that_cannot_be_written_is_a_fault(tmp_path):
+    with pytest.raises(SystemFault, match="cannot be written"):
+        edited(str(tmp_path / "absent" / "tools.index"))
+
+
+def test_threads_share_one_index(path, small):
+    with edited(path) as writer:
+        for server, docs in small.items():
+            writer.replace_server(server, docs)
+    failures = []
+    with opened(path) as reader:
+
+        def search():
+            try:
+                for _ in range(50):
+                    assert reader.search("read file", top=1)[0].tool == "read_file"
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=search) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert failures == []
+
+
+_WRITER = """
+import sys
+from toolyard.testing.toolsearch import simple_doc
+from toolyard.codemode.search import ToolIndex
+with ToolIndex.edit(sys.argv[1], semantic=False) as index:
+    print("ready", flush=True)
+    for turn in range(60):
+        docs = [simple_doc("busy", f"paint_{turn}_{n}", "Paint a wall.") for n in range(20)]
+        index.replace_server("busy", docs, str(turn))
+"""
+
+
+def test_another_process_syncs_while_this_one_searches(path, small):
+    """Each search sees one whole state: twenty tools of one turn, or none yet."""
+    with edited(path) as writer:
+        writer.replace_server("files", small["files"])
+    command = [sys.executable, "-c", _WRITER, path]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process,
+        opened(path) as reader,
+    ):
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        turns = set()
+        while process.poll() is None:
+            found = reader.search("paint wall", top=100)
+            seen = {hit.tool.split("_")[1] for hit in found}
+            assert len(seen) <= 1
+            assert len(found) in (0, 20)
+            turns |= seen
+            assert reader.search("read file", top=1)[0].tool == "read_file"
+        assert process.wait() == 0
+        assert {hit.tool.split("_")[1] for hit in reader.search("paint wall", top=100)} == {"59"}
+    assert turns

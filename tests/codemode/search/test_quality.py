@@ -1,0 +1,26 @@
+"""The ranking keeps what it promises on questions with known answers. Everything is deterministic."""
+
+import pytest
+
+from toolyard.bench.codemode_search import MEASURES, SETS
+from toolyard.codemode.search import ToolIndex
+from toolyard.testing.toolsearch import fill, searching
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("indexes")
+    indexes = {}
+    for name in SETS:
+        with ToolIndex.edit(str(folder / name), semantic=False) as index:
+            fill(index, name)
+        indexes[name] = ToolIndex.open(str(folder / name), semantic=False)
+    yield {name: searching(index) for name, index in indexes.items()}
+    for index in indexes.values():
+        index.close()
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
+def test_keywords_alone_find_what_they_have_to(found, measure):
+    assert round(measure.of(found)) >= measure.keywords
