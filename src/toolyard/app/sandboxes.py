@@ -62,14 +62,23 @@ class Ready:
         return replace(spec, special=self.spec.special) == self.spec
 
 
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """What code mode adds to a sandbox."""
+
+    broker_folder: Callable[[], str]
+    """Gives the folder of the agent's broker, which is made when first asked for."""
+    agent: str
+    packages: str
+    """Where `servers`, `tools` and `skills` are imported from."""
+
+
 class Sandboxes(Closing):
     def __init__(
         self, policy: Policy, execution: CodeExecution, state: str, choose: Chooser, on_connection: OnConnection
     ) -> None:
         self.shells = Shells()
-        self.broker_folder: Callable[[], str] | None = None
-        """Where code mode is on: gives the folder of the agent's broker."""
-        self.agent = ""
+        self._attached: Attached | None = None
         self.limits: RunLimits = execution.limits.to_limits()
         self._policy = policy
         self._execution = execution
@@ -83,6 +92,10 @@ class Sandboxes(Closing):
         self._folders: dict[str, str] = {}
         self._is_closed = False
         self._refused: deque[str] = deque(maxlen=_MOST_REFUSED)
+
+    def attach(self, broker_folder: Callable[[], str], agent: str, packages: str) -> None:
+        """Give sandboxes a way to call tools: for code mode, before the first one is made."""
+        self._attached = Attached(broker_folder, agent, packages)
 
     def ready(self) -> Ready:
         """The sandbox for the next run. Raises SecurityError where none can be had."""
@@ -156,16 +169,17 @@ class Sandboxes(Closing):
 
     def _spec(self, *, writable: bool) -> tuple[Spec, str]:
         """What a sandbox started now would be, and what has to be said about it."""
-        shown = self._exposure.shown(writable=writable)
+        shown, attached = self._exposure.shown(writable=writable), self._attached
         spec = Spec(
             workspace=self._policy.workspace,
             writable=writable,
             mounts=shown.mounts,
             hidden=shown.hidden,
             special=shown.special,
-            environment={**self._execution.env, "TOOLYARD_AGENT": self.agent} if self.agent else self._execution.env,
+            environment={**self._execution.env, **({"TOOLYARD_AGENT": attached.agent} if attached else {})},
             allowed_hosts=self._execution.allowed_hosts,
-            broker=self.broker_folder() if self.broker_folder is not None else "",
+            broker=attached.broker_folder() if attached else "",
+            packages=attached.packages if attached else "",
             limits=self.limits,
         )
         return spec, shown.note

@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Self
 
 from toolyard.app.codemode.codemode import CodeMode, Surroundings
+from toolyard.app.codemode.toolhome import ToolHome, toolhome_of
 from toolyard.app.dispatch import Dispatch
 from toolyard.app.gate import Resources
 from toolyard.app.sandboxes import Sandboxes, own_environment
@@ -21,7 +22,6 @@ from toolyard.app.seen import Seen
 from toolyard.app.tool import Tool
 from toolyard.app.tools.resources import RESOURCE_TOOLS
 from toolyard.app.toolsets import Toolset, has_code_mode, tools_of
-from toolyard.codemode.folder import SERVERS, TOOLS, place_of
 from toolyard.config.settings import Settings
 from toolyard.core.actions import Effect, Kind
 from toolyard.core.closing import Closing
@@ -61,7 +61,9 @@ class YardOptions:
 class Yard(Closing):
     """One open workspace."""
 
-    def __init__(self, options: YardOptions, mounts: Mounts, policy: Policy, audit: AuditLog, state: str) -> None:
+    def __init__(
+        self, options: YardOptions, mounts: Mounts, policy: Policy, audit: AuditLog, state: str, *, home: ToolHome
+    ) -> None:
         self.options = options
         self.mounts = mounts
         self.policy = policy
@@ -79,7 +81,8 @@ class Yard(Closing):
                 policy=policy,
                 audit=audit,
                 mounts=mounts,
-                state=state,
+                home=home.root,
+                state=_state(options, home.root),
                 agent=self.agent,
                 agent_id=options.agent,
                 on_connection=self._connected,
@@ -87,7 +90,7 @@ class Yard(Closing):
         )
         self.sandboxes = Sandboxes(policy, execution, os.path.realpath(state), self._choose, self._connected)
         if has_code_mode(options.toolset):
-            self.sandboxes.broker_folder, self.sandboxes.agent = self.codemode.broker_folder, self.agent
+            self.sandboxes.attach(self.codemode.broker_folder, self.agent, home.root)
         resources = Resources(mounts, policy, self.limits, Seen(), self.sandboxes, self.codemode)
         served = self._served()
         # Who is not served the reading tools does not get the files as resources either.
@@ -105,9 +108,9 @@ class Yard(Closing):
         policy = keeping(policy, os.path.realpath(state))
         if (environment := own_environment(real)) is not None:
             policy = keeping(policy, environment)
+        home = toolhome_of(options.config, real)
         if has_code_mode(options.toolset):
-            for name in (SERVERS, TOOLS):
-                policy = keeping(policy, os.path.join(real, place_of(real, name)))
+            policy = home.guarded(policy)
         with contextlib.ExitStack() as undo:
             others = [context.path for context in policy.context] + (
                 list(policy.extra_roots) if policy.mode is PermissionMode.MODERATE else []
@@ -116,7 +119,9 @@ class Yard(Closing):
             undo.callback(mounts.close)
             audit = AuditLog.open(ensure_state_dir(state))
             undo.callback(audit.close)
-            yard = cls(options, mounts, policy, audit, state)
+            if home.is_elsewhere:
+                ensure_state_dir(_state(options, home.root))
+            yard = cls(options, mounts, policy, audit, state, home=home)
             undo.pop_all()
         return yard
 

@@ -41,7 +41,23 @@ def find_place(workspace: str | None, config_file: str | None, agent: str | None
     place = Place(config, _workspace(config, workspace, agent, here))
     if found is not None:
         _refuse_widening(place, found, chosen_by_file=workspace is None)
+    if config_file is not None:
+        _make_folders(place, chosen_by_file=workspace is None)
     return place
+
+
+def _make_folders(place: Place, *, chosen_by_file: bool) -> None:
+    """The folders that a named configuration speaks of are its own to have made."""
+    wanted = [place.workspace] if chosen_by_file else []
+    if "workspace" in place.config.toolyard.model_fields_set:
+        wanted.append(os.path.join(place.config.folder(os.getcwd()), place.config.toolyard.workspace))
+    for folder in wanted:
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"the folder {folder} cannot be made: {error.strerror}.", where=place.config.source or ""
+            ) from error
 
 
 def _check_hosts(config: Config) -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from pathlib import Path
 
 import pytest
 
+from toolyard.app.codemode.syncing import SyncWish, sync
 from toolyard.app.toolsets import Toolset
+from toolyard.app.yard import Yard, YardOptions
+from toolyard.cli.opening import find_place
+from toolyard.config.settings import Settings
 from toolyard.core.actions import Action, Decision
 from toolyard.core.calls import AnswerPending, Call
 from toolyard.core.errors import ConfigError, SecurityError, ToolError
@@ -256,3 +261,48 @@ def _events(yard):
     from toolyard.storage.audit_read import read
 
     return [line.event for line in read(yard.state) if line.event.tool.startswith("mcp__")]
+
+
+async def test_agents_with_folders_of_their_own_share_the_tools_of_the_teams_root(place: Place, one) -> None:
+    config = place.folder / "team.yaml"
+    entry = one.entry
+    config.write_text(
+        f"toolyard:\n  workspace: root\n  available_mcp_servers: [{json.dumps(entry)}]\n"
+        "agents: [{id: a, backend: {cwd: one}}, {id: b, backend: {cwd: two}}]\n"
+    )
+    asked = one.starts
+    yards = [_opened(place, config, agent) for agent in ("a", "b")]
+    sync(yards[0].codemode, SyncWish())
+    assert (place.folder / "root/servers/one/send.py").exists()
+    assert not (place.folder / "one/servers").exists()
+    for yard in yards:
+        yard.close()
+    a, b = (_opened(place, config, agent) for agent in ("a", "b"))
+    skill = "from _massgen_runtime import save_skill\nsave_skill('s', 'x = 1', 'Says x.')"
+    for yard in (a, b):
+        assert await printed(yard, CALL) == "{'text': 'hi'}"
+        root = str(place.folder / "root/servers")
+        command = f"rg -l message {root}; touch {root}/x"
+        shown = await yard.dispatch(Call("execute_bash", {"command": command}, "test"))
+        assert f"{root}/one/send.py" in shown.text
+        assert "Read-only file system" in shown.text
+    assert await printed(a, skill) == ""
+    assert await printed(b, "from skills.s import x\nprint(x)") == "1"
+    assert one.starts == asked + 3  # once for sync, once for each agent that called
+
+
+def _opened(place: Place, config: Path, agent: str) -> Yard:
+    found = find_place(None, str(config), agent)
+    home = str(place.folder / "home")
+    yard = Yard.open(
+        YardOptions(
+            workspace=found.workspace,
+            config=found.config,
+            settings=Settings(home, f"{home}/state", str(place.folder / "temp"), f"{home}/Documents"),
+            agent=agent,
+            toolset=Toolset.CODE,
+            state_home=str(place.folder / "state"),
+        )
+    )
+    place.yards.append(yard)
+    return yard

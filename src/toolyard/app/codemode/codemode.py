@@ -19,6 +19,7 @@ from toolyard.core.calls import Call
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
 from toolyard.core.upstream import ToolAnswer
+from toolyard.fs.roots import Root
 
 if TYPE_CHECKING:
     from toolyard.app.codemode.connected import Connected
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from toolyard.config.server_registry import ResolvedServers
     from toolyard.config.settings import Settings
     from toolyard.fs.mounts import Mounts
-    from toolyard.fs.roots import Root
     from toolyard.policy.policy import Policy
 
 _INDEX_NAME = "tools.sqlite"
@@ -47,7 +47,10 @@ class Surroundings:
     policy: Policy
     audit: EventLog
     mounts: Mounts
+    home: str
+    """The folder that holds `servers/`, `tools/` and `skills/`: the workspace, or one that several agents share."""
     state: str
+    """The state folder that belongs to `home`."""
     agent: str
     agent_id: str | None
     """Which agent of the configuration was named, if one was."""
@@ -79,6 +82,8 @@ class CodeMode(Closing):
             for part in parts:
                 if part is not None:
                     each.callback(part.close)
+            if "root" in self.__dict__ and self.root is not self.around.mounts.workspace:
+                each.callback(self.root.close)
 
     @property
     def catalog(self) -> Catalog:
@@ -116,9 +121,11 @@ class CodeMode(Closing):
                 raise SystemFault("The workspace is closed.", hint="Open it again.")
             yield
 
-    @property
+    @cached_property
     def root(self) -> Root:
-        return self.around.mounts.workspace
+        """`home`, opened."""
+        workspace = self.around.mounts.workspace
+        return workspace if self.around.home == workspace.path else Root(self.around.home)
 
     @cached_property
     def resolved(self) -> ResolvedServers:
