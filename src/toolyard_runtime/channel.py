@@ -12,6 +12,7 @@ import os
 from typing import Any
 
 from toolyard_runtime.broker import (
+    CHUNK,
     HEADER,
     Message,
     Progress,
@@ -26,7 +27,6 @@ from toolyard_runtime.broker import (
 
 _MOST_CALLS = 128
 """In flight on one connection. Fewer than the broker allows, so that a cancellation is always read."""
-_CHUNK = 1 << 16
 
 _Under = tuple["asyncio.Future[Any]", Message, "Progress | None"]
 
@@ -37,6 +37,7 @@ class Channel:
         self._socket = connect()
         self._socket.settimeout(0)
         self._held = bytearray()
+        self._buffer = memoryview(bytearray(CHUNK))  # kept, as in `broker.Line`
         self._unsent = bytearray()
         self._under: dict[int, _Under] = {}
         self._last = 0
@@ -97,7 +98,7 @@ class Channel:
 
     def _writable(self) -> None:
         try:
-            sent = self._socket.send(memoryview(self._unsent)[:_CHUNK])
+            sent = self._socket.send(memoryview(self._unsent)[:CHUNK])
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -109,16 +110,16 @@ class Channel:
 
     def _readable(self) -> None:
         try:
-            data = self._socket.recv(_CHUNK)
+            size = self._socket.recv_into(self._buffer)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
-            data = b""
-        if not data:
+            size = 0
+        if not size:
             self._end("")
             return
         held = self._held
-        held += data
+        held += self._buffer[:size]
         at = 0
         while self.is_open and len(held) - at >= HEADER:
             end = at + HEADER + length_of(held[at : at + HEADER])

@@ -33,7 +33,8 @@ class BrokerLimits:
 
 
 DEFAULT_BROKER_LIMITS = BrokerLimits()
-SMALL_BYTES = 64 * KIB
+BUFFER_BYTES = 256 * KIB
+"""Read at once."""
 
 
 class Waiting(Protocol):

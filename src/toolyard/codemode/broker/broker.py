@@ -13,7 +13,7 @@ import contextlib
 import os
 import socket
 
-from toolyard.codemode.broker.account import DEFAULT_BROKER_LIMITS, SMALL_BYTES, Account, BrokerLimits
+from toolyard.codemode.broker.account import BUFFER_BYTES, DEFAULT_BROKER_LIMITS, Account, BrokerLimits
 from toolyard.codemode.broker.connection import Connection, last_words
 from toolyard.codemode.broker.frames import framed
 from toolyard.codemode.broker.handing import Hands
@@ -43,6 +43,7 @@ class Broker(Closing):
         self.folder = os.path.realpath(folder)
         self.agent, self.handler, self.loop, self.limits = agent, handler, loop, limits
         self.account = Account(limits)
+        self.buffer = memoryview(bytearray(BUFFER_BYTES))
         self._owned: TemporaryFolder | None = None
         self._is_closed = False
         self._connections: set[Connection] = set()
@@ -137,7 +138,7 @@ class Broker(Closing):
         if self._is_closed or self.connections >= self.limits.connections:
             reason = _CLOSING if self._is_closed else f"{self.connections} are open, and more are not allowed"
             with connected, contextlib.suppress(OSError):
-                connected.send(framed(last_words(reason), SMALL_BYTES))
+                connected.send(framed(last_words(reason), BUFFER_BYTES))
             return False
         self.connections += 1
         task = self.loop.create_task(self._serve(connected))

@@ -39,6 +39,8 @@ class Home(Protocol):
     limits: BrokerLimits
     account: Account
     loop: asyncio.AbstractEventLoop
+    buffer: memoryview
+    """What the loop reads into, for all of them: each takes its own at once."""
 
     def came(self, connection: Connection) -> None: ...
 
@@ -53,7 +55,7 @@ class Home(Protocol):
         ...
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     def __init__(self, home: Home) -> None:
         self._home = home
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
@@ -75,7 +77,11 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=self._home.limits.buffered_bytes)
         self._home.came(self)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the loop's words
+        return self._home.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        data = self._home.buffer[:nbytes]
         if self._is_over or (not self._held and self._takes_at_once(data)):
             return
         self._held += data
@@ -151,7 +157,7 @@ class Connection(asyncio.Protocol):
         if not self._is_over:
             self._take()
 
-    def _takes_at_once(self, data: bytes) -> bool:
+    def _takes_at_once(self, data: memoryview) -> bool:
         """The usual case, without a detour: what came is one frame, and there is room for it."""
         if self._length != _NOT_READ or len(data) < _HEADER or len(data) - _HEADER != LENGTH.unpack_from(data)[0]:
             return False
@@ -160,7 +166,7 @@ class Connection(asyncio.Protocol):
             if not self._may_go_on():
                 self._length = self._length if self._waits else _NOT_READ
                 return False
-            self._obey(data[_HEADER:])
+            self._obey(bytes(data[_HEADER:]))
         except BrokenFrame as fault:
             self.end(str(fault))
         return True
