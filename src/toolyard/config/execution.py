@@ -6,6 +6,7 @@ Limits have a least value: below it the sandbox's own processes do not fit in, a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
@@ -75,14 +76,15 @@ class RunLimitsSection(Section):
 
     @model_validator(mode="after")
     def _seconds_are_within_the_most(self) -> Self:
-        if self.seconds > self.most_seconds:
+        if self.seconds > self.most_seconds and "seconds" in self.model_fields_set:
             message = "`seconds` ({seconds}) is more than `most_seconds` ({most}), the longest that a run may take."
             context = {"seconds": f"{self.seconds:g}", "most": f"{self.most_seconds:g}"}
             raise PydanticCustomError(REFUSED, message, context)
         return self
 
     def to_limits(self) -> RunLimits:
-        return RunLimits(**self.model_dump())
+        # Who shortens the longest run has not said how long a usual one may take.
+        return replace(RunLimits(**self.model_dump()), seconds=min(self.seconds, self.most_seconds))
 
     def exceeds_defaults(self) -> bool:
         usual = RunLimitsSection()

@@ -171,8 +171,9 @@ async def test_the_variables_named_are_seen_and_nothing_else_of_ours(open_bench,
     code, out = await run(bench, "env; tr '\\0' '\\n' < /proc/1/environ; true")
     names = {line.partition("=")[0] for line in out.splitlines()}
     assert (code, "NAMED=value" in out.splitlines(), "mine" in out) == (0, True, False)
-    # The shell adds the last ones.
-    assert names <= {"NAMED", *variables("", {}, proxied=False), "PWD", "OLDPWD", "SHLVL", "_"}
+    # The shell adds the last ones, and code mode those that say where its tools are.
+    tools = {"TOOLYARD_BROKER", "TOOLYARD_PACKAGES", "TOOLYARD_AGENT"}
+    assert names <= {"NAMED", *variables("", {}, proxied=False), *tools, "PWD", "OLDPWD", "SHLVL", "_"}
 
 
 @contextlib.contextmanager
