@@ -1,0 +1,42 @@
+"""The page about the wire format says what is so."""
+
+import json
+import re
+from pathlib import Path
+
+from toolyard.codemode.broker import BrokerLimits, Doing
+from toolyard.codemode.broker.requests import Kind
+from toolyard.core.limits import MIB
+from toolyard.sandbox import inside
+
+from .brokering import Raw
+
+PAGE = (Path(__file__).parents[3] / "docs" / "broker.md").read_text()
+
+
+def section(title):
+    return PAGE.split(title)[1].split("| from")[0]
+
+
+def test_each_request_it_shows_is_understood(yard):
+    shown = [json.loads(text) for text in re.findall(r"\| `(\{.*?\})` \|", section("| to the broker"))]
+    assert [frame["do"] for frame in shown] == [*Doing, "cancel"]
+    with Raw(yard.open()) as raw:
+        for frame in shown[:-1]:
+            raw.send(frame)
+            assert "result" in raw.receive()
+
+
+def test_each_kind_of_error_is_told():
+    assert set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)) == {"kind", *Kind}
+
+
+def test_the_bounds_are_those_of_the_code():
+    limits = BrokerLimits()
+    for number in (limits.calls, limits.calls_per_connection, limits.connections):
+        assert f"{number:,} " in PAGE
+    for size in (limits.frame_bytes, limits.request_bytes, limits.unread_bytes):
+        assert f"{size // MIB} MiB" in PAGE
+    assert limits.stall_seconds == 120
+    assert f"fd:{inside.BROKER_DESCRIPTOR}" in PAGE
+    assert inside.BROKER in PAGE
