@@ -5,7 +5,6 @@ import dataclasses
 import pytest
 
 from toolyard.cli.opening import find_place
-from toolyard.config.execution import RunLimitsSection
 from toolyard.config.load import load_config
 from toolyard.config.models import CodeExecution, Docker, RunLimitsSection
 from toolyard.core.errors import ConfigError
