@@ -159,10 +159,10 @@ def with_broker(
 def run_setup(spec: Spec, scripts: str) -> RunSetup:
     """What every run of a sandbox on this machine starts from."""
     environment = with_broker(variables(scripts, spec.environment, proxied=bool(spec.allowed_hosts)), spec)
-    return RunSetup(spec.workspace, find_shell(), environment, _resources(spec.limits), spec.limits.output_bytes)
+    return RunSetup(spec.workspace, find_shell(), environment, resources(spec.limits), spec.limits.output_bytes)
 
 
-def _resources(limits: RunLimits) -> dict[str, int]:
+def resources(limits: RunLimits) -> dict[str, int]:
     """The limits that the kernel holds for each process, by the names the worker knows."""
     return {
         "cpu_seconds": limits.cpu_seconds,

@@ -73,7 +73,7 @@ class Strength:
             confines_files=tier is not Tier.NONE,
             own_spaces=own_spaces,
             # The user's own limit does not bind root.
-            bounds_processes=tier is Tier.DOCKER or counted or os.geteuid() != 0 or _has_cgroups(),
+            bounds_processes=tier is Tier.DOCKER or counted or os.geteuid() != 0 or has_cgroups(),
         )
 
 
@@ -352,7 +352,8 @@ def _each(name: str) -> Iterator[tuple[int, bytes]]:
                 yield int(entry), file.read()
 
 
-def _has_cgroups() -> bool:
+def has_cgroups() -> bool:
+    """Whether the processes of a sandbox can be counted together."""
     group = Cgroup.create(memory_bytes=MIB, processes=1, name="probe")
     if group is None:
         return False

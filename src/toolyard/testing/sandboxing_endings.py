@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
+from unittest.mock import patch
 
-from toolyard.core.limits import KIB, MIB
-from toolyard.sandbox.spec import Ending, Request, What
-from toolyard.testing.sandboxing import LOST_SECONDS, RUN_SECONDS, Kit, refusal, tight, within
+from toolyard.core.limits import KIB, MIB, RunLimits
+from toolyard.sandbox import inside
+from toolyard.sandbox.cgroups import Cgroup
+from toolyard.sandbox.spec import Ending, Request, Tier, What
+from toolyard.testing.sandboxing import LOST_SECONDS, RUN_SECONDS, Kit, has_cgroups, refusal, tight, within
 
 _SOON = 5.0
 """Long enough for a loaded machine, and far from the run's own length."""
@@ -17,6 +20,11 @@ _TREE = f"{_DAEMON}; sleep 502 & nohup sleep 503 >/dev/null 2>&1 & echo up; {_ST
 _KILLED, _OUT_OF_PROCESSOR_TIME = 128 + 9, 128 + 24
 _LONG_COMMAND = 5_000  # twice as many characters; more than a waiting shell is given to read
 _MORE_THAN_WAIT = 3  # commands in a row, so that one at least was not started before the first of them
+_FEW, _MANY = 40, 320
+_NUMBERS_NOT_GIVEN = 300  # those a namespace keeps back are allowed for on top of the processes that were named
+_FORKS = 400  # more than all of the above together
+_OF_THE_SANDBOX = 16  # its own processes in a container, which are allowed for
+_RESOURCES = inside.resources
 _STARTED = 4  # processes of a tree that are worth waiting for
 
 
@@ -56,16 +64,33 @@ class Limits:
         assert box.python("len(bytearray(1 << 20))").value == str(1 << 20)
 
     def test_processes_are_bounded(self, kit: Kit) -> None:
-        most, tried = 320, 400
-        box = kit.open(limits=tight(processes=most))
-        ran = box.python(
-            "import os, signal\nmade = 0\ntry:\n"
-            f" for _ in range({tried}):\n  if os.fork() == 0: signal.pause()\n  made += 1\n"
-            "except OSError: pass\nmade"
-        )
-        assert ran.outcome.value is None or (int(str(ran.value)) < tried) is kit.strength.bounds_processes
-        assert kit.all_gone()
-        assert box.command("echo next").text == "next\n"
+        """By as many as were named, wherever anything but the namespace's own count can be had."""
+        made = _forked(kit, _most(kit))
+        is_close = kit.tier is Tier.DOCKER or os.geteuid() != 0 or has_cgroups()
+        assert (made < _FORKS) is kit.strength.bounds_processes
+        assert (made <= _most(kit) + _OF_THE_SANDBOX) is is_close
+
+    def test_the_namespaces_own_count_bounds_processes_by_itself(self, kit: Kit) -> None:
+        if kit.tier not in {Tier.BUBBLEWRAP, Tier.NAMESPACES} or inside.pid_max(RunLimits()) == 0:
+            return
+        with patch.object(Cgroup, "create", return_value=None), patch.object(inside, "resources", _without_processes):
+            made = _forked(kit, _FEW)
+        assert _FEW < made < _FEW + _NUMBERS_NOT_GIVEN
+
+    def test_the_users_own_count_bounds_processes_by_itself(self, kit: Kit) -> None:
+        if kit.tier is Tier.DOCKER:
+            return  # the engine's own count cannot be taken away
+        with patch.object(Cgroup, "create", return_value=None), patch.object(inside, "pid_max", return_value=0):
+            made = _forked(kit, _most(kit))
+        assert (made <= _most(kit)) is (os.geteuid() != 0)  # it does not bind root
+
+    def test_the_groups_count_bounds_processes_by_itself(self, kit: Kit) -> None:
+        if kit.tier is Tier.DOCKER or not has_cgroups():
+            return
+        without = patch.object(inside, "resources", _without_processes)
+        with without, patch.object(inside, "pid_max", return_value=0):
+            made = _forked(kit, _most(kit))
+        assert made <= _most(kit)
 
     def test_a_fork_bomb_hurts_only_itself(self, kit: Kit) -> None:
         if not kit.strength.bounds_processes:
@@ -214,6 +239,29 @@ class Losing:
     def test_a_workspace_that_is_gone_is_told(self, kit: Kit) -> None:
         os.rmdir(kit.workspace)
         assert kit.workspace in refusal(kit.open)
+
+
+def _most(kit: Kit) -> int:
+    """How many processes to allow: where all of a user's are counted, some are there before."""
+    return _FEW if kit.strength.own_spaces else _MANY
+
+
+def _forked(kit: Kit, most: int) -> int:
+    """How many processes code could make, of more than any count lets through. None of them is left."""
+    box = kit.open(limits=tight(processes=most))
+    ran = box.python(
+        "import os, signal\nmade = 0\ntry:\n"
+        f" for _ in range({_FORKS}):\n  if os.fork() == 0: signal.pause()\n  made += 1\n"
+        "except OSError: pass\nmade"
+    )
+    made = int(str(ran.value))
+    assert kit.all_gone()
+    assert box.command("echo next").text == "next\n"
+    return made
+
+
+def _without_processes(limits: RunLimits) -> dict[str, int]:
+    return {name: value for name, value in _RESOURCES(limits).items() if name != "processes"}
 
 
 def _lines(kit: Kit) -> list[str]:
