@@ -7,6 +7,7 @@ import pytest
 from toolyard.bench import files
 from toolyard.bench.bench import Sizes
 from toolyard.bench.tokens import count
+from toolyard.core import tokens
 from toolyard.config.settings import Settings
 
 TINY = Sizes(rounds=1, tree_files=4, calls=2, starts=1, loops=2)
@@ -60,5 +61,6 @@ def test_without_a_tokenizer_nothing_is_counted(monkeypatch):
     def missing(name):
         raise ImportError(name)
 
-    monkeypatch.setattr("importlib.import_module", missing)
+    tokens._tokenizer.cache_clear()
+    monkeypatch.setattr(tokens, "import_module", missing)
     assert count("text") is None

@@ -14,7 +14,7 @@ from typing import Any
 
 from toolyard.core.errors import SystemFault
 
-_ENCODINGS = ("o200k_base", "cl100k_base")
+ENCODINGS = ("o200k_base", "cl100k_base")
 _PIECES = re.compile(r"[A-Za-z]+|\d+|\s+|[^\w\s]+|[^\x00-\x7f]+|_+")
 
 
@@ -25,14 +25,14 @@ def count_tokens(text: str, encoding: str = "o200k_base") -> int:
 
 
 def estimate_tokens(text: str) -> int:
-    return math.ceil(sum(_worth(piece) for piece in _PIECES.findall(text)))
+    return max(bool(text), math.ceil(sum(_worth(piece) for piece in _PIECES.findall(text))))
 
 
 def _worth(piece: str) -> float:
     """Tokens of a run of one kind of characters."""
     first = piece[0]
     if not first.isascii():
-        return 1.2 * len(piece)
+        return 1.2 * len(piece) if piece < "\U00010000" else 3.0 * len(piece)
     if first.isspace():
         return 1.0 if "\n" in piece or len(piece) > 1 else 0.0
     if first.isdigit():
@@ -44,8 +44,8 @@ def _worth(piece: str) -> float:
 
 @cache
 def _tokenizer(encoding: str) -> Any:
-    if encoding not in _ENCODINGS:
-        raise ValueError(f"no tokenizer {encoding!r}; there are {', '.join(_ENCODINGS)}")
+    if encoding not in ENCODINGS:
+        raise ValueError(f"no tokenizer {encoding!r}; there are {', '.join(ENCODINGS)}")
     try:
         openai: Any = import_module("rs_bpe.bpe").openai
     except ImportError as error:

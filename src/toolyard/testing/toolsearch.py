@@ -71,7 +71,9 @@ def documents(server: str, schemas: Iterable[ToolSchema]) -> list[ToolDoc]:
     return [ToolDoc(server, schema.name, f"{server}::{schema.name}", "", "", schema) for schema in schemas]
 
 
-def simple_doc(server: str, tool: str, description: str = "", parameters: Iterable[str] = (), **described: str) -> ToolDoc:
+def simple_doc(
+    server: str, tool: str, description: str = "", parameters: Iterable[str] = (), **described: str
+) -> ToolDoc:
     """A tool as a server might list it; `described` are parameters with what is said of them."""
     properties: dict[str, Any] = {name: {"type": "string"} for name in parameters}
     properties |= {name: {"type": "string", "description": text} for name, text in described.items()}

@@ -15,7 +15,7 @@ SMALL = {
         make_doc("github", "list_commits", "List the commits of a branch.", ["owner", "repo"]),
     ],
     "weather": [make_doc("weather", "get_forecast", "Weather for the coming days.", city="Name of the town")],
-    "bing-cn": [make_doc("bing-cn", "bing_search", "使用必应搜索指定的关键词，并返回搜索结果列表")],
+    "bing-cn": [make_doc("bing-cn", "bing_search", "使用必应搜索指定的关键词并返回搜索结果列表")],
 }
 
 

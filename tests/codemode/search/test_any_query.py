@@ -8,7 +8,9 @@ from toolyard.codemode.search import ToolDoc, ToolIndex, render_hits
 from toolyard.core.upstream import ToolSchema
 
 SERVERS = ["files", "github", "weather", "bing-cn", "unknown"]
-TEXT = st.text(max_size=200) | st.lists(st.sampled_from("read file list 搜索 weather issue 'x' \" * %s ; ~".split())).map(" ".join)
+TEXT = st.text(max_size=200) | st.lists(
+    st.sampled_from(["read", "file", "list", "搜索", "weather", "issue", "'x'", '"', "*", "%s", ";", "~"])
+).map(" ".join)
 
 
 @pytest.fixture(scope="module")

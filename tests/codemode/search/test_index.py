@@ -83,7 +83,9 @@ def test_tools_that_do_the_same_share_one_hit(path, doc):
     with ToolIndex.edit(path, semantic=False) as index:
         for server in ("github", "github-fork", "github-copy"):
             index.replace_server(server, [doc(server, "create_issue", "Create a new issue in a GitHub repository.")])
-        index.replace_server("jira", [doc("jira", "create_issue", "Add a ticket to a board, with priority and epic.")])
+        index.replace_server(
+            "jira", [doc("jira", "create_issue", "Add a ticket to a board, with priority and epic.")]
+        )
         found = index.search("create issue", top=5)
     assert len(found) == 2
     assert found[0].server.startswith("github")
@@ -98,7 +100,9 @@ def test_equivalents_outside_the_allowed_servers_are_not_told(path, doc):
         assert index.search("create issue", servers={"one"})[0].also == ()
 
 
-@pytest.mark.parametrize("query", ["", "   ", "?!…", "the of and", "\x00\x01", "🦀🦀", "qqqqzzzz", "_", "'; DROP TABLE tool;--"])
+@pytest.mark.parametrize(
+    "query", ["", "   ", "?!…", "the of and", "\x00\x01", "🦀🦀", "qqqqzzzz", "_", "'; DROP TABLE tool;--"]
+)
 def test_a_query_without_words_finds_nothing(index, query):
     assert index.search(query) == []
 

@@ -40,7 +40,7 @@ def test_half_a_surrogate_pair_is_no_trouble():
 
 
 def test_sentences_end_where_a_reader_would_end_them():
-    assert sentences("Find it. Then send it!\nDone；再见。好") == ["Find it.", "Then send it!", "Done；再见", "好"]
+    assert sentences("Find it. Then send it!\nDone 再见。好") == ["Find it.", "Then send it!", "Done 再见", "好"]
 
 
 def test_synonyms_stand_for_each_other():

@@ -5,8 +5,10 @@ Everything in a schema is a stranger's text of any size and shape, so each field
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, cast
 
 from toolyard.core.upstream import ToolSchema
@@ -17,6 +19,9 @@ _MOST_PARAMETERS = 300
 _MOST_DEPTH = 4
 _MOST_VALUES = 30
 """Of one enum."""
+_MEANING_CHARACTERS = 400
+_MEANING_PARAMETERS = 12
+_JOINT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_\-./]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,18 @@ class Fields:
 
     def each(self) -> tuple[str, str, str, str, str]:
         return self.server, self.name, self.description, self.parameters, self.details
+
+
+def meaning(doc: ToolDoc) -> str:
+    """The tool in a few words, as the embedding model reads it; the model looks at little more than a hundred."""
+    description = " ".join((doc.schema.description or doc.summary)[: 4 * _MEANING_CHARACTERS].split())
+    names = [name for name, _ in islice(_parameters(doc.schema.input_schema, 2), _MEANING_PARAMETERS)]
+    told = f"{_spelled(doc.server)}: {_spelled(doc.tool)}. {description[:_MEANING_CHARACTERS]}"
+    return f"{told} Parameters: {', '.join(map(_spelled, names))}" if names else told
+
+
+def _spelled(name: str) -> str:
+    return _JOINT.sub(" ", name)
 
 
 def _parameters(schema: object, depth: int) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -15,12 +15,22 @@ from operator import neg
 from types import TracebackType
 from typing import Self
 
-from toolyard.codemode.search.documents import Fields, Hit, ToolDoc
-from toolyard.codemode.search.ranking import Column, Corpus, Query, columns, rank
+from toolyard.codemode.search import embedding
+from toolyard.codemode.search.documents import Fields, Hit, ToolDoc, meaning
+from toolyard.codemode.search.ranking import (
+    Column,
+    Corpus,
+    Query,
+    by_keywords,
+    by_keywords_and_meaning,
+    columns,
+    rank,
+)
 from toolyard.codemode.search.render import fit
 from toolyard.codemode.search.spelling import Spelling
 from toolyard.codemode.search.store import MOST_TOOLS, TOOL_BITS, Server, Store, StoredTool
-from toolyard.codemode.search.weighing import alike, weigh
+from toolyard.codemode.search.vectors import Vectors, made
+from toolyard.codemode.search.weighing import Weighed, alike, weigh
 from toolyard.core.errors import SystemFault
 
 _LOOK_FURTHER = 4
@@ -31,29 +41,36 @@ _SYNC = "`toolyard sync` builds it from the catalog; no server is started for th
 
 
 class ToolIndex:
-    def __init__(self, path: str, store: Store | None, note: str, *, writable: bool) -> None:
+    def __init__(self, path: str, store: Store | None, note: str, *, writable: bool, semantic: bool) -> None:
         self._path = path
         self._store = store
         self._writable = writable
+        self._model = embedding.MODEL if semantic else ""
         self._lock = threading.Lock()
         self._version = -1
         self._servers: dict[int, Server] = {}
         self._spelling: Spelling | None = None
         self._columns: dict[str, Column | None] = {}
+        self._vectors: Vectors | None = None
         self.note = note
         """What the user should know: that the file was absent, damaged, of another version. Else empty."""
 
     @classmethod
-    def open(cls, path: str) -> ToolIndex:
-        """To search. A file that is absent or cannot serve gives an index without tools, and a note."""
+    def open(cls, path: str, *, semantic: bool = False) -> ToolIndex:
+        """To search. A file that is absent or cannot serve gives an index without tools, and a note.
+
+        `semantic` asks for searching by meaning too, which the extra of that name brings; without it keywords serve.
+        """
         store, note = Store.read(path)
-        return cls(path, store, f"{note} {_SYNC}" if note else "", writable=False)
+        uses, lacks = _semantic(semantic)
+        return cls(path, store, _joined(note, _SYNC if note else "", lacks), writable=False, semantic=uses)
 
     @classmethod
-    def edit(cls, path: str) -> ToolIndex:
+    def edit(cls, path: str, *, semantic: bool = False) -> ToolIndex:
         """To change. A file that cannot serve is replaced by an empty one, and a note says so."""
         store, note = Store.write(path)
-        return cls(path, store, note, writable=True)
+        uses, lacks = _semantic(semantic)
+        return cls(path, store, _joined(note, lacks), writable=True, semantic=uses)
 
     def __enter__(self) -> Self:
         return self
@@ -70,10 +87,13 @@ class ToolIndex:
                 self._store = None
 
     def fingerprints(self) -> dict[str, str]:
-        """By server: the fingerprint it was indexed with."""
+        """By server: the fingerprint it was indexed with. Servers that still lack their vectors are left out."""
         with self._lock:
             store = self._current()
-            return {} if store is None else {server.name: server.fingerprint for server in store.servers()}
+            servers = [] if store is None else store.servers()
+        return {
+            server.name: server.fingerprint for server in servers if server.model == self._model or not self._model
+        }
 
     def replace_server(self, server: str, docs: Sequence[ToolDoc], fingerprint: str = "") -> bool:
         """Index these tools as all that the server has. False where the fingerprint says that they already are."""
@@ -81,17 +101,22 @@ class ToolIndex:
             return False
         docs = docs[:MOST_TOOLS]
         weighed = [weigh(Fields.of(doc)) for doc in docs]
-        tools = [
-            StoredTool(doc.tool, doc.path, doc.signature, doc.summary, each.name_key, each.sketch)
-            for doc, each in zip(docs, weighed, strict=True)
-        ]
+        vectors = self._made(server, docs)
+        tools = [_stored(doc, each, vector) for doc, each, vector in zip(docs, weighed, vectors, strict=True)]
         with self._lock:
             store = self._editable()
             with store.writing():
                 store.remove(server)
-                store.add(server, fingerprint, tools, [each.weights for each in weighed])
+                store.add(server, fingerprint, self._model, tools, [each.weights for each in weighed])
             self._version = -1
         return True
+
+    def _made(self, server: str, docs: Sequence[ToolDoc]) -> Sequence[bytes | None]:
+        if not self._model:
+            return [None] * len(docs)
+        with self._lock:
+            before = self._editable().vectors_of(server)
+        return made([meaning(doc) for doc in docs], before)
 
     def remove_server(self, server: str) -> bool:
         """Forget a server. False where it was not there."""
@@ -142,7 +167,10 @@ class ToolIndex:
                 self._spelling = Spelling(store.words())
             return self._spelling.nearest(word)
 
-        scores = rank(Query.of(query), Corpus(sum(sizes.values()), sizes), lookup, nearest)
+        asked = Query.of(query)
+        ranking = rank(asked, Corpus(sum(sizes.values()), sizes), lookup, nearest)
+        near = self._near(store, query) if asked.words else {}
+        scores = by_keywords_and_meaning(ranking, near) if near else by_keywords(ranking)
         if servers is not None:
             allowed = {key for key, name in names.items() if name in servers}
             scores = {key: score for key, score in scores.items() if key >> TOOL_BITS in allowed}
@@ -150,12 +178,20 @@ class ToolIndex:
         keys = [key for _, key in best]
         return _hits(keys, scores, store.tools(keys), names)[:top]
 
+    def _near(self, store: Store, query: str) -> dict[int, float]:
+        if not self._model or not any(server.model == self._model for server in self._servers.values()):
+            return {}
+        if self._vectors is None:
+            self._vectors = Vectors(store.vectors(self._model))
+        return self._vectors.near(query)
+
     def _refresh(self, store: Store) -> None:
         version = store.version()
         if version != self._version:
             self._servers = {server.id: server for server in store.servers()}
             self._spelling = None
             self._columns.clear()
+            self._vectors = None
             self._version = version
 
     def _current(self) -> Store | None:
@@ -167,7 +203,7 @@ class ToolIndex:
         if self._store is not None:
             self._store.close()
         self._store, note = Store.read(self._path)
-        self.note = f"{note} {_SYNC}" if note else ""
+        self.note = _joined(note, _SYNC) if note else ""
         self._version = -1
         return self._store
 
@@ -208,3 +244,24 @@ def _does_the_same(key: int, group: list[int], tools: dict[int, StoredTool]) -> 
     """Whether it is the group's tool on another server."""
     elsewhere = all(key >> TOOL_BITS != other >> TOOL_BITS for other in group)
     return elsewhere and alike(tools[group[0]].sketch, tools[key].sketch)
+
+
+def _semantic(wanted: bool) -> tuple[bool, str]:
+    """Whether vectors are used, and what to tell where they are wanted and cannot be."""
+    if not wanted or embedding.is_installed():
+        return wanted, ""
+    return False, embedding.MISSING
+
+
+def _joined(*notes: str) -> str:
+    return " ".join(note for note in notes if note)
+
+
+def _stored(doc: ToolDoc, weighed: Weighed, vector: bytes | None) -> StoredTool:
+    name, path, signature, summary = map(_clean, (doc.tool, doc.path, doc.signature, doc.summary))
+    return StoredTool(name, path, signature, summary, weighed.name_key, weighed.sketch, vector)
+
+
+def _clean(text: str) -> str:
+    """Half a surrogate pair, which JSON can spell, is no text that a file can hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")

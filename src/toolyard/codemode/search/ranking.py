@@ -34,6 +34,9 @@ _SENTENCE = 0.5
 """What the best sentence counts, the whole query counting the rest."""
 _SERVER = 0.35
 """What the server's cover counts beside the tool's own score."""
+_MEANING = 2.0
+"""What nearness in meaning counts beside the keywords' score, where it is known."""
+_SERVER_BESIDE_MEANING = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,16 @@ class Query:
         return cls(found, alone if len(alone) > 1 else ())
 
 
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What the words of a query say, before it is put together."""
+
+    tools: dict[int, float]
+    """Scores by the tool's key; at most 1."""
+    servers: dict[int, float]
+    """How much of the query each server covers; the best has 1."""
+
+
 @dataclass(slots=True)
 class _Word:
     """What one word of the query finds: each tool by the best of the word and its synonyms."""
@@ -102,8 +115,7 @@ def columns(postings: Iterable[Posting]) -> dict[str, Column]:
     return found
 
 
-def rank(query: Query, corpus: Corpus, lookup: Columns, nearest: Nearest) -> dict[int, float]:
-    """Scores by the tool's key; 1 is what a tool could reach that has every word in the best place."""
+def rank(query: Query, corpus: Corpus, lookup: Columns, nearest: Nearest) -> Ranking:
     found = _look_up(query, corpus, lookup, nearest)
     scores = _total(query.words, found)
     if query.parts and scores:
@@ -114,8 +126,31 @@ def rank(query: Query, corpus: Corpus, lookup: Columns, nearest: Nearest) -> dic
                     best[tool] = score
         for tool in scores:
             scores[tool] = (1 - _SENTENCE) * scores[tool] + _SENTENCE * best.get(tool, 0.0)
-    if scores:
-        _favour_servers(scores, query, corpus, found)
+    return Ranking(scores, _cover(query, corpus, found))
+
+
+def by_keywords(ranking: Ranking) -> dict[int, float]:
+    """Scores by the tool's key; 1 is what a tool could reach that has every word in the best place."""
+    gain = _SERVER * max(ranking.tools.values(), default=0.0)
+    gains = {server: gain * share for server, share in ranking.servers.items()}
+    return {
+        tool: (score + gains.get(tool >> TOOL_BITS, 0.0)) / (1 + _SERVER) for tool, score in ranking.tools.items()
+    }
+
+
+def by_keywords_and_meaning(ranking: Ranking, near: Mapping[int, float]) -> dict[int, float]:
+    """The same with how near each tool is in meaning; the nearest has 1. Also finds tools that share no word."""
+    best = max(ranking.tools.values(), default=0.0) or 1.0
+    whole = (1 + _MEANING) * (1 + _SERVER_BESIDE_MEANING)
+    share = 1 / (best * whole)
+    gain = _SERVER_BESIDE_MEANING / (1 + _SERVER_BESIDE_MEANING)
+    gains = {server: gain * cover for server, cover in ranking.servers.items()}
+    scores = {tool: score * share + gains.get(tool >> TOOL_BITS, 0.0) for tool, score in ranking.tools.items()}
+    for tool, nearness in near.items():
+        before = scores.get(tool)
+        if before is None:
+            before = gains.get(tool >> TOOL_BITS, 0.0)
+        scores[tool] = before + nearness * _MEANING / whole
     return scores
 
 
@@ -133,18 +168,28 @@ def _look_up(query: Query, corpus: Corpus, lookup: Columns, nearest: Nearest) ->
                 others[word] = list(nearest(word))
                 known.update(lookup([other for other in others[word] if other not in known]))
     rarities = {word: _rarity(column, corpus) for word, column in known.items()}
-    total = sum(weight * rarities.get(word, 0.0) for word, weight in wanted.items()) or 1.0
-    scale = 1 / (total * MOST_WEIGHT * UNITS * (1 + _SERVER))
+    counts = {word: _counting(word, [other for other in others[word] if other in known], rarities) for word in wanted}
+    most = sum(weight * max(counts[word].values(), default=0.0) for word, weight in wanted.items()) or 1.0
+    scale = 1 / (most * MOST_WEIGHT * UNITS)
     found: dict[str, _Word] = {}
     for word in wanted:
         gathered = found[word] = _Word()
-        if column := known.get(word):
-            gathered.tools = _scaled(column.tools, column.weights, scale * rarities[word])
-            gathered.servers = _scaled(column.servers, column.peaks, scale * rarities[word])
-        for other in others[word]:
-            if column := known.get(other):
-                _keep_best(gathered.tools, column, _SYNONYM * scale * rarities[other])
+        for spelling, worth in counts[word].items():
+            column = known[spelling]
+            if spelling == word:
+                gathered.tools = _scaled(column.tools, column.weights, scale * worth)
+                gathered.servers = _scaled(column.servers, column.peaks, scale * worth)
+            else:
+                _keep_best(gathered.tools, column, scale * worth)
     return found
+
+
+def _counting(word: str, others: list[str], rarities: dict[str, float]) -> dict[str, float]:
+    """What the word and those in its place are worth; a synonym never more than the word, however rare it is."""
+    if word not in rarities:
+        return {other: _SYNONYM * rarities[other] for other in others}
+    own = rarities[word]
+    return {word: own, **{other: min(own, _SYNONYM * rarities[other]) for other in others}}
 
 
 def _scaled(keys: array[int], weights: array[int], factor: float) -> dict[int, float]:
@@ -168,7 +213,7 @@ def _total(wanted: dict[str, float], found: dict[str, _Word]) -> dict[int, float
     return scores
 
 
-def _favour_servers(scores: dict[int, float], query: Query, corpus: Corpus, found: dict[str, _Word]) -> None:
+def _cover(query: Query, corpus: Corpus, found: dict[str, _Word]) -> dict[int, float]:
     cover: dict[int, float] = {}
     for word, weight in query.words.items():
         for server, score in found[word].servers.items():
@@ -176,12 +221,7 @@ def _favour_servers(scores: dict[int, float], query: Query, corpus: Corpus, foun
     for server in cover:
         cover[server] /= math.sqrt(corpus.sizes[server])
     widest = max(cover.values(), default=0.0)
-    if widest == 0.0:
-        return
-    scale = _SERVER * max(scores.values()) / widest
-    gain = {server: scale * share for server, share in cover.items()}
-    for tool, score in scores.items():
-        scores[tool] = score + gain.get(tool >> TOOL_BITS, 0.0)
+    return {server: share / widest for server, share in cover.items()} if widest else {}
 
 
 def _rarity(column: Column, corpus: Corpus) -> float:

