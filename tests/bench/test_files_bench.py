@@ -7,8 +7,8 @@ import pytest
 from toolyard.bench import files
 from toolyard.bench.bench import Sizes
 from toolyard.bench.tokens import count
-from toolyard.core import tokens
 from toolyard.config.settings import Settings
+from toolyard.core import tokens
 
 TINY = Sizes(rounds=1, tree_files=4, calls=2, starts=1, loops=2)
 
