@@ -181,6 +181,7 @@ def test_a_noisy_server_keeps_answering_and_its_last_words_are_kept(open_pool):
     for _ in range(3):
         assert echo(pool) == "hi"
     until(lambda: len(pool.status()["up"].stderr) == 64 * 1024)
+    assert len(pool._upstreams["up"]._tail._stderr) <= 128 * 1024
     assert pool.status()["up"].stderr.endswith("noise \n")
 
 
@@ -213,16 +214,22 @@ def test_a_server_that_closes_its_output_is_taken_to_have_ended(open_pool):
 
 def test_a_server_that_does_not_read_holds_up_its_own_callers_only(open_pool):
     pool = open_pool(faulty("deaf"), upstream("good"))
+    greeted = pool.loop.submit(pool.call("up", "echo", {"text": "hi"}, timeout=10))
+    until(lambda: pool.status()["up"].state == "running")
+    greeted.cancel()
+    echo(pool, "good")
     big = {"text": "x" * 1_500_000}
 
     async def scene():
         calls = [pool.call("up", "echo", big, timeout=1.0) for _ in range(20)]
         gathered = asyncio.gather(*calls, return_exceptions=True)
         good = await pool.call("good", "echo", {"text": "hi"})
-        return good.text, await gathered
+        held = pool._upstreams["up"]._connection._writer._held
+        return good.text, held, await gathered
 
-    good, failed = pool.loop.run(scene())
+    good, held, failed = pool.loop.run(scene())
     assert good == "hi"
+    assert 1_000_000 < held < 4_000_000  # the rest waits with its callers
     assert {type(error) for error in failed} == {CallTimedOut}
 
 

@@ -287,7 +287,8 @@ class UpstreamServer:
     # What each fault does when a tool is called; a value is the answer.
 
     def fault_list_changed(self) -> None:
-        if self._calls == 1:
+        # In the later era only those are told that asked to be.
+        if self._calls == 1 and (self._era != "modern" or self._listening is not None):
             meta = {"_meta": {f"{_META}subscriptionId": self._listening}} if self._listening is not None else {}
             self._tell("notifications/tools/list_changed", meta)
 
