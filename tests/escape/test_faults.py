@@ -20,7 +20,7 @@ from toolyard.sandbox.spec import What
 from toolyard.testing.client import ServerGone, StdioClient
 from toolyard.testing.run_attacks_control import Arena, text_of
 from toolyard.testing.run_attacks_scene import marked
-from toolyard.testing.sandboxing import GONE_SECONDS, MARK, children_of, descendants_of, within
+from toolyard.testing.sandboxing import GONE_SECONDS, MARK, descendants_of, within
 
 LIMITS = {
     "memory_bytes": 256 * MIB,
@@ -108,7 +108,7 @@ def most_waiting(arena):
     return max(counts)
 
 
-async def works(arena):
+async def works(arena, ended_by=signal.SIGKILL):
     """Within a few runs: who killed everything may have killed the processes that wait for the next one too."""
     for what, code, field, shown in (
         (What.COMMAND, "echo fine", "stdout", "fine\n"),
@@ -118,7 +118,7 @@ async def works(arena):
             result = await arena.run(what, code, seconds=SECONDS, client="next")
             if result.structured[field] == shown:
                 break
-            assert (result.structured["ending"], result.structured["exit_code"]) == ("finished", 128 + 9)
+            assert (result.structured["ending"], result.structured["exit_code"]) == ("finished", 128 + ended_by)
         assert result.structured[field] == shown
 
 
@@ -223,20 +223,35 @@ async def begun(arena, code):
     return task
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
-async def test_a_sandbox_that_is_killed_from_outside_is_replaced(arena, number):
-    task = await begun(arena, "sleep 420")
+async def signalled(arena, number):
+    """What becomes of a run when every process of the sandbox, seen from outside, gets a signal."""
+    task = await begun(arena, "exec sleep 420")
     victim = int(arena.scene.places()["victim"])
     for pid in descendants_of(frozenset({os.getpid()})) - {victim}:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
-    if number != signal.SIGKILL:  # the warden does not heed them: only the run itself was ended
-        for pid in children_of(os.getpid()) - {victim}:
-            os.kill(pid, signal.SIGKILL)
-    result = await asyncio.wait_for(task, LOST_SECONDS)
-    assert result.structured["exit_code"] != 0
+    return (await asyncio.wait_for(task, LOST_SECONDS)).structured
+
+
+async def test_a_sandbox_that_is_killed_from_outside_is_replaced(arena):
+    ran = await signalled(arena, signal.SIGKILL)
+    assert (ran["ending"], ran["exit_code"]) == ("lost", 128 + signal.SIGKILL)
     await works(arena)
     assert arena.scene.facts("") == set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGSEGV, signal.SIGINT, signal.SIGHUP])
+async def test_other_signals_from_outside_end_the_run_and_not_the_sandbox(tmp_path, number):
+    with Arena(str(tmp_path), sandboxed=True) as arena:
+        await arena.run(What.COMMAND, "echo the same > /tmp/kept", seconds=SECONDS)
+        box = descendants_of(frozenset({os.getpid()}))
+        ran = await signalled(arena, number)
+        assert (ran["ending"], ran["exit_code"]) == ("finished", 128 + number)
+        await works(arena, ended_by=number)
+        kept = await arena.run(What.COMMAND, "cat /tmp/kept", seconds=SECONDS)
+        assert kept.structured["stdout"] == "the same\n"
+        assert arena.scene.facts("") == set()
+    assert within(GONE_SECONDS, lambda: not [pid for pid in box if _lives(pid)])
 
 
 async def test_a_workspace_that_is_deleted_under_a_run_is_told(arena):
