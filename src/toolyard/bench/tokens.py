@@ -21,7 +21,7 @@ def measure(bench: Bench) -> list[Row]:
         tools: object = wire.request("tools/list", {})["result"]["tools"]
     counted = count(json.dumps(tools, ensure_ascii=False, separators=(",", ":")))
     if counted is None:
-        return [skipped(_NAME, _UNIT, "no tokenizer; `pip install rs-bpe` brings one")]
+        return [skipped(_NAME, _UNIT, "no tokenizer; `pip install 'toolyard[tokens]'` brings one")]
     return [at_most(_NAME, _UNIT, tokens, _MOST_TOKENS, note=encoding) for encoding, tokens in counted.items()]
 
 

@@ -197,7 +197,7 @@ def _tokens() -> Check:
     ]
     counted = count(json.dumps(listed, ensure_ascii=False, separators=(",", ":")))
     if counted is None:
-        return Check(Status.OK, what, f"{len(listed)} tools; not counted, as rs-bpe (a development tool) is not here")
+        return Check(Status.OK, what, f"{len(listed)} tools; not counted, for want of the extra `tokens`")
     spelled = ", ".join(f"{tokens:,} ({encoding})" for encoding, tokens in counted.items())
     return Check(Status.OK, what, f"the {len(listed)} tools take a model this many tokens: {spelled}")
 

@@ -17,6 +17,7 @@ from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.audit import printable
 from toolyard.cli.opening import find_place
 from toolyard.codemode.catalog import Change, KnownTool
+from toolyard.core.tokens import can_count
 
 ATTENTION = 1
 _SHOWN_CHANGES = 40
@@ -109,7 +110,9 @@ def _show(report: SyncReport) -> None:
     if len(report.changes) > _SHOWN_CHANGES:
         click.echo(f"  … and {len(report.changes) - _SHOWN_CHANGES:,} more (--json has all)")
     if report.plain_tokens:
-        click.echo(f"Put into a model's context they would cost {report.plain_tokens:,} tokens; as files, none.")
+        about = "" if can_count() else "about "
+        cost = f"{about}{report.plain_tokens:,} tokens"
+        click.echo(f"Put into a model's context they would cost {cost}; as files, none.")
     for server, error in report.failed:
         click.echo(f"✗ {printable(server)}: {printable(error)}", err=True)
     for tool in report.quarantined:

@@ -23,7 +23,7 @@ from toolyard.codemode.files import (
 )
 from toolyard.codemode.folder import GeneratedFolder, Stamps
 from toolyard.codemode.search import ToolDoc, ToolIndex
-from toolyard.core.tokens import count_tokens
+from toolyard.core.tokens import count_or_estimate
 from toolyard.core.upstream import ServerListing, ToolSchema
 
 FORMAT = 1
@@ -113,7 +113,7 @@ def injected_tokens(schemas: Sequence[ToolSchema]) -> int:
         }
         for schema in schemas
     ]
-    return count_tokens(json.dumps(listed, ensure_ascii=False, separators=(",", ":")))
+    return count_or_estimate(json.dumps(listed, ensure_ascii=False, separators=(",", ":")))
 
 
 def _finish(folder: GeneratedFolder, overview: Mapping[str, str], kept: Collection[str]) -> int:

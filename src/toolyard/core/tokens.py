@@ -10,6 +10,7 @@ import math
 import re
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from toolyard.core.errors import SystemFault
@@ -22,6 +23,16 @@ def count_tokens(text: str, encoding: str = "o200k_base") -> int:
     """The exact number, by the encoding of current models."""
     # Half a surrogate pair is no text; a tokenizer sees the sign that stands for it.
     return int(_tokenizer(encoding).count(text.encode("utf-8", "replace").decode("utf-8")))
+
+
+def can_count() -> bool:
+    """Whether the tokenizer is installed (the extra `tokens`)."""
+    return find_spec("rs_bpe") is not None
+
+
+def count_or_estimate(text: str) -> int:
+    """The exact number where it can be had, else an estimate on the high side."""
+    return count_tokens(text) if can_count() else estimate_tokens(text)
 
 
 def estimate_tokens(text: str) -> int:
@@ -50,6 +61,7 @@ def _tokenizer(encoding: str) -> Any:
         openai: Any = import_module("rs_bpe.bpe").openai
     except ImportError as error:
         raise SystemFault(
-            "Tokens cannot be counted: the tokenizer is not installed.", hint="`pip install rs-bpe` brings it."
+            "Tokens cannot be counted: the tokenizer is not installed.",
+            hint="`pip install 'toolyard[tokens]'` brings it.",
         ) from error
     return getattr(openai, encoding)()
