@@ -234,9 +234,12 @@ async def signalled(arena, number):
 
 
 async def test_a_sandbox_that_is_killed_from_outside_is_replaced(arena):
+    await arena.run(What.COMMAND, "echo the same > /tmp/kept", seconds=SECONDS)
     ran = await signalled(arena, signal.SIGKILL)
-    assert (ran["ending"], ran["exit_code"]) == ("lost", 128 + signal.SIGKILL)
+    assert ran["exit_code"] == 128 + signal.SIGKILL
     await works(arena)
+    kept = await arena.run(What.COMMAND, "ls /tmp", seconds=SECONDS)
+    assert kept.structured["stdout"] == ""
     assert arena.scene.facts("") == set()
 
 
