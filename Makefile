@@ -28,10 +28,11 @@ types: setup
 	$(BIN)/basedpyright
 
 unit: setup
-	$(BIN)/pytest -n auto --dist worksteal -m "not e2e and not docker"
+	$(BIN)/pytest -n auto --dist worksteal -m "not e2e and not docker and not slow"
 
 e2e: setup
 	$(BIN)/pytest -m e2e tests/e2e
+	$(BIN)/pytest -n auto -m slow tests/codemode
 
 # Starts an engine of its own, as root; Debian: apt-get install docker.io debootstrap
 docker: setup
@@ -40,6 +41,7 @@ docker: setup
 bench: setup
 	$(BIN)/toolyard bench files
 	$(BIN)/toolyard bench sandbox
+	$(BIN)/toolyard bench codemode
 
 # Pins for everything above; the file names packages and versions, never where they come from.
 constraints: pyproject.toml
