@@ -62,9 +62,14 @@ def test_a_word_in_the_name_counts_more_than_in_a_description(path, doc):
 
 def test_of_equal_tools_the_one_of_the_server_that_covers_more_comes_first(path, doc):
     with ToolIndex.edit(path, semantic=False) as index:
-        index.replace_server("one", [doc("one", "search", "Search."), doc("one", "merge", "Merge branches.")])
-        index.replace_server("two", [doc("two", "search", "Search everything."), doc("two", "paint", "Paint walls.")])
-        assert index.search("search branches", top=2)[0].server == "one"
+        index.replace_server(
+            "two", [doc("two", "search", "Search alpha beta gamma."), doc("two", "paint", "Paint walls.")]
+        )
+        index.replace_server(
+            "one", [doc("one", "search", "Search delta epsilon zeta."), doc("one", "merge", "Merge branches.")]
+        )
+        found = [(hit.server, hit.tool) for hit in index.search("search branches", top=3)]
+        assert found.index(("one", "search")) < found.index(("two", "search"))
 
 
 def test_the_best_sentence_of_a_long_request_is_enough(index):
@@ -196,8 +201,9 @@ def test_schemas_of_any_shape_are_indexed(path, doc):
         {"properties": {f"p{n}": {"description": "word " * 500} for n in range(1_000)}},
     ]
     docs = [ToolDoc("s", f"t{n}", f"p{n}", "", "", ToolSchema(f"t{n}", "", each)) for n, each in enumerate(schemas)]
-    docs.append(ToolDoc("s", "long", "long", "", "", ToolSchema("long", "lighthouse " + "x" * 1_000_000)))
+    docs.append(ToolDoc("s", "long", "long", "", "", ToolSchema("long", "lighthouse " + "x " * 500_000 + "lantern")))
     with ToolIndex.edit(path, semantic=False) as index:
         index.replace_server("s", docs)
         assert [hit.path for hit in index.search("harbour")] == ["p4"]
         assert [hit.path for hit in index.search("lighthouse")] == ["long"]
+        assert index.search("lantern") == []

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from toolyard.codemode.search import ToolIndex
+from toolyard.codemode.search.store import Store
 from toolyard.core.errors import SystemFault
 
 
@@ -65,17 +66,35 @@ def test_a_damaged_file_is_told_by_readers_and_replaced_by_writers(path, small, 
         assert writer.fingerprints() == {"files": "v1"}
 
 
-def test_damage_in_the_middle_is_found_by_writers(path, small):
+def test_damage_in_the_middle_is_found_by_writers(path, small, doc):
     with edited(path) as writer:
-        for server, docs in small.items():
-            writer.replace_server(server, docs)
-    size = os.path.getsize(path)
+        for number in range(20):
+            docs = [doc(f"s{number}", f"tool_{number}_{other}", f"Word{number}x{other}.") for other in range(50)]
+            writer.replace_server(f"s{number}", docs)
     with open(path, "r+b") as file:
-        file.seek(4_096)
-        file.write(b"\xa5" * (size - 4_096))
+        size = file.seek(0, os.SEEK_END)
+        file.seek(size // 2)
+        file.write(b"\xa5" * (size // 4))
     with edited(path) as writer:
-        assert "damaged" in writer.note or "cannot be read" in writer.note
+        assert "started anew" in writer.note
         assert writer.fingerprints() == {}
+
+
+def test_a_search_sees_one_state_while_another_is_committed(path, small, doc, monkeypatch):
+    with edited(path) as writer, opened(path) as reader:
+        writer.replace_server("files", small["files"])
+        found, postings = reader.search("read file"), Store.postings
+
+        def meanwhile(store, wanted):
+            rows = list(postings(store, wanted))
+            monkeypatch.undo()
+            writer.replace_server("files", [doc("files", "paint", "Paint a wall.")])
+            return rows
+
+        reader._columns.clear()
+        monkeypatch.setattr(Store, "postings", meanwhile)
+        assert reader.search("read file") == found
+        assert [hit.tool for hit in reader.search("paint")] == ["paint"]
 
 
 def test_damage_that_a_reader_meets_is_a_fault_with_a_next_step(path, small):
@@ -139,6 +158,7 @@ _WRITER = """
 import sys
 from toolyard.testing.toolsearch import simple_doc
 from toolyard.codemode.search import ToolIndex
+from toolyard.codemode.search.store import Store
 with ToolIndex.edit(sys.argv[1], semantic=False) as index:
     print("ready", flush=True)
     for turn in range(60):
