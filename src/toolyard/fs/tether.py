@@ -55,13 +55,6 @@ def tether() -> Tether | None:
         return _made[-1]
 
 
-def tie(reading: int, group: int) -> None:
-    """Have the kernel kill `group` when the writing end of this pipe is gone. Somebody in it must hold `reading`."""
-    fcntl.fcntl(reading, fcntl.F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(reading, fcntl.F_SETOWN, -group)
-    fcntl.fcntl(reading, fcntl.F_SETFL, os.O_RDONLY | os.O_ASYNC)
-
-
 def _make() -> Tether | None:
     holder = shutil.which(_HOLDER)
     if holder is None:
@@ -71,7 +64,9 @@ def _make() -> Tether | None:
         wires = [(os.POSIX_SPAWN_DUP2, theirs, 0)]
         wires += [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
         group = os.posix_spawn(holder, [_HOLDER], {}, file_actions=wires, setpgroup=0)
-        tie(theirs, group)
+        fcntl.fcntl(theirs, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(theirs, fcntl.F_SETOWN, -group)
+        fcntl.fcntl(theirs, fcntl.F_SETFL, os.O_RDONLY | os.O_ASYNC)
     except OSError:
         os.close(ours)  # the holder, if it runs, meets the end of its input
         os.close(theirs)

@@ -4,8 +4,8 @@ A `Child` owns the process, its pipes and what watches them. Everything happens 
 
 - `close()` closes its stdin, waits, sends SIGTERM to the group, waits, sends SIGKILL.
 - When the process ends by itself, what is left of its group is killed before its number can be used again.
-- When this process is killed, the kernel kills the group: see `fs.tether`. The program only begins once that is
-  arranged, for which it is started behind a gate, a shell that waits for one line and then becomes the program.
+- When this process is killed, a `Watchdog` kills the group. The program only begins once that is arranged, for which
+  it is started behind a gate: a shell that waits for one line and then becomes the program.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from typing import IO, cast
 
 from toolyard.core.limits import KIB
-from toolyard.fs.tether import tie
 from toolyard.servers.faults import ServerUnavailable
 from toolyard.servers.tails import Tail
+from toolyard.servers.watchdog import Watchdog
 
 _GATE = ("/bin/sh", "-c", 'read -r _ && exec "$@"', "sh")
 _OPEN_THE_GATE = b"\n"
@@ -65,13 +65,13 @@ class Program:
 class Child:
     """A running server. `stdin` and `stdout` are the host's ends, and do not block."""
 
-    def __init__(self, program: Program, tail: Tail, on_exit: Callable[[int], None]) -> None:
+    def __init__(self, program: Program, tail: Tail, watchdog: Watchdog, on_exit: Callable[[int], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._tail = tail
+        self._watchdog = watchdog
         self._on_exit = on_exit
         self._exited = self._loop.create_future()
         command = program.resolved()
-        theirs, self._leash = os.pipe()
         try:
             self._process = subprocess.Popen(
                 [*_GATE, *command],
@@ -81,12 +81,9 @@ class Child:
                 bufsize=0,
                 env=dict(program.env),
                 cwd=program.cwd,
-                pass_fds=(theirs,),
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            os.close(theirs)
-            os.close(self._leash)
             raise _not_started(program, error) from error
         self.pid = self._process.pid
         self.stdin, self.stdout, self._stderr = (
@@ -94,15 +91,13 @@ class Child:
             for pipe in (self._process.stdin, self._process.stdout, self._process.stderr)
         )
         try:
-            tie(theirs, self.pid)
+            watchdog.guard(self.pid)
             self._watch()
         except OSError as error:
             self._process.kill()
             self._process.communicate()
-            os.close(self._leash)
+            watchdog.release(self.pid)
             raise _not_started(program, error) from error
-        finally:
-            os.close(theirs)
         with contextlib.suppress(BrokenPipeError):  # it has gone already; the watch will say so
             os.write(self.stdin, _OPEN_THE_GATE)
 
@@ -157,6 +152,7 @@ class Child:
     def _ended(self) -> None:
         """The process is a zombie: its group's number is still taken, so the rest of it can be killed by number."""
         self.signal(signal.SIGKILL)
+        self._watchdog.release(self.pid)
         self._loop.remove_reader(self._handle)
         os.close(self._handle)
         code = self._process.wait()
@@ -169,7 +165,6 @@ class Child:
         for pipe in (self._process.stdout, self._process.stderr):
             if pipe is not None:
                 pipe.close()
-        os.close(self._leash)
 
     def _close_stdin(self) -> None:
         if self._process.stdin is not None and not self._process.stdin.closed:

@@ -1,8 +1,8 @@
 """Every configured server behind one door: named, started on first call, shared by all callers.
 
-The `ServerPool` owns the connections, and the loop's thread when it was not handed one. Attaching servers starts
-nothing. `close()` ends every server in parallel and returns when they are gone. Credentials of the entries stay in
-here: no error, status or `repr` shows a value of `env` or of a header.
+The `ServerPool` owns the connections, the watchdog, and the loop's thread when it was not handed one. Attaching
+servers starts nothing. `close()` ends every server in parallel and returns when they are gone. Credentials of the
+entries stay in here: no error, status or `repr` shows a value of `env` or of a header.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from toolyard.servers.oauth import OnAuthorize, SignIn
 from toolyard.servers.stdio import StdioConnection
 from toolyard.servers.tails import Tail
 from toolyard.servers.upstream import Opener, Pace, ServerStatus, Upstream
+from toolyard.servers.watchdog import Watchdog
 
 IDLE_SECONDS = 300.0
 START_SECONDS = 60.0
@@ -54,6 +55,7 @@ class ServerPool(Closing):
         self._owns_loop = loop is None
         self.loop = loop or LoopThread("toolyard-servers")
         self._host_env = environment() if host_env is None else host_env
+        self._watchdog = Watchdog()
         self._tokens_folder = tokens_folder
         self._on_authorize = on_authorize
         self._closed = False
@@ -107,6 +109,7 @@ class ServerPool(Closing):
         try:
             self.loop.run(self.aclose(), _CLOSE_SECONDS)
         finally:
+            self._watchdog.close()
             if self._owns_loop:
                 self.loop.close()
 
@@ -117,7 +120,9 @@ class ServerPool(Closing):
             if started.transport == "stdio":
                 env = server_environment(self._host_env, started.env)
                 program = Program(started.name, started.command_line, env, started.cwd)
-                return await StdioConnection.open(program, mask, tail, callbacks, pace.start_seconds)
+                return await StdioConnection.open(
+                    program, mask, tail, callbacks, watchdog=self._watchdog, seconds=pace.start_seconds
+                )
             from toolyard.servers.http import HttpConnection  # with it comes the SDK, which takes a while
 
             sign_in = SignIn(started, self._tokens_folder, self._on_authorize)

@@ -35,13 +35,14 @@ from toolyard.servers.faults import (
 from toolyard.servers.lines import LINE_BYTES, LineReader, LineWriter
 from toolyard.servers.masking import Mask
 from toolyard.servers.tails import Tail
+from toolyard.servers.watchdog import Watchdog
 
 _QUIET_SECONDS = 0.5
 """From the end of a server's output until it is taken to have ended, whether its process has or not."""
 
 
 class StdioConnection:
-    def __init__(self, program: Program, mask: Mask, tail: Tail, callbacks: Callbacks) -> None:
+    def __init__(self, program: Program, mask: Mask, tail: Tail, watchdog: Watchdog, callbacks: Callbacks) -> None:
         self._server = program.server
         self._mask = mask
         self._tail = tail
@@ -54,16 +55,23 @@ class StdioConnection:
         self._closing = False
         self._meta = b""
         self._agreement = Agreement("")
-        self._child = Child(program, tail, self._exited)
+        self._child = Child(program, tail, watchdog, self._exited)
         self._writer = LineWriter(self._loop, self._child.stdin)
         self._reader = LineReader(self._loop, self._child.stdout, self._line, self._silent, self._overflow)
 
     @classmethod
     async def open(
-        cls, program: Program, mask: Mask, tail: Tail, callbacks: Callbacks, seconds: float
+        cls,
+        program: Program,
+        mask: Mask,
+        tail: Tail,
+        callbacks: Callbacks,
+        *,
+        watchdog: Watchdog,
+        seconds: float,
     ) -> StdioConnection:
         """Start the server and greet it. Nothing is left of it when that fails."""
-        connection = cls(program, mask, tail, callbacks)
+        connection = cls(program, mask, tail, watchdog, callbacks)
         try:
             async with asyncio.timeout(seconds):
                 await connection._greet()
