@@ -276,14 +276,14 @@ def test_nothing_is_left_when_the_host_is_killed(_again):
         print(pool.status()["ignores-term"].pid, *pool.status()["leaves-children"].stderr.split()[1:], flush=True)
         threading.Event().wait()
     """)
-    host = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    assert host.stdout is not None
-    pids = [int(word) for word in host.stdout.readline().split()]
-    until(lambda: len(_descendants(host.pid)) >= 5)  # with the watchdog
-    children = _descendants(host.pid)
-    host.kill()
-    host.wait()
-    host.stdout.close()
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as host:
+        assert host.stdout is not None
+        try:
+            pids = [int(word) for word in host.stdout.readline().split()]
+            until(lambda: len(_descendants(host.pid)) >= 5)  # with the watchdog
+            children = _descendants(host.pid)
+        finally:
+            host.kill()
     assert set(pids) <= set(children)
     until(lambda: not [pid for pid in children if is_alive(pid)])
 
