@@ -9,6 +9,7 @@ import contextlib
 import os
 import re
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Self
@@ -56,6 +57,8 @@ class YardOptions:
     agent: str | None = None
     toolset: Toolset = Toolset.CLAUDE
     state_home: str | None = None
+    on_authorize: Callable[[str, str], None] | None = None
+    """Shows the user the address to sign in at for a server; None where nobody could."""
 
 
 class Yard(Closing):
@@ -86,6 +89,7 @@ class Yard(Closing):
                 agent=self.agent,
                 agent_id=options.agent,
                 on_connection=self._connected,
+                on_authorize=options.on_authorize,
             )
         )
         self.sandboxes = Sandboxes(policy, execution, os.path.realpath(state), self._choose, self._connected)

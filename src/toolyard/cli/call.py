@@ -14,7 +14,7 @@ import click
 from toolyard.app.codemode.syncing import SyncWish, sync
 from toolyard.app.codemode.upstream import UpstreamCall
 from toolyard.app.yard import Yard, YardOptions
-from toolyard.cli.asking import terminal_asker
+from toolyard.cli.asking import terminal_asker, terminal_sign_ins
 from toolyard.cli.opening import find_place
 from toolyard.core.errors import SecurityError
 from toolyard.core.modes import PermissionMode
@@ -58,6 +58,7 @@ def call(
         mode=PermissionMode(permission_mode) if permission_mode else None,
         agent=agent,
         state_home=state,
+        on_authorize=terminal_sign_ins(),
     )
     with Yard.open(options) as yard:
         mode = yard.codemode

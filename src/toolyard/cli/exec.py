@@ -17,10 +17,10 @@ import click
 from toolyard.app.captured import Captured
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard, YardOptions
+from toolyard.cli.asking import terminal_asker
 from toolyard.cli.opening import find_place
 from toolyard.config.models import Config
-from toolyard.core.actions import Action, Decision
-from toolyard.core.calls import Asker, Call, Image, Result, ask_nobody
+from toolyard.core.calls import Call, Image, Result
 from toolyard.core.errors import SecurityError
 from toolyard.core.modes import PermissionMode
 from toolyard.sandbox.spec import Stream
@@ -153,14 +153,6 @@ def _keep(result: Result, folder: str | None) -> None:
             file.write(picture.data)
 
 
-def _asker() -> Asker:
-    return _ask if sys.stdin.isatty() else ask_nobody
-
-
-async def _ask(action: Action, decision: Decision) -> bool:  # noqa: ARG001 - the Asker contract
-    return await asyncio.to_thread(click.confirm, f"{decision.reason} Allow it?", err=True)
-
-
 def _ran(yard: Yard, tool: str, arguments: dict[str, Any]) -> Result:
     """The result; of a run that the user interrupted, what it had printed."""
     so_far = Captured()
@@ -169,7 +161,7 @@ def _ran(yard: Yard, tool: str, arguments: dict[str, Any]) -> Result:
         arguments,
         surface="cli",
         agent=yard.agent,
-        ask=_asker(),
+        ask=terminal_asker(),
         printed=lambda stream, data: so_far.take(Stream(stream), data),
     )
     try:

@@ -14,6 +14,7 @@ import click
 from toolyard.app.codemode.syncing import SyncReport, SyncWish
 from toolyard.app.codemode.syncing import sync as run_sync
 from toolyard.app.yard import Yard, YardOptions
+from toolyard.cli.asking import SignIns, terminal_sign_ins
 from toolyard.cli.audit import printable
 from toolyard.cli.opening import find_place
 from toolyard.codemode.catalog import Change, KnownTool
@@ -51,15 +52,17 @@ def sync(
     """Connect to the configured MCP servers, pin their tools, and write each as a typed Python file.
 
     Servers are asked in parallel. A tool that changed since it was pinned is not called until you accept the change.
+    A remote server that wants you to sign in shows the address here, once.
     """
     place = find_place(workspace, config_file)
-    options = YardOptions(workspace=place.workspace, config=place.config, state_home=state)
+    sign_ins = terminal_sign_ins()
+    options = YardOptions(workspace=place.workspace, config=place.config, state_home=state, on_authorize=sign_ins)
     wish = SyncWish(servers, refresh=refresh, accept=accept)
     with Yard.open(options) as yard:
-        if wants_json or not sys.stderr.isatty():
+        if wants_json or sign_ins is None:
             report = run_sync(yard.codemode, wish)
         else:
-            report = _with_progress(yard, wish)
+            report = _with_progress(yard, wish, sign_ins)
         if wants_json:
             click.echo(json.dumps(_fields(report), indent=2))
         else:
@@ -68,7 +71,7 @@ def sync(
         sys.exit(ATTENTION)
 
 
-def _with_progress(yard: Yard, wish: SyncWish) -> SyncReport:
+def _with_progress(yard: Yard, wish: SyncWish, sign_ins: SignIns) -> SyncReport:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -76,6 +79,8 @@ def _with_progress(yard: Yard, wish: SyncWish) -> SyncReport:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         total = len(wish.servers) or len(yard.codemode.resolved.entries)
         task = progress.add_task("", total=total)
+        console = progress.console
+        sign_ins.say = lambda text: console.print(text, markup=False, highlight=False, soft_wrap=True)
 
         def on_asked(server: str, error: str) -> None:
             progress.update(task, advance=1, description=f"{'✗' if error else '✓'} {printable(server)}")

@@ -56,6 +56,8 @@ class Surroundings:
     """Which agent of the configuration was named, if one was."""
     on_connection: Callable[[str, int, bool], None]
     """Told of every host that something inside wanted to reach."""
+    on_authorize: Callable[[str, str], None] | None = None
+    """Shows the user the address to sign in at for a server."""
 
 
 class CodeMode(Closing):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sqlite3
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _WRITE_AFTER_SECONDS = 2.0
 _STDERR_CHARS = 4_000
+_SIGN_INS = "sign-ins"
 
 
 class Connected(Closing):
@@ -38,7 +40,13 @@ class Connected(Closing):
             self.loop = undo.enter_context(LoopThread("toolyard-servers"))
             entries = mode.resolved.entries
             self.pool = undo.enter_context(
-                ServerPool(entries, loop=self.loop, on_list_changed=mode.catalog.mark_stale)
+                ServerPool(
+                    entries,
+                    loop=self.loop,
+                    on_list_changed=mode.catalog.mark_stale,
+                    tokens_folder=os.path.join(around.state, _SIGN_INS),
+                    on_authorize=around.on_authorize,
+                )
             )
             allowances = Allowances.of(around.config)
             self.upstream = Upstream(
