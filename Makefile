@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint types unit e2e docker bench constraints clean
+.PHONY: setup demo test lint types unit slow e2e docker bench constraints clean
 
 setup: $(READY)
 
@@ -30,9 +30,12 @@ types: setup
 unit: setup
 	$(BIN)/pytest -n auto --dist worksteal -m "not e2e and not docker and not slow"
 
+# Whole suites again as an ordinary user, thousands of races and kills, every generated file type-checked.
+slow: setup
+	$(BIN)/pytest -n auto --dist worksteal -m "slow and not e2e and not docker"
+
 e2e: setup
 	$(BIN)/pytest -m e2e tests/e2e
-	$(BIN)/pytest -n auto -m slow tests/codemode
 
 # Starts an engine of its own, as root; Debian: apt-get install docker.io debootstrap
 docker: setup
