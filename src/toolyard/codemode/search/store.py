@@ -81,6 +81,7 @@ class Store:
         self._connection = connection
         self._path = path
         self._inode = os.stat(path).st_ino
+        self._has_removed = False
 
     @classmethod
     def read(cls, path: str) -> tuple[Store | None, str]:
@@ -126,12 +127,14 @@ class Store:
     @contextlib.contextmanager
     def writing(self) -> Generator[None]:
         """All of what is inside, or nothing of it."""
+        self._has_removed = False
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             yield
-            self._connection.execute(
-                "DELETE FROM word WHERE NOT EXISTS (SELECT 1 FROM posting WHERE posting.word = word.word)"
-            )
+            if self._has_removed:
+                self._connection.execute(
+                    "DELETE FROM word WHERE NOT EXISTS (SELECT 1 FROM posting WHERE posting.word = word.word)"
+                )
             self._connection.commit()
         except BaseException:
             self._connection.rollback()
@@ -151,6 +154,7 @@ class Store:
         if row is None:
             return False
         number = int(row[0])
+        self._has_removed = True
         self._connection.execute("DELETE FROM posting WHERE server = ?", (number,))
         first = number << TOOL_BITS
         self._connection.execute("DELETE FROM tool WHERE key >= ? AND key < ?", (first, first + MOST_TOOLS))
