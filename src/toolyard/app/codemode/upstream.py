@@ -29,6 +29,8 @@ from toolyard.policy.policy import Policy
 
 _OUTCOMES = {"security": Outcome.DENIED, "validation": Outcome.INVALID}
 _SHOWN_NAMES = 8
+_LOOK_SECONDS = 0.02
+"""How long it may take until a sync of another process is noticed: looking costs a tenth of a call."""
 
 OnProgress = Callable[[float, float | None, str], None]
 Learn = Callable[[str, str], None]
@@ -118,6 +120,7 @@ class Upstream:
     _known: dict[tuple[str, str], KnownTool] = field(default_factory=dict[tuple[str, str], KnownTool])
     _verified: dict[str, ServerListing] = field(default_factory=dict[str, ServerListing])
     _version: int = -1
+    _look_again: float = 0.0
     _recorder: Recorder = field(init=False)
 
     def __post_init__(self) -> None:
@@ -148,7 +151,6 @@ class Upstream:
         return answer
 
     async def _call(self, call: UpstreamCall, told: _Told) -> ToolAnswer:
-        self._allowed(call)
         known = await self._verified_tool(call)
         action = Action(Kind.CALL, call.name, agent=call.agent, claims_read_only=known.schema.is_read_only)
         decision = self.policy.decide(action)
@@ -166,20 +168,25 @@ class Upstream:
 
     async def _verified_tool(self, call: UpstreamCall) -> KnownTool:
         """The tool, once it is known that the server that runs is the one that was pinned, not another version."""
+        known = self._allowed(call)
         listing = await self.callee.listing(call.server)
-        if self._verified.get(call.server) is not listing:
-            if self.catalog.record(listing, None):
-                self._known.clear()
-            self._verified[call.server] = listing
+        if self._verified.get(call.server) is listing:
+            return known
+        if self.catalog.record(listing, None):
+            self._known.clear()
+        self._verified[call.server] = listing
         return self._allowed(call)
 
     def _allowed(self, call: UpstreamCall) -> KnownTool:
         """What is known of the tool, if this agent may call it."""
         server, tool = call.server, call.tool
-        version = self.catalog.version()
-        if version != self._version:  # somebody else has synced
-            self._known.clear()
-            self._version = version
+        now = time.monotonic()
+        if now >= self._look_again:
+            self._look_again = now + _LOOK_SECONDS
+            version = self.catalog.version()
+            if version != self._version:  # somebody else has synced
+                self._known.clear()
+                self._version = version
         known = self._known.get((server, tool))
         if known is None:
             if server not in self.servers:
