@@ -7,6 +7,7 @@ import pytest
 
 from toolyard.bench import sandbox, sandbox_many, sandbox_served
 from toolyard.bench.bench import Sizes
+from toolyard.bench.processes import descendants
 from toolyard.bench.sandbox_subject import Subject, median_milliseconds
 from toolyard.bench.wire import BenchFault
 from toolyard.config.settings import Settings
@@ -38,12 +39,12 @@ def settings(tmp_path):
 
 def measured(settings, only):
     """The rows of one measure, each with a figure; nothing is left behind."""
-    before = sandbox_many._descendants(os.getpid())
+    before = descendants(os.getpid())
     *rows, others = sandbox.run(TINY, settings, lambda _: None, {only}).rows
     assert others == sandbox.ELSEWHERE
     assert all(row.ours is not None and row.ours > 0 for row in rows), rows
     assert os.listdir(settings.temp_dir) == []
-    assert sandbox_many._descendants(os.getpid()) <= before
+    assert descendants(os.getpid()) <= before
     return rows
 
 

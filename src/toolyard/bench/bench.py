@@ -19,6 +19,10 @@ class Sizes:
     calls: int
     starts: int
     loops: int
+    servers: int = 100
+    """How many are attached where many are."""
+    universe: int | None = None
+    """How many of the captured servers are used; all of them unless told."""
 
 
 FULL = Sizes(rounds=9, tree_files=20_000, calls=400, starts=9, loops=2_000)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from toolyard.bench.bench import Bench
+from toolyard.bench.processes import descendants, proportional_kb
 from toolyard.bench.report import Row, at_most, at_most_times, skipped
 from toolyard.bench.rounds import milliseconds
 from toolyard.bench.sandbox_subject import Subject, chosen
@@ -39,7 +40,7 @@ def measure_memory(bench: Bench) -> list[Row]:
     for count in (1, AGENTS):
         with _agents(bench, count):
             try:
-                megabytes = _proportional_kb(_descendants(os.getpid())) / _KB_IN_MB / count
+                megabytes = proportional_kb(descendants(os.getpid())) / _KB_IN_MB / count
             except PermissionError:
                 return [skipped(_MEMORY, "MB", "this user may not read the memory figures of the sandbox")]
         note = "PSS of all its processes: bubblewrap, warden, spare worker"
@@ -105,26 +106,3 @@ def _on_few_cores() -> Generator[int]:
         yield len(few)
     finally:
         os.sched_setaffinity(0, before)
-
-
-def _descendants(root: int) -> set[int]:
-    parents: dict[int, int] = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
-            stat = file.read()
-            # The program's name is in brackets and may itself hold brackets and blanks.
-            parents[int(name)] = int(stat[stat.rindex(b")") + 2 :].split()[1])
-    found: set[int] = set()
-    frontier = {root}
-    while frontier:
-        frontier = {pid for pid, parent in parents.items() if parent in frontier} - found
-        found |= frontier
-    return found
-
-
-def _proportional_kb(pids: set[int]) -> int:
-    total = 0
-    for pid in pids:
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/smaps_rollup") as file:
-            total += sum(int(line.split()[1]) for line in file if line.startswith("Pss:"))
-    return total

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import click
 
+from toolyard.bench import codemode as codemode_bench
 from toolyard.bench import files as file_bench
 from toolyard.bench import sandbox as sandbox_bench
 from toolyard.bench.bench import FULL, QUICK, Sizes
@@ -24,6 +25,7 @@ _EXAMPLES = """\b
 Examples:
   toolyard bench files                      searching and file calls; a few minutes
   toolyard bench sandbox                    commands and code; a few minutes
+  toolyard bench codemode                   tool calls, sync, search, context; ten minutes
   toolyard bench sandbox --quick            a first look, on small inputs
 """
 _FILES_EXAMPLES = """\b
@@ -38,6 +40,13 @@ Examples:
   toolyard bench sandbox --quick            a first look, on small inputs
   toolyard bench sandbox --only warm --only cold
   toolyard bench sandbox --check --out sandbox.json
+"""
+_CODEMODE_EXAMPLES = """\b
+Examples:
+  toolyard bench codemode                   everything; ten minutes
+  toolyard bench codemode --quick           a first look, on small inputs
+  toolyard bench codemode --only calls --only first
+  toolyard bench codemode --check --out codemode.json
 """
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
@@ -85,6 +94,20 @@ def files(*, wants_json: bool, quick: bool, only: tuple[str, ...], out: str | No
 def sandbox(*, wants_json: bool, quick: bool, only: tuple[str, ...], out: str | None, check: bool) -> None:
     """Measure the sandbox: warm and cold runs, calls, reads under load, many agents, memory."""
     _measure(sandbox_bench.run, quick=quick, only=only, out=out, check=check, wants_json=wants_json)
+
+
+@bench.command(epilog=_CODEMODE_EXAMPLES)
+@_JSON
+@_QUICK
+@_only(codemode_bench.MEASURES)
+@_OUT
+@_CHECK
+def codemode(*, wants_json: bool, quick: bool, only: tuple[str, ...], out: str | None, check: bool) -> None:
+    """Measure code mode: tool calls, sync, what attached servers cost, finding tools.
+
+    FastMCP, one of the peers, is installed into ~/.cache/toolyard/bench at the first run.
+    """
+    _measure(codemode_bench.run, quick=quick, only=only, out=out, check=check, wants_json=wants_json)
 
 
 def _measure(run: Run, *, quick: bool, only: Collection[str], out: str | None, check: bool, wants_json: bool) -> None:
