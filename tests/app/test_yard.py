@@ -158,3 +158,9 @@ async def test_resources_are_no_tools_and_go_with_the_reading_tools(tmp_path):
         "unknown",
         "unknown",
     ]
+
+
+@pytest.mark.parametrize("name", ["../up", "a/b", "", ".hidden", "a\n"])
+def test_a_name_that_could_lead_elsewhere_is_no_agents(options, name):
+    with pytest.raises(ConfigError, match="cannot be an agent's name"):
+        Yard.open(options(agent=name))

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from toolyard.sandbox.choose import Choice
 
 _OTHER_NAMES = {"execute_bash": "Bash"}  # one tool under two names: who leaves out one means both
+_AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # as in the configuration
 _UPSTREAM = re.compile(r"[./]|^mcp__")  # a pattern that speaks of upstream tools says nothing of our own
 _READING = frozenset({"Read", "read_file", "read_text_file"})
 
@@ -106,6 +107,11 @@ class Yard(Closing):
         workspace = os.path.abspath(options.workspace)
         if not os.path.isdir(workspace):
             raise ConfigError(f"the workspace {workspace} is not a folder.", hint="Create it, or name another one.")
+        if options.agent is not None and not _AGENT.fullmatch(options.agent):
+            raise ConfigError(
+                f"{options.agent!r} cannot be an agent's name: it is part of paths.",
+                hint="Use letters, digits, dots, dashes and underscores.",
+            )
         real = os.path.realpath(workspace)
         state = _state(options, real)
         policy = policy_for(options.config, options.settings, real, options.mode, options.agent)

@@ -20,7 +20,7 @@ from toolyard.codemode.catalog import KnownTool, ToolChange
 from toolyard.codemode.inference import infer
 from toolyard.config.authorization import Authorization
 from toolyard.core.actions import Action, Decision, Effect, Kind
-from toolyard.core.calls import Asker
+from toolyard.core.calls import AnswerPending, Asker
 from toolyard.core.errors import SecurityError, SystemFault, ToolError, ToolyardError, ValidationError
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
 from toolyard.core.ids import new_id
@@ -138,6 +138,9 @@ class Upstream:
                 told.ended(Outcome.OK)
         except asyncio.CancelledError:
             told.ended(Outcome.CANCELLED)
+            raise
+        except AnswerPending:
+            told.ended(Outcome.ASKED)
             raise
         except ToolyardError as error:
             told.ended(_OUTCOMES.get(error.kind, Outcome.FAILED), error.code, _first_sentence(error))
