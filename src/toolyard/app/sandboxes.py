@@ -24,7 +24,6 @@ from toolyard.core.modes import PermissionMode
 from toolyard.core.paths import is_beneath
 from toolyard.policy.policy import Policy
 from toolyard.policy.sealing import Seals
-from toolyard.sandbox.covers import Identities, identities, special_identities
 from toolyard.sandbox.shells import Shells
 from toolyard.sandbox.spec import Sandbox, Spec
 
@@ -51,11 +50,6 @@ class Ready:
     sandbox: Sandbox
     spec: Spec
     note: str
-    covered: Identities = ()
-    """The files that something was mounted over when it started. One put in its place since is not covered."""
-
-    def is_as_it_was(self) -> bool:
-        return _covered(self.spec) == self.covered
 
     def shows(self, spec: Spec) -> bool:
         """Whether it is what would be started now. Sockets made since may be its own: none are looked for."""
@@ -107,10 +101,10 @@ class Sandboxes(Closing):
         writable = self._policy.mode is not PermissionMode.PLAN and self._seals.writable(self._policy.workspace)
         with self._lock:
             found = self._ready.get(writable)
-            if found is not None and not self._seals.hides_something and found.is_as_it_was():
+            if found is not None and not self._seals.hides_something and found.sandbox.covers_hold():
                 return found
             spec, note = self._spec(writable=writable)
-            if found is not None and found.shows(spec) and found.is_as_it_was():
+            if found is not None and found.shows(spec) and found.sandbox.covers_hold():
                 return found
             if found is not None:
                 self._ready.pop(writable).sandbox.close()
@@ -122,7 +116,6 @@ class Sandboxes(Closing):
     def _started(self, spec: Spec, note: str) -> Ready:
         if self._is_closed:
             raise SystemFault("The workspace is closed.", hint="Open it again.")
-        covered = _covered(spec)
         self._choice = self._choice or self._choose()
         sandbox = self._choice.make()
         sandbox.on_connection = self._on_connection
@@ -131,7 +124,7 @@ class Sandboxes(Closing):
         except BaseException:
             sandbox.close()
             raise
-        return Ready(sandbox, spec, f"{self._choice.note} {note}".strip(), covered)
+        return Ready(sandbox, spec, f"{self._choice.note} {note}".strip())
 
     def refused(self, place: str) -> None:
         """Code wanted to reach a host that is not allowed. Takes no lock: who ends a proxy holds it, and waits."""
@@ -183,10 +176,6 @@ class Sandboxes(Closing):
             limits=self.limits,
         )
         return spec, shown.note
-
-
-def _covered(spec: Spec) -> Identities:
-    return identities(spec) + special_identities(spec)
 
 
 def shown_folder(folder: str) -> str:

@@ -20,7 +20,7 @@ from toolyard.core.paths import is_beneath
 from toolyard.sandbox import inside
 from toolyard.sandbox.box import Box, RunSetup
 from toolyard.sandbox.cgroups import Cgroup
-from toolyard.sandbox.covers import Identities, identities, open_plain, placed
+from toolyard.sandbox.covers import Identities, identities, open_plain, placed, special_identities
 from toolyard.sandbox.disk import DiskWatch
 from toolyard.sandbox.door import SOCKET_NAME, Door, OnConnection, tell_nobody
 from toolyard.sandbox.line import Line
@@ -64,6 +64,7 @@ class BoxSandbox(Closing):
         self._box: Box | None = None
         self._group: Cgroup | None = None
         self._memory: MemoryWatch | None = None
+        self._covered: tuple[Identities, Identities] = (), ()
         self._covers: CoverWatch | None = None
         self._uncovered = False
         self._on_close: Callable[[], None] | None = None
@@ -104,6 +105,10 @@ class BoxSandbox(Closing):
     def drop_session(self, name: str) -> bool:
         box = self._box
         return box is not None and box.drop_session(name)
+
+    def covers_hold(self) -> bool:
+        spec = self._spec
+        return spec is not None and (identities(spec), special_identities(spec)) == self._covered
 
     def close(self) -> None:
         with self._opening:
@@ -162,9 +167,9 @@ class BoxSandbox(Closing):
             if self._box is not None and self._box.is_up:
                 return self._box, False
             self._close_box()
-            covered = identities(self._spec)
+            self._covered = identities(self._spec), special_identities(self._spec)
             box = self._launched(self._spec)
-            self._watch_covers(box, self._spec, covered)
+            self._watch_covers(box, self._spec, self._covered[0])
             self._box = box  # last: from here on others run in it
             return box, lost
 

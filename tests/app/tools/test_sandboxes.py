@@ -279,6 +279,16 @@ async def test_a_sandbox_that_does_not_start_is_closed_and_tried_again(bench, mo
     assert await run(bench, "true") == (0, "")
 
 
+async def test_a_hidden_file_that_was_replaced_between_runs_is_not_seen_by_the_next(open_bench):
+    bench = open_bench(permissions={"deny": ["Read(.env)"]})
+    bench.write(".env", "OLD SECRET")
+    read = "cat .env; true"
+    assert "SECRET" not in (await bench.call("Bash", command=read)).text
+    bench.write("new", "NEW SECRET")
+    os.rename(f"{bench.path}/new", f"{bench.path}/.env")
+    assert "SECRET" not in (await bench.call("Bash", command=read)).text
+
+
 async def test_a_sealed_file_that_is_replaced_ends_everything_in_the_sandbox(bench):
     """The kernel takes the cover off, and nobody inside may make use of that for long."""
     bench.write(".git/config", "[core]\n")
