@@ -11,6 +11,7 @@ An `OrdinaryUser` owns a temporary folder, in which that user has a home; `close
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import stat
@@ -22,6 +23,8 @@ from collections.abc import Sequence
 from toolyard.core.closing import Closing
 
 USER_ID = 65534
+_TELL = "import os; print(os.getuid(), open('/proc/self/status').read())"
+_TELL_SECONDS = 30.0
 _PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 _ORDINARY = (
     *("setpriv", f"--reuid={USER_ID}", f"--regid={USER_ID}", "--clear-groups", "--no-new-privs"),
@@ -60,6 +63,24 @@ class OrdinaryUser(Closing):
             timeout=seconds,
             check=False,
         )
+
+    def why_not(self) -> str:
+        """Why it cannot run this interpreter; empty when it can. Fails where it is no ordinary user after all."""
+        who = self.run([sys.executable, "-c", _TELL], seconds=_TELL_SECONDS)
+        if who.returncode != 0:
+            return f"no ordinary user can run this interpreter here: {who.stderr[-200:]}"
+        assert who.stdout.startswith(f"{USER_ID} "), who.stdout
+        assert re.search(r"^CapEff:\s*0+$", who.stdout, re.MULTILINE), "it has a capability left"
+        return ""
+
+    def passed(self, project: str, suite: str, *, seconds: float) -> int:
+        """How many tests of a suite pass; fails when one does not."""
+        pytest_of = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        pytest_of += [f"--rootdir={project}", f"-c={project}/pyproject.toml", f"--basetemp={self.home}/t"]
+        ran = self.run([*pytest_of, suite], seconds=seconds)
+        assert ran.returncode == 0, ran.stdout[-8_000:] + ran.stderr[-2_000:]
+        passed = re.search(r"(\d+) passed", ran.stdout)
+        return int(passed[1]) if passed is not None else 0
 
     def close(self) -> None:
         for place in os.scandir(self._stash):
