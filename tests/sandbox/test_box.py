@@ -1,5 +1,7 @@
 """The host's end of a warden, and what it makes of wardens that are not well."""
 
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from toolyard.sandbox.box import Box
 from toolyard.sandbox.inside import Walls
 from toolyard.sandbox.line import SocketLine
 from toolyard.sandbox.spec import Ending, Request, Spec, What
+from toolyard.testing.sandboxing import within
 
 UNABLE = "from toolyard_runtime import warden; warden.Warden._made = lambda self, kind: None; warden.main()"
 WELL = "from toolyard_runtime import warden; warden.main()"
@@ -26,7 +29,11 @@ def open_box(tmp_path):
         ours, theirs = socket.socketpair()
         with theirs:
             line = (sys.executable, "-c", code, str(theirs.fileno()), str(theirs.fileno()))
-            process = subprocess.Popen(line, pass_fds=(theirs.fileno(),), stderr=subprocess.PIPE, env={})
+            found = {"PYTHONPATH": os.path.dirname(inside.runtime_folder())}
+            with open(__file__, "rb") as own:
+                process = subprocess.Popen(
+                    line, stdin=own, pass_fds=(theirs.fileno(),), stderr=subprocess.PIPE, env=found
+                )
         setup = inside.run_setup(Spec(workspace=str(tmp_path)), "/usr/bin")
         box = Box(process, SocketLine(ours), setup)
         boxes.append(box)
@@ -48,3 +55,45 @@ def test_a_warden_that_can_start_nothing_says_so_and_makes_way_for_another(open_
     box.process.wait(LONGEST_WAIT)
     box._reader.join(LONGEST_WAIT)
     assert not box.is_up
+
+
+LATE = """
+import os, threading, time
+def late():
+    while not os.path.exists('go'): time.sleep(0.005)
+    os.write(1, b'between'); os.write(2, b'between')
+    open('said', 'w').close()
+threading.Thread(target=late).start()
+"""
+
+
+def test_what_a_session_prints_between_runs_belongs_to_none(open_box, tmp_path, monkeypatch):
+    """Even when the warden finds it together with the next request."""
+    box, printed, sent = open_box(), [], threading.Event()
+    send = box._line.send
+
+    def run(code):
+        request = Request(What.PYTHON, code, LONGEST_WAIT, session="a")
+        return box.run(request, lambda stream, data: printed.append(data), threading.Event())
+
+    run(LATE)
+    os.kill(box.process.pid, signal.SIGSTOP)
+    (tmp_path / "go").touch()
+    assert within(LONGEST_WAIT, (tmp_path / "said").exists)
+    monkeypatch.setattr(box._line, "send", lambda data: (send(data), sent.set()))
+    thread = threading.Thread(target=run, args=("print('its own')",))
+    thread.start()
+    assert sent.wait(LONGEST_WAIT)
+    os.kill(box.process.pid, signal.SIGCONT)
+    thread.join(LONGEST_WAIT)
+    assert b"".join(printed) == b"its own\n"
+
+
+@pytest.mark.parametrize("wanted", [(What.PYTHON, "import os; os.write(1, os.read(0, 9))"), (What.COMMAND, "cat")])
+def test_a_run_reads_nothing_of_what_its_warden_could(open_box, wanted):
+    """In a container that is the line to the host."""
+    printed = []
+    outcome = open_box().run(
+        Request(*wanted, LONGEST_WAIT), lambda stream, data: printed.append(data), threading.Event()
+    )
+    assert (outcome.exit_code, printed) == (0, [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from unittest.mock import patch
 
@@ -210,6 +211,16 @@ class Losing:
         assert box.command("echo again").outcome.sandbox_is_new is False
         session = box.python("'x' in globals()", session="a")
         assert (session.value, session.outcome.session_is_new) == ("False", True)
+
+    def test_a_run_ends_with_its_warden_where_no_namespace_sees_to_that(self, kit: Kit) -> None:
+        if kit.strength.own_spaces:
+            return
+        box = kit.open()
+        begun = box.begin("echo up; exec sleep 100")
+        for pid in box.processes:
+            os.kill(pid, signal.SIGKILL)
+        assert begun.future.result(LOST_SECONDS).outcome.ending is Ending.LOST
+        assert kit.all_gone()
 
     def test_a_box_that_stopped_is_given_up_when_its_run_has_to_end(self, kit: Kit) -> None:
         """Somebody sent it SIGSTOP: it neither answers nor goes away."""

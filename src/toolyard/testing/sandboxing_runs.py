@@ -11,6 +11,14 @@ from toolyard.sandbox.spec import Ending, Outcome, Request, Stream, What
 from toolyard.testing.sandboxing import MARK, RUN_SECONDS, Kit, within
 
 _SET_BY_BASH = {"PWD", "OLDPWD", "SHLVL", "_"}
+_LONG_COMMAND = 5_000  # twice as many characters; more than a waiting shell is given to read
+_LONGER_THAN_ARGUMENTS = 200_000  # what the kernel takes for one
+# bash tells what was ignored before it, which Python does not know of SIGPIPE.
+_TELL = (
+    "trap -p PIPE; python3 -c 'import os, signal; print(os.getsid(0) == os.getppid(), signal.pthread_sigmask(0, []), "
+    "{signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGCHLD)} == {signal.SIG_DFL}, "
+    "signal.getsignal(signal.SIGINT) is signal.default_int_handler)'"
+)
 _OF_THE_HOST = "PYTEST_CURRENT_TEST"
 """In the environment of whoever runs these cases."""
 
@@ -66,6 +74,8 @@ class Runs:
         ran = box.command("pwd; cd deep", folder=f"{kit.workspace}/sub")
         assert (ran.text, ran.outcome.folder) == (f"{kit.workspace}/sub\n", f"{kit.workspace}/sub/deep")
         assert box.command("cd sub; exit 3").outcome.folder == f"{kit.workspace}/sub"
+        for size in (_LONG_COMMAND, _LONGER_THAN_ARGUMENTS):
+            assert box.command(f"cd sub; exit 3 #{'x' * size}").outcome.folder == f"{kit.workspace}/sub"
         assert box.python("import os\nos.getcwd()").value == repr(kit.workspace)
 
     def test_a_folder_that_is_gone_fails_the_run_and_says_so(self, kit: Kit) -> None:
@@ -92,6 +102,25 @@ class Runs:
         ran = box.command("echo ${LEAKED-none} $(umask) $(ulimit -n)")
         assert ran.text == f"none 0022 {box.spec.limits.open_files}\n"
         assert "NameError" in box.python("leaked").raised
+
+    def test_a_command_starts_in_a_session_of_its_own_and_ignores_no_signal(self, kit: Kit) -> None:
+        """Whichever way its shell was started."""
+        box = kit.open()
+        assert box.command(_TELL).text == "True set() True True\n"
+        box.python("1", session="kept")  # while something runs, shells are started in another way
+        for command in (*[_TELL] * 3, _TELL + " #" * _LONG_COMMAND, _TELL + " " * _LONGER_THAN_ARGUMENTS):
+            assert box.command(command).text == "True set() True True\n"
+
+    def test_code_starts_in_a_session_of_its_own_with_the_signals_of_any_python(self, kit: Kit) -> None:
+        box = kit.open()
+        tell = (
+            "import os, signal, sys\nusual = [signal.SIG_IGN, signal.SIG_DFL, signal.SIG_DFL, "
+            "signal.default_int_handler]\nheld = (signal.SIGPIPE, signal.SIGTERM, signal.SIGCHLD, signal.SIGINT)\n"
+            "(os.getsid(0) == os.getpid(), [signal.getsignal(n) for n in held] == usual, "
+            "signal.set_wakeup_fd(-1), os.read(0, 1), sys.stdin.read())"
+        )
+        for _ in range(3):
+            assert box.python(tell).value == "(True, True, -1, b'', '')"
 
     def test_there_is_nothing_to_read_from(self, kit: Kit) -> None:
         assert kit.open().command("cat; read line; echo $?").text == "1\n"
@@ -125,6 +154,8 @@ class Runs:
         ran = box.command("echo a\0b")
         assert ran.outcome.ending is Ending.FINISHED
         assert ran.code != 0
+        astray = box.command("echo a", folder="/\0echo b")
+        assert (astray.out, astray.code) == (b"", 1)
         assert "null bytes" in box.python("1\0").raised
         again = box.command("echo a")
         assert (again.text, again.outcome.sandbox_is_new) == ("a\n", False)
