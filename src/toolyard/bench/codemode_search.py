@@ -116,11 +116,10 @@ def _measured(bench: Bench, *, semantic: bool) -> list[Row]:
 
 
 def _row(measure: Measure, ours: float, label: str, *, semantic: bool) -> Row:
-    floor = measure.floor(semantic=semantic)
-    note = f"aim: {measure.aim:g} %"
-    return Row(
-        f"{measure.name}, {label}", "%", round(ours, 1), None, None, f"≥ {floor:g} %", round(ours) >= floor, note
-    )
+    """Targets are whole percents, so ours is rounded like them."""
+    floor, rounded = measure.floor(semantic=semantic), round(ours)
+    note = f"{ours:.1f} % before rounding; aim: {measure.aim:g} %"
+    return Row(f"{measure.name}, {label}", "%", rounded, None, None, f"≥ {floor:g} %", rounded >= floor, note)
 
 
 def _query_time(index: ToolIndex, label: str) -> Row:
