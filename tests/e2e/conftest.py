@@ -116,6 +116,14 @@ class Yard:
     def command(self, *options: str) -> list[str]:
         return [str(TOOLYARD), "mcp", "--workspace", str(self.workspace), "--state", str(self.state), *options]
 
+    def with_server(self, name: str, command: list[str]) -> str:
+        """A configuration with one MCP server in it, synced; its path."""
+        path = self.base / "toolyard.json"
+        path.write_text(json.dumps({"toolyard": {"available_mcp_servers": {name: {"command": command}}}}))
+        words = [self.command()[0], "sync", "--config", str(path), *self.command()[2:]]
+        subprocess.run(words, check=True, capture_output=True, timeout=RUN_SECONDS)
+        return str(path)
+
     @contextlib.contextmanager
     def http(self, *options: str) -> Iterator[str]:
         """The address of a running HTTP server."""

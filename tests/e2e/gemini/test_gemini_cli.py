@@ -8,9 +8,13 @@ import pathlib
 import sys
 
 import pytest
+from tests.e2e import published
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 HEADLESS = ("-m", "gemini-2.5-flash", "-o", "stream-json", "--skip-trust", "--allowed-mcp-server-names", "toolyard")
+TOKYO = """from servers.time import convert_time
+converted = await convert_time(source_timezone="UTC", time="16:30", target_timezone="Asia/Tokyo")
+converted["target"]["datetime"]"""
 BOTH_HALVES = pathlib.Path(__file__).parents[1] / "both_halves.py"
 NAMES = ("Read", "Write", "Edit", "MultiEdit", "Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS")
 TOOLS = {f"mcp_toolyard_{name}" for name in NAMES}
@@ -103,3 +107,16 @@ def test_of_the_reference_names_the_one_of_a_forbidden_builtin_is_lost(yard, gem
     ours = {name.removeprefix("mcp_toolyard_") for name in model.tools if name.startswith("mcp_toolyard_")}
     assert {"read_file", "edit_file", "list_directory"} <= ours
     assert "write_file" not in ours
+
+
+def test_the_model_finds_a_tool_of_a_published_server_and_calls_it_from_code(yard, gemini_model, gemini, attached):
+    config = yard.with_server("time", [published.python_server("mcp-server-time"), "--local-timezone", "UTC"])
+    model = gemini_model(
+        ("search_tools", {"query": "convert time between zones"}), ("execute_python", {"code": TOKYO})
+    )
+    with model.serving() as url:
+        attached(url, "toolyard", *yard.command("--config", config, "--tools", "code"))
+        gemini(url, "-p", "go", *HEADLESS)
+    found, ran = model.shown
+    assert "from servers.time import convert_time" in found["output"]
+    assert "T01:30:00" in ran["output"]

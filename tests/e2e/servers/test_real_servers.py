@@ -6,10 +6,9 @@ import asyncio
 import subprocess
 
 import pytest
+from tests.e2e.published import listening
 
 from toolyard.config.models import ServerEntry
-
-from .conftest import listening
 
 
 def entry(name, command, *more, **fields) -> ServerEntry:
