@@ -77,6 +77,9 @@ class Runs:
         for size in (_LONG_COMMAND, _LONGER_THAN_ARGUMENTS):
             assert box.command(f"cd sub; exit 3 #{'x' * size}").outcome.folder == f"{kit.workspace}/sub"
         assert box.python("import os\nos.getcwd()").value == repr(kit.workspace)
+        box.python("1", session="kept")  # while something runs, shells are started in another way
+        for _ in range(3):
+            assert box.command("cd sub").outcome.folder == f"{kit.workspace}/sub"
 
     def test_a_folder_that_is_gone_fails_the_run_and_says_so(self, kit: Kit) -> None:
         box = kit.open()

@@ -281,6 +281,8 @@ class Warden:
         assert held.value == "True"  # its own pipes and /dev/null; the line to the host is a socket
         closing = "for fd in 3 4 5 6 7 8 9; do ( : >&$fd ) 2>/dev/null && echo $fd; done; true"
         assert box.command(closing).text == "3\n"
+        box.python("1", session="kept")  # while something runs, shells are started in another way
+        assert [box.command(closing).text for _ in range(3)] == ["3\n"] * 3
 
     def test_no_process_of_the_host_is_seen(self, kit: Kit) -> None:
         box = kit.open()
