@@ -191,15 +191,19 @@ def _tokens() -> Check:
     from toolyard.serve.mcp.wire import tool_on_the_wire
 
     what = "context cost"
-    listed = [
-        tool_on_the_wire(tool).model_dump(by_alias=True, mode="json", exclude_none=True)
-        for tool in tools_of(Toolset.CLAUDE).values()
-    ]
-    counted = count(json.dumps(listed, ensure_ascii=False, separators=(",", ":")))
-    if counted is None:
-        return Check(Status.OK, what, f"{len(listed)} tools; not counted, for want of the extra `tokens`")
-    spelled = ", ".join(f"{tokens:,} ({encoding})" for encoding, tokens in counted.items())
-    return Check(Status.OK, what, f"the {len(listed)} tools take a model this many tokens: {spelled}")
+    found: list[str] = []
+    for toolset in (Toolset.CLAUDE, Toolset.CODE, Toolset.MINIMAL):
+        listed = [
+            tool_on_the_wire(tool).model_dump(by_alias=True, mode="json", exclude_none=True)
+            for tool in tools_of(toolset).values()
+        ]
+        counted = count(json.dumps(listed, ensure_ascii=False, separators=(",", ":")))
+        if counted is None:
+            return Check(Status.OK, what, "the tools are not counted, for want of the extra `tokens`")
+        spelled = " or ".join(f"{tokens:,}" for tokens in counted.values())
+        found.append(f"--tools {toolset} {spelled}")
+        encodings = " or ".join(counted)
+    return Check(Status.OK, what, f"the tools take a model this many tokens ({encodings}): {', '.join(found)}")
 
 
 def _git() -> Check:

@@ -157,10 +157,12 @@ class Upstream:
         known = await self._verified_tool(call)
         action = Action(Kind.CALL, call.name, agent=call.agent, claims_read_only=known.schema.is_read_only)
         decision = self.policy.decide(action)
+        if decision.effect is Effect.ALLOW and self.allowances.asks(call.server, call.tool):
+            decision = Decision(Effect.ASK, f"The limits of {call.name} say to ask before each call.")
         told.decision = decision
         if decision.effect is Effect.DENY:
             raise SecurityError(decision.reason)
-        if decision.effect is Effect.ASK or self.allowances.asks(call.server, call.tool):
+        if decision.effect is Effect.ASK:
             await self._ask(call, action, decision)
         self.allowances.take(call.agent, call.server, call.tool)
         told.called = True
