@@ -15,6 +15,7 @@ from toolyard.core.errors import ToolyardError
 _EXAMPLES = """\b
 Examples:
   toolyard mcp --workspace .     serve this folder's files to an agent over stdio
+  toolyard sync --config F       attach the MCP servers that F names, for code to call
   toolyard exec -c "1 + 1"       run Python in the sandbox, as an agent would
   toolyard doctor                what works on this machine, and how to get what does not
   toolyard audit --last 20       what agents did here

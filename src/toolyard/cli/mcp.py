@@ -26,7 +26,12 @@ Examples:
   claude mcp add toolyard -- toolyard mcp --workspace ~/project
   TOOLYARD_TOKEN=secret toolyard mcp --workspace ~/project --http 127.0.0.1:8765
   toolyard mcp --permission-mode plan --tools reference
+  claude mcp add yard -- toolyard mcp --config ~/toolyard.yaml --workspace ~/project --tools code
 """
+_TOOLSETS = (
+    "claude: files and Bash as Claude Code names them. reference: files as the reference server names them. "
+    "code: search_tools, Python, commands and files, with the MCP servers behind them. minimal: the first two alone."
+)
 _LARGEST_PORT = 65_535
 
 
@@ -45,7 +50,9 @@ def _address(context: click.Context, option: click.Parameter, value: str | None)
 @click.option("--workspace", metavar="DIR", help="The folder to serve.  [default: the current folder]")
 @click.option("--permission-mode", type=click.Choice([m.value for m in PermissionMode]), help="[default: strict]")
 @click.option("--agent", metavar="ID", help="Which agent of the configuration is served.")
-@click.option("--tools", type=click.Choice([t.value for t in Toolset]), default="claude", show_default=True)
+@click.option(
+    "--tools", type=click.Choice([t.value for t in Toolset]), default="claude", show_default=True, help=_TOOLSETS
+)
 @click.option("--http", metavar="HOST:PORT", callback=_address, help="Serve HTTP at /mcp instead of stdio.")
 @click.option("--allow-host", metavar="NAME", multiple=True, help="A further name this server is reached by.")
 @click.option("--state", metavar="DIR", help="Where the audit log is kept, outside every workspace.")

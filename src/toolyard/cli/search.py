@@ -48,6 +48,7 @@ def search(
         click.echo(json.dumps([{name: getattr(hit, name) for name in fields} for hit in hits], indent=2))
     for hit in hits if not wants_json else ():
         click.echo(f"{click.style(printable(f'{hit.server}.{hit.tool}'), bold=True)}  {printable(hit.path)}")
+        click.echo(f"    {printable(hit.signature)}")
         click.echo(f"    {printable(hit.summary)}")
     if not hits:
         reason = "Nothing is known of any server yet: run `toolyard sync`." if is_empty else "No tool fits."

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -17,7 +19,7 @@ from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.asking import SignIns, terminal_sign_ins
 from toolyard.cli.audit import printable
 from toolyard.cli.opening import find_place
-from toolyard.codemode.catalog import Change, KnownTool
+from toolyard.codemode.catalog import Change, KnownTool, ToolChange
 from toolyard.core.tokens import can_count
 
 ATTENTION = 1
@@ -109,11 +111,11 @@ def _show(report: SyncReport) -> None:
         f"{report.tools:,} tools of {report.servers:,} servers; asked {len(report.asked)},"
         f" wrote {report.written:,} files in {report.seconds:.1f} s."
     )
-    signs = {Change.ADDED: "+", Change.CHANGED: "~", Change.REMOVED: "-"}
-    for change in report.changes[:_SHOWN_CHANGES]:
-        click.echo(f"  {signs[change.change]} {printable(f'{change.server}.{change.tool}')}")
-    if len(report.changes) > _SHOWN_CHANGES:
-        click.echo(f"  … and {len(report.changes) - _SHOWN_CHANGES:,} more (--json has all)")
+    lines = _changes(report.changes)
+    for line in lines[:_SHOWN_CHANGES]:
+        click.echo(f"  {printable(line)}")
+    if len(lines) > _SHOWN_CHANGES:
+        click.echo(f"  … and {len(lines) - _SHOWN_CHANGES:,} more (--json has all)")
     if report.plain_tokens:
         about = "" if can_count() else "about "
         cost = f"{about}{report.plain_tokens:,} tokens"
@@ -122,6 +124,15 @@ def _show(report: SyncReport) -> None:
         click.echo(f"✗ {printable(server)}: {printable(error)}", err=True)
     for tool in report.quarantined:
         _show_waiting(tool)
+
+
+def _changes(changes: Sequence[ToolChange]) -> list[str]:
+    """A line for each tool; where that would be too many, one for each server."""
+    signs = {Change.ADDED: "+", Change.CHANGED: "~", Change.REMOVED: "-"}
+    if len(changes) <= _SHOWN_CHANGES:
+        return [f"{signs[change.change]} {change.server}.{change.tool}" for change in changes]
+    counted = Counter((change.server, change.change) for change in changes)
+    return [f"{signs[change]} {server}: {count} tools" for (server, change), count in counted.items()]
 
 
 def _show_waiting(tool: KnownTool) -> None:
