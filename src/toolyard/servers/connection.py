@@ -36,6 +36,9 @@ class Callbacks:
 class Connection(Protocol):
     """A server that has been greeted. Lives on one loop; calls of many tasks share it."""
 
+    goes_straight: bool
+    """Whether a call waits for a `Reply` alone, so that it needs no task of its own."""
+
     @property
     def agreement(self) -> Agreement: ...
 

@@ -55,6 +55,8 @@ for _name in ("mcp", "httpx2"):
 
 
 class HttpConnection:
+    goes_straight = False
+
     def __init__(self, entry: ServerEntry, mask: Mask, tail: Tail, callbacks: Callbacks, sign_in: SignIn) -> None:
         self._server = entry.name
         self._entry = entry

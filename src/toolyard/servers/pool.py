@@ -87,6 +87,11 @@ class ServerPool(Closing):
             raise UnknownServer(server, self._upstreams)
         return await upstream.call(tool, arguments, timeout, progress)
 
+    def goes_straight(self, server: str) -> bool:
+        """Whether a call of now waits for a `Reply` alone, so that it needs no task of its own."""
+        upstream = self._upstreams.get(server)
+        return upstream is not None and upstream.goes_straight
+
     async def listing(self, server: str, *, fresh: bool = False) -> ServerListing:
         """What a server offers, read again when it said that this changed."""
         upstream = self._upstreams.get(server)

@@ -18,6 +18,7 @@ from typing import Any, cast
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from toolyard.core.limits import MIB
+from toolyard.core.straight import Reply
 from toolyard.core.upstream import ServerListing, ToolAnswer
 from toolyard.servers.answers import all_tools, tool_answer
 from toolyard.servers.child import Child, Program
@@ -42,6 +43,8 @@ _QUIET_SECONDS = 0.5
 
 
 class StdioConnection:
+    goes_straight = True
+
     def __init__(self, program: Program, mask: Mask, tail: Tail, watchdog: Watchdog, callbacks: Callbacks) -> None:
         self._server = program.server
         self._mask = mask
@@ -49,7 +52,7 @@ class StdioConnection:
         self._callbacks = callbacks
         self._loop = asyncio.get_running_loop()
         self._last = 0
-        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._waiting: dict[int, Reply] = {}
         self._progress: dict[int, Progress] = {}
         self._lost: str | None = None
         self._closing = False
@@ -161,7 +164,7 @@ class StdioConnection:
         """Send a request and wait for what comes back."""
         if self._lost is not None or self._closing:
             raise self._gone()
-        future = self._loop.create_future()
+        future = Reply(loop=self._loop)
         self._waiting[n] = future
         timer = None
         if seconds != float("inf"):
@@ -183,7 +186,7 @@ class StdioConnection:
             raise self._refusal(error)
         return message.get("result")
 
-    async def _room(self, future: asyncio.Future[dict[str, Any]]) -> None:
+    async def _room(self, future: Reply) -> None:
         """Wait until the server has read, or the call has come to its end without being sent."""
         room = asyncio.ensure_future(self._writer.room())
         try:
@@ -268,7 +271,7 @@ class StdioConnection:
         self._writer.stop()
         if self._lost is None:
             self._lost = f"ended ({_ending(code)}){_quoted(self._tail)}"
-        for future in self._waiting.values():
+        for future in list(self._waiting.values()):  # who waits goes on at once, and takes itself out
             if not future.done():
                 future.set_exception(self._gone())
         if not self._closing:

@@ -106,6 +106,11 @@ class Upstream:
             self._in_flight -= 1
             self._used = time.monotonic()
 
+    @property
+    def goes_straight(self) -> bool:
+        """Whether a call of now waits for the server's reply alone: it runs, and its tools are known."""
+        return self._connection is not None and self._connection.goes_straight and self._listing is not None
+
     async def listing(self, *, fresh: bool = False) -> ServerListing:
         """Its tools; those known already unless they changed, or `fresh` ones are asked for."""
         connection = self._connection or await self._ready("tools/list", None)

@@ -50,6 +50,9 @@ class Answering:
             case Doing.SKILL:
                 return self._keep(request)
 
+    def goes_straight(self, request: BrokerRequest) -> bool:
+        return request.do is Doing.MCP and self.upstream.goes_straight(request.server)
+
     def _call(self, request: BrokerRequest, server: str, tool: str, progress: Progress) -> UpstreamCall:
         return UpstreamCall(
             server=server,

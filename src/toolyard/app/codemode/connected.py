@@ -72,7 +72,8 @@ class Connected(Closing):
             answering = Answering(
                 self.upstream, self.custom, mode.custom.plain, mode.questions, mode.find, around.policy, mode.root
             )
-            self.broker = undo.enter_context(Broker.open(around.agent, answering, self.loop.loop))
+            broker = Broker.open(around.agent, answering, self.loop.loop, goes_straight=answering.goes_straight)
+            self.broker = undo.enter_context(broker)
             self._undo = undo.pop_all()
 
     async def fresh_listing(self, server: str) -> ServerListing:

@@ -51,6 +51,9 @@ class CustomCallee:
     tools: CustomTools
     _listings: dict[str, ServerListing] = field(default_factory=dict[str, ServerListing])
 
+    def goes_straight(self, server: str) -> bool:  # noqa: ARG002 - whatever the tool does, it may want a task
+        return False
+
     async def listing(self, server: str) -> ServerListing:
         return self._listings.setdefault(server, ServerListing(server, ()))
 

@@ -24,6 +24,7 @@ from toolyard.core.calls import AnswerPending, Asker
 from toolyard.core.errors import SecurityError, SystemFault, ToolError, ToolyardError, ValidationError
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
 from toolyard.core.ids import new_id
+from toolyard.core.straight import as_task
 from toolyard.core.upstream import Json, ServerListing, ToolAnswer
 from toolyard.policy.policy import Policy
 
@@ -47,6 +48,10 @@ class Callee(Protocol):
         timeout: float | None = None,  # noqa: ASYNC109 - part of the call: the server is told, too
         progress: OnProgress | None = None,
     ) -> ToolAnswer: ...
+
+    def goes_straight(self, server: str) -> bool:
+        """Whether a call of now needs no task of its own."""
+        ...
 
     async def listing(self, server: str) -> ServerListing:
         """What a server has now, the same object until that may have changed. Starts it where it does not run."""
@@ -216,7 +221,11 @@ class Upstream:
             )
         return known
 
+    def goes_straight(self, server: str) -> bool:
+        return self.callee.goes_straight(server)
+
     async def _ask(self, call: UpstreamCall, action: Action, decision: Decision) -> None:
+        await as_task()
         if not await call.ask(action, decision):
             raise SecurityError(
                 f"{decision.reason} Nobody said yes.",

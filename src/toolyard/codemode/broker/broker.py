@@ -18,7 +18,7 @@ from toolyard.codemode.broker.connection import Connection, last_words
 from toolyard.codemode.broker.frames import framed
 from toolyard.codemode.broker.handing import Hands
 from toolyard.codemode.broker.listening import Door
-from toolyard.codemode.broker.requests import Handler
+from toolyard.codemode.broker.requests import GoesStraight, Handler, never_straight
 from toolyard.core.closing import Closing
 from toolyard.sandbox.inside import BROKER_HAND, BROKER_SOCKET
 from toolyard.storage.temporary import TemporaryFolder
@@ -38,10 +38,13 @@ class Broker(Closing):
         handler: Handler,
         loop: asyncio.AbstractEventLoop,
         limits: BrokerLimits = DEFAULT_BROKER_LIMITS,
+        *,
+        goes_straight: GoesStraight = never_straight,
     ) -> None:
         """`folder` is there already, and private to the user. `loop` need not run yet."""
         self.folder = os.path.realpath(folder)
         self.agent, self.handler, self.loop, self.limits = agent, handler, loop, limits
+        self.goes_straight = goes_straight
         self.account = Account(limits)
         self.buffer = memoryview(bytearray(BUFFER_BYTES))
         self._owned: TemporaryFolder | None = None
@@ -69,11 +72,13 @@ class Broker(Closing):
         handler: Handler,
         loop: asyncio.AbstractEventLoop,
         limits: BrokerLimits = DEFAULT_BROKER_LIMITS,
+        *,
+        goes_straight: GoesStraight = never_straight,
     ) -> Broker:
         """In a new folder of its own, which goes with it."""
         with contextlib.ExitStack() as undo:
             owned = undo.enter_context(TemporaryFolder("broker"))
-            broker = cls(owned.path, agent, handler, loop, limits)
+            broker = cls(owned.path, agent, handler, loop, limits, goes_straight=goes_straight)
             broker._owned = owned
             undo.pop_all()
         return broker
@@ -154,10 +159,11 @@ class Broker(Closing):
             self.connections -= 1
 
     async def _finish(self) -> None:
-        calls = [task for connection in self._connections for task in connection.calls.values()]
+        calls = [call for connection in self._connections for call in connection.calls.values()]
         self._end_all()
-        if calls:
-            await asyncio.wait(calls)
+        tasks = [call.task for call in calls if call.task is not None]
+        if tasks:
+            await asyncio.wait(tasks)
 
     def _end_all(self) -> None:
         self._close_doors()

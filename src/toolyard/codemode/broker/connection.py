@@ -19,12 +19,14 @@ from toolyard.codemode.broker.requests import (
     CANCEL,
     BrokenFrame,
     BrokerRequest,
+    GoesStraight,
     Handler,
     Kind,
     Refused,
     number_of,
     read,
 )
+from toolyard.core.straight import Straight
 
 _HEADER = LENGTH.size
 _NOT_READ = -1
@@ -41,6 +43,7 @@ class Home(Protocol):
     loop: asyncio.AbstractEventLoop
     buffer: memoryview
     """What the loop reads into, for all of them: each takes its own at once."""
+    goes_straight: GoesStraight
 
     def came(self, connection: Connection) -> None: ...
 
@@ -66,7 +69,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_reading = True
         self._is_stuffed = False
         self._is_over = False
-        self.calls: dict[int, asyncio.Task[None]] = {}
+        self.calls: dict[int, Straight] = {}
         self._moved = 0.0
         self._unread_before = 0
 
@@ -238,22 +241,22 @@ class Connection(asyncio.BufferedProtocol):
             self._answer(number, {"error": faults.worded(refusal)})
             return
         work = self._serve(number, request, wants_progress=frame.get("progress") is True)
-        task = self.calls[number] = self._home.loop.create_task(work)
-        task.add_done_callback(functools.partial(self._is_done, number, size))
+        call = self.calls[number] = Straight(work, self._home.loop, functools.partial(self._is_done, number, size))
+        call.start(as_task=request.timeout is not None or not self._home.goes_straight(request))
 
     def _cancel(self, number: object) -> None:
-        task = self.calls.get(number) if isinstance(number, int) else None
-        if task is not None:
-            task.cancel()
+        call = self.calls.get(number) if isinstance(number, int) else None
+        if call is not None:
+            call.cancel()
 
-    def _is_done(self, number: int, size: int, task: asyncio.Task[None]) -> None:
+    def _is_done(self, number: int, size: int, fault: BaseException | None) -> None:
         """Also of a call that was cancelled before it began, which runs no line of its own."""
         del self.calls[number]
         self._home.account.give_back(size)
-        if not task.cancelled() and (fault := task.exception()) is not None:
+        if fault is not None and not isinstance(fault, asyncio.CancelledError):
             self._home.loop.call_exception_handler({"message": "a broker's call failed", "exception": fault})
         if not self._is_reading:
-            self._go_on()
+            self._home.loop.call_soon(self._go_on)
 
     async def _serve(self, number: int, request: BrokerRequest, *, wants_progress: bool) -> None:
         progress = functools.partial(self._tell_progress, number) if wants_progress else _tell_nobody
@@ -285,8 +288,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _give_up(self) -> None:
         """Hold nothing any more."""
-        for task in self.calls.values():
-            task.cancel()
+        for call in list(self.calls.values()):  # one that goes straight is over when it was cancelled
+            call.cancel()
         self._home.account.leave(self)
         self._waits = False
         if self._is_admitted:

@@ -68,6 +68,14 @@ class Handler(Protocol):
         ...
 
 
+GoesStraight = Callable[[BrokerRequest], bool]
+"""Whether a request of now waits for one `Reply` alone, so that it needs no task; see `core.straight`."""
+
+
+def never_straight(request: BrokerRequest) -> bool:  # noqa: ARG001 - the contract of GoesStraight
+    return False
+
+
 class BrokenFrame(Exception):  # noqa: N818 - says what the frame is
     """A frame after which nothing on its connection can be believed."""
 
