@@ -56,7 +56,7 @@ def test_a_call_before_any_sync_asks_that_server_first(run) -> None:
 
 def test_what_a_person_reads_says_what_changed_and_what_it_saves(run) -> None:
     told = run("sync")
-    assert "9 tools of 1 servers" in told
+    assert "9 tools of 1 server;" in told
     assert "+ my-server.add" in told
     assert "tokens" in told
     assert "my-server.echo  servers/my_server/echo.py" in run("search", "say it again")

@@ -50,7 +50,7 @@ def test_the_address_is_shown_on_the_terminal_and_the_sign_in_is_kept(signing_in
     finally:
         os.close(terminal)
     assert syncing.returncode == 0, told
-    assert "5 tools of 1 servers" in told
+    assert "5 tools of 1 server;" in told
     ran = subprocess.run(signing_in("exec", "-c", CODE), capture_output=True, text=True, timeout=50, check=False)
     assert (ran.stdout, ran.returncode) == ("hi\n", 0), ran.stderr
 

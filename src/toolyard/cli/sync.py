@@ -108,7 +108,8 @@ def _fields(report: SyncReport) -> dict[str, Any]:
 
 def _show(report: SyncReport) -> None:
     click.echo(
-        f"{report.tools:,} tools of {report.servers:,} servers; asked {len(report.asked)},"
+        f"{report.tools:,} tool{_plural(report.tools)} of {report.servers:,} server{_plural(report.servers)};"
+        f" asked {len(report.asked)},"
         f" wrote {report.written:,} files in {report.seconds:.1f} s."
     )
     lines = _changes(report.changes)
@@ -132,7 +133,11 @@ def _changes(changes: Sequence[ToolChange]) -> list[str]:
     if len(changes) <= _SHOWN_CHANGES:
         return [f"{signs[change.change]} {change.server}.{change.tool}" for change in changes]
     counted = Counter((change.server, change.change) for change in changes)
-    return [f"{signs[change]} {server}: {count} tools" for (server, change), count in counted.items()]
+    return [f"{signs[change]} {server}: {count} tool{_plural(count)}" for (server, change), count in counted.items()]
+
+
+def _plural(count: int) -> str:
+    return "" if count == 1 else "s"
 
 
 def _show_waiting(tool: KnownTool) -> None:
