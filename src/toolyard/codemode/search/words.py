@@ -7,25 +7,20 @@ a dictionary.
 from __future__ import annotations
 
 import re
-import threading
 import unicodedata
-from functools import cache, lru_cache
-from importlib import import_module
-from typing import Any
+from functools import cache
 
 from toolyard.codemode.search.lexicon import groups, stopwords
+from toolyard.codemode.search.stems import stem
 
 _LONGEST_WORD = 40
 """Longer ones are keys, hashes or noise: their beginning is enough."""
-_STEMS_KEPT = 20_000
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 """`createPullRequest`, `create_pull_request` and `HTTPServer2` come apart where a reader would cut them."""
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 _MARKS = re.compile("[\u0300-\u036f]")
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|[\n\u3002\uff01\uff1f]+")
-
-_here = threading.local()
 
 
 def words(text: str) -> list[str]:
@@ -49,15 +44,6 @@ def words(text: str) -> list[str]:
 
 def sentences(text: str) -> list[str]:
     return [part for part in _SENTENCE_END.split(text) if part and not part.isspace()]
-
-
-@lru_cache(maxsize=_STEMS_KEPT)
-def stem(word: str) -> str:
-    """Its stem, by Snowball's English rules: `creates`, `created` and `creating` are one."""
-    stemmer: Any = getattr(_here, "stemmer", None)
-    if stemmer is None:  # one for each thread: a stemmer holds the word it is working on
-        stemmer = _here.stemmer = import_module("Stemmer").Stemmer("english", 0)
-    return str(stemmer.stemWord(word))
 
 
 @cache
