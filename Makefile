@@ -30,7 +30,7 @@ types: setup
 unit: setup
 	$(BIN)/pytest -n auto --dist worksteal -m "not e2e and not docker and not slow"
 
-# Whole suites again as an ordinary user, thousands of races and kills, every generated file type-checked.
+# The weaker sandboxes, whole suites again as an ordinary user, thousands of races and kills, every generated file.
 slow: setup
 	$(BIN)/pytest -n auto --dist worksteal -m "slow and not e2e and not docker"
 

@@ -11,6 +11,8 @@ from toolyard.testing.sandboxing_walls import Files, Network, Warden
 
 RECIPE = "from toolyard.sandbox.plain import plain; sandbox = plain()"
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def kit(tmp_path):
