@@ -105,11 +105,32 @@ def test_equivalents_outside_the_allowed_servers_are_not_told(path, doc):
         assert index.search("create issue", servers={"one"})[0].also == ()
 
 
-@pytest.mark.parametrize(
-    "query", ["", "   ", "?!…", "the of and", "\x00\x01", "🦀🦀", "qqqqzzzz", "_", "'; DROP TABLE tool;--"]
-)
+@pytest.mark.parametrize("query", ["", "   ", "?!…", "\x00\x01", "🦀🦀", "qqqqzzzz", "_", "'; DROP TABLE tool;--"])
 def test_a_query_without_words_finds_nothing(index, query):
     assert index.search(query) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "first"), [("say it again", "echo"), ("Who am I?", "whoAmI"), ("over, please", "echo")]
+)
+def test_a_query_of_words_that_say_nothing_is_looked_for_all_the_same(path, small, doc, query, first):
+    with ToolIndex.edit(path, semantic=False) as index:
+        for server, docs in small.items():
+            index.replace_server(server, docs)
+        tools = [
+            doc("voice", "echo", "Say it again, over and over."),
+            doc("voice", "whoAmI", "The account."),
+            doc("voice", "essay", "Sayings, written, moreover."),
+        ]
+        index.replace_server("voice", [*tools, doc("voice", "other", "It does it.")])
+        found = names(index.search(query))
+        assert found[0] == first
+        assert "essay" not in found
+        assert index.search(query, servers={"weather"}) == []
+
+
+def test_small_words_count_for_nothing_beside_others(index):
+    assert names(index.search("say it again in a forecast")) == ["get_forecast"]
 
 
 def test_a_huge_query_is_answered(index):

@@ -91,11 +91,12 @@ def meaning(doc: ToolDoc) -> str:
     """The tool in a few words, as the embedding model reads it; the model looks at little more than a hundred."""
     description = " ".join((doc.schema.description or doc.summary)[: 4 * _MEANING_CHARACTERS].split())
     names = [name for name, _ in islice(_parameters(doc.schema.input_schema, 2), _MEANING_PARAMETERS)]
-    told = f"{_spelled(doc.server)}: {_spelled(doc.tool)}. {description[:_MEANING_CHARACTERS]}"
-    return f"{told} Parameters: {', '.join(map(_spelled, names))}" if names else told
+    told = f"{spelled(doc.server)}: {spelled(doc.tool)}. {description[:_MEANING_CHARACTERS]}"
+    return f"{told} Parameters: {', '.join(map(spelled, names))}" if names else told
 
 
-def _spelled(name: str) -> str:
+def spelled(name: str) -> str:
+    """`createPullRequest` as `create Pull Request`."""
     return _JOINT.sub(" ", name)
 
 

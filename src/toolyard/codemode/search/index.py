@@ -27,6 +27,7 @@ from toolyard.codemode.search.ranking import (
     rank,
 )
 from toolyard.codemode.search.render import fit
+from toolyard.codemode.search.smallwords import found_by_reading
 from toolyard.codemode.search.spelling import Spelling
 from toolyard.codemode.search.store import MOST_TOOLS, TOOL_BITS, Server, Store, StoredTool
 from toolyard.codemode.search.vectors import Vectors, made
@@ -167,8 +168,11 @@ class ToolIndex:
                 self._spelling = Spelling(store.words())
             return self._spelling.nearest(word)
 
-        asked = Query.of(query)
-        ranking = rank(asked, Corpus(sum(sizes.values()), sizes), lookup, nearest)
+        asked, corpus = Query.of(query), Corpus(sum(sizes.values()), sizes)
+        if asked.is_small:
+            ranking = rank(asked, corpus, lambda wanted: found_by_reading(store.told(), wanted), lambda _: ())
+        else:
+            ranking = rank(asked, corpus, lookup, nearest)
         near = self._near(store, query) if asked.words else {}
         scores = by_keywords_and_meaning(ranking, near) if near else by_keywords(ranking)
         if servers is not None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from toolyard.codemode.search.store import TOOL_BITS, Posting
 from toolyard.codemode.search.weighing import MOST_WEIGHT, UNITS
-from toolyard.codemode.search.words import sentences, synonyms, words
+from toolyard.codemode.search.words import sentences, small_words, synonyms, words
 
 _LONGEST_QUERY = 8_000
 """Characters; what comes after is not read."""
@@ -69,11 +69,16 @@ class Query:
 
     words: dict[str, float]
     parts: tuple[dict[str, float], ...]
+    is_small: bool = False
+    """Whether it has none but words that say nothing. Those are not indexed."""
 
     @classmethod
     def of(cls, text: str) -> Query:
         text = text[:_LONGEST_QUERY]
         found = dict(list(_counted(text).items())[:_MOST_WORDS])
+        if not found:
+            small = dict.fromkeys(small_words(text)[:_MOST_WORDS], 1.0)
+            return cls(small, (), is_small=bool(small))
         parts = [_counted(part) for part in sentences(text)[:_MOST_SENTENCES]]
         parts = [{word: weight for word, weight in part.items() if word in found} for part in parts]
         alone = tuple(part for part in parts if len(part) >= _FEWEST_WORDS)

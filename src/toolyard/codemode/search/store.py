@@ -208,6 +208,10 @@ class Store:
         question = f"SELECT key, name, path, signature, summary, name_key, sketch FROM tool WHERE key IN ({marks})"  # noqa: S608
         return {row[0]: StoredTool(*row[1:]) for row in self._connection.execute(question, keys)}
 
+    def told(self) -> Iterator[tuple[int, str, str]]:
+        """Key, name and summary of every tool, those of a server together."""
+        yield from self._connection.execute("SELECT key, name, summary FROM tool ORDER BY key")
+
     def vectors(self, model: str) -> list[tuple[int, bytes]]:
         """Of every tool of the servers whose vectors that model made."""
         question = (

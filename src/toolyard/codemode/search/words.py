@@ -42,6 +42,12 @@ def words(text: str) -> list[str]:
     return found
 
 
+def small_words(text: str) -> list[str]:
+    """The words of `text` that say nothing, in order, as they are written but for capitals."""
+    found = (match.group().lower() for match in _WORD.finditer(text))
+    return [word for word in found if word in stopwords()]
+
+
 def sentences(text: str) -> list[str]:
     return [part for part in _SENTENCE_END.split(text) if part and not part.isspace()]
 
