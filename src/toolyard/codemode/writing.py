@@ -67,7 +67,7 @@ def write_servers(catalog: Catalog, index: ToolIndex, folder: GeneratedFolder) -
     for server in known:
         tools = catalog.tools(server.name)
         before = Written.parse(server.written)
-        basis = _basis(server, tools, folders[server.name])
+        basis = _basis(server, tools, f"{folder.path}/{folders[server.name]}")
         is_indexed = indexed.get(server.name) == basis
         if before.basis == basis and is_indexed and folder.is_intact(before.folder, before.stamps):
             written[server.name] = before
@@ -95,7 +95,9 @@ def write_groups(index: ToolIndex, folder: GeneratedFolder, groups: Mapping[str,
     count = 0
     for one in compiled:
         count += folder.update(one.folder, one.files)
-        index.replace_server(f"{CUSTOM}{one.server}", _documents(one.server, one, groups[one.server], folder.path))
+        documents = _documents(one.server, one, groups[one.server], folder.path)
+        basis = _hash([FORMAT, *(asdict(document) for document in documents)])
+        index.replace_server(f"{CUSTOM}{one.server}", documents, basis)
     for name in index.fingerprints():
         if name.startswith(CUSTOM) and name.removeprefix(CUSTOM) not in groups:
             index.remove_server(name)
@@ -124,8 +126,11 @@ def _finish(folder: GeneratedFolder, overview: Mapping[str, str], kept: Collecti
     return count
 
 
-def _basis(server: KnownServer, tools: Sequence[KnownTool], folder: str) -> str:
-    made_from = [FORMAT, server.version, folder, *((tool.fingerprint, tool.inferred) for tool in tools)]
+def _basis(server: KnownServer, tools: Sequence[KnownTool], place: str) -> str:
+    return _hash([FORMAT, server.version, place, *((tool.fingerprint, tool.inferred) for tool in tools)])
+
+
+def _hash(made_from: list[Any]) -> str:
     return hashlib.blake2b(json.dumps(made_from, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from toolyard.codemode.catalog import Change, ToolChange
+from toolyard.codemode.search import ToolIndex
+from toolyard.core.calls import Call
 from toolyard.core.errors import ValidationError
 
-from .conftest import Place, tool
+from .conftest import Place, printed, tool
 
 TEXT = {"type": "string"}
 
@@ -139,6 +142,21 @@ def test_the_users_own_folder_of_that_name_stays_as_it_is(place: Place) -> None:
     assert [row["name"] for row in index] == ["a"]
 
 
+async def test_what_was_put_aside_is_found_there_and_imported_as_ever(place: Place) -> None:
+    place.server("one", tool("wave", "Wave a hand."))
+    place.sync()
+    shutil.rmtree(place.workspace / "servers")
+    (place.workspace / "servers").mkdir()
+    (place.workspace / "servers/mine.txt").write_text("mine")
+    place.sync()
+    yard = place.open()
+    assert [hit.path for hit in yard.codemode.find("wave", 1)] == [".toolyard/servers/one/wave.py"]
+    found = await yard.dispatch(Call("search_tools", {"query": "wave"}, "test"))
+    line = found.text.splitlines()[0]
+    assert line == "from servers.one import wave"
+    assert '"wave"' in await printed(yard, f"{line}\nprint((await wave()).text)")
+
+
 def test_a_custom_tool_becomes_a_file_and_goes_with_its_configuration(place: Place) -> None:
     (place.folder / "mine.py").write_text('def double(n: int) -> int:\n    """Twice as much."""\n    return 2 * n\n')
     from toolyard.app.codemode.syncing import SyncWish, sync
@@ -150,3 +168,19 @@ def test_a_custom_tool_becomes_a_file_and_goes_with_its_configuration(place: Pla
     assert [hit.path for hit in yard.codemode.find("twice", 1)] == ["tools/sums/double.py"]
     place.sync()
     assert not (place.workspace / "tools/sums").exists()
+
+
+def test_custom_tools_are_indexed_anew_only_when_they_changed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    from toolyard.app.codemode.syncing import SyncWish, sync
+
+    indexed: list[bool] = []
+    replace = ToolIndex.replace_server
+    monkeypatch.setattr(ToolIndex, "replace_server", lambda *given: indexed.append(replace(*given)))
+    for told in ("Twice as much.", "Twice as much.", "Two times."):
+        source = place.folder / f"{told.split()[0]}.py"
+        entry = {"group": "sums", "path": str(source)}
+        source.write_text(f'def double(n: int) -> int:\n    """{told}"""\n    return 2 * n\n')
+        with place.open(toolyard={"available_custom_tools": [entry]}) as yard:
+            sync(yard.codemode, SyncWish())
+            assert [hit.path for hit in yard.codemode.find(told, 1)] == ["tools/sums/double.py"]
+    assert indexed == [True, False, True]

@@ -61,3 +61,4 @@ def test_five_usual_hits_cost_less_than_five_hundred_tokens():
 def test_paths_become_imports():
     assert import_line("tools/web/screenshot.py") == "from tools.web import screenshot"
     assert import_line("alone.py") == "import alone"
+    assert import_line(".toolyard/servers/github/create_issue.py") == "from servers.github import create_issue"

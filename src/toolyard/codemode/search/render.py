@@ -12,6 +12,8 @@ _LONGEST_SIGNATURE = 600
 _LONGEST_SUMMARY = 240
 _MOST_ALSO = 3
 _SUFFIX = ".py"
+_ASIDE = ".toolyard/"
+"""Where our folder goes when the workspace has one of that name (`codemode/folder.py`, slow to import)."""
 
 
 def render_hits(hits: Sequence[Hit], budget: int) -> str:
@@ -35,8 +37,11 @@ def fit(hits: Sequence[Hit], budget: int) -> list[Hit]:
 
 
 def import_line(path: str) -> str:
-    """`servers/github/create_issue.py` as the statement that imports the function of the same name."""
-    *folders, name = path.removesuffix(_SUFFIX).split("/")
+    """`servers/github/create_issue.py` as the statement that imports the function of the same name.
+
+    The same where the folder was put aside: imports look there too.
+    """
+    *folders, name = path.removeprefix(_ASIDE).removesuffix(_SUFFIX).split("/")
     return f"from {'.'.join(folders)} import {name}" if folders else f"import {name}"
 
 
