@@ -9,7 +9,7 @@ from typing import Any
 from toolyard.app.codemode.questions import Questions
 from toolyard.app.codemode.upstream import Upstream, UpstreamCall
 from toolyard.codemode import skills
-from toolyard.codemode.broker import BrokerRequest, Doing, Progress
+from toolyard.codemode.broker import BrokerRequest, Doing, Progress, tell_nobody
 from toolyard.codemode.search import Hit
 from toolyard.core.actions import Action, Decision, Effect, Kind
 from toolyard.core.calls import AnswerPending
@@ -62,7 +62,7 @@ class Answering:
             surface=SURFACE,
             ask=self._ask,
             timeout=request.timeout,
-            progress=progress,
+            progress=None if progress is tell_nobody else progress,  # then the server need not tell either
         )
 
     async def _ask(self, action: Action, decision: Decision) -> bool:

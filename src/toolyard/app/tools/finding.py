@@ -12,7 +12,7 @@ from toolyard.codemode.search import render_hits
 from toolyard.core.calls import Result, Text
 
 _MOST_HITS = 20
-_BUDGET_TOKENS = 450
+_BUDGET_TOKENS = 300  # with the file of one of them, an agent has read about 500
 _QUERY_CHARS = 10_000
 
 

@@ -5,6 +5,6 @@
 
 from toolyard.codemode.broker.account import BrokerLimits
 from toolyard.codemode.broker.broker import Broker
-from toolyard.codemode.broker.requests import BrokerRequest, Doing, Handler, Progress, Refused
+from toolyard.codemode.broker.requests import BrokerRequest, Doing, Handler, Progress, Refused, tell_nobody
 
-__all__ = ["Broker", "BrokerLimits", "BrokerRequest", "Doing", "Handler", "Progress", "Refused"]
+__all__ = ["Broker", "BrokerLimits", "BrokerRequest", "Doing", "Handler", "Progress", "Refused", "tell_nobody"]

@@ -25,6 +25,7 @@ from toolyard.codemode.broker.requests import (
     Refused,
     number_of,
     read,
+    tell_nobody,
 )
 from toolyard.core.straight import Straight
 
@@ -259,7 +260,7 @@ class Connection(asyncio.BufferedProtocol):
             self._home.loop.call_soon(self._go_on)
 
     async def _serve(self, number: int, request: BrokerRequest, *, wants_progress: bool) -> None:
-        progress = functools.partial(self._tell_progress, number) if wants_progress else _tell_nobody
+        progress = functools.partial(self._tell_progress, number) if wants_progress else tell_nobody
         try:
             if request.timeout is None:
                 answer = await self._home.handler(request, progress)
@@ -307,7 +308,3 @@ class Connection(asyncio.BufferedProtocol):
 def last_words(reason: str) -> dict[str, Any]:
     """The frame that says why a connection ends."""
     return {"id": 0, "error": {"kind": Kind.LOST.value, "message": f"Toolyard closed the connection: {reason}."}}
-
-
-def _tell_nobody(done: float, total: float | None, message: str) -> None:
-    """Where the caller does not want to know."""

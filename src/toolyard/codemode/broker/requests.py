@@ -16,6 +16,10 @@ Progress = Callable[[float, float | None, str], None]
 """How far a call has come: done, of how much (where that is known), and words."""
 
 
+def tell_nobody(done: float, total: float | None, message: str) -> None:
+    """Where the caller does not want to know."""
+
+
 class Doing(StrEnum):
     MCP = "mcp"
     """A tool of an upstream server."""
