@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from toolyard.bench import (
+    codemode,
+    codemode_attached,
+    codemode_calls,
+    codemode_peers,
+    codemode_search,
+    codemode_tools,
+)
+from toolyard.bench.bench import Sizes
+from toolyard.bench.codemode_peers import Peer
+from toolyard.bench.codemode_place import Place, Served
+from toolyard.bench.processes import descendants
+from toolyard.bench.wire import BenchFault
+from toolyard.config.settings import Settings
+from toolyard.core.errors import SecurityError
+from toolyard.core.upstream import ServerListing, ToolSchema
+from toolyard.sandbox.bubblewrap import find_bubblewrap
+
+TINY = Sizes(rounds=1, tree_files=4, calls=2, starts=1, loops=2, servers=3, universe=2)
+needs_a_sandbox = pytest.mark.skipif(find_bubblewrap() is None, reason="there is no bubblewrap")
+needs_a_tokenizer = pytest.mark.skipif(not pytest.importorskip("rs_bpe"), reason="there is no tokenizer")
+CONTENT = {"type": "object", "properties": {"text": {"type": "string"}}}
+
+
+@pytest.fixture
+def settings(tmp_path):
+    temp = tmp_path / "temp"
+    temp.mkdir()
+    return Settings(str(tmp_path), str(tmp_path / "state"), str(temp), str(tmp_path / "Documents"))
+
+
+@pytest.fixture
+def without_fastmcp(monkeypatch):
+    def cannot(_):
+        raise BenchFault("not here")
+
+    monkeypatch.setattr(codemode_calls, "fastmcp_code_mode", cannot)
+
+
+def measured(settings, only):
+    """The rows of one measure; nothing is left behind."""
+    before = descendants(os.getpid())
+    *rows, others = codemode.run(TINY, settings, lambda _: None, {only}).rows
+    assert others == codemode.ELSEWHERE
+    assert os.listdir(settings.temp_dir) == []
+    assert descendants(os.getpid()) <= before
+    return {row.name: row for row in rows}
+
+
+def targets(rows):
+    return {name: row.target for name, row in rows.items()}
+
+
+@needs_a_sandbox
+def test_calls_are_measured_alone_among_many_in_parallel_and_beside_peers(settings, without_fastmcp):
+    rows = measured(settings, "calls")
+    assert targets(rows) == {
+        "tool call from the sandbox": "≤ 0.7x",
+        "the same, 3 servers attached": "≤ 1.3x",
+        "100 calls in parallel": "≤ 1.2x",
+        "the same, beside FastMCP's code mode": "",
+    }
+    *ours, fastmcp = rows.values()
+    assert all(row.ours > 0 and row.peer > 0 for row in ours)
+    assert (fastmcp.ours, fastmcp.note) == (None, "skipped: not here")
+
+
+@needs_a_sandbox
+def test_the_first_call_is_measured_beside_the_servers_own_start(settings):
+    row = measured(settings, "first")["first call to a server"]
+    assert (row.target, row.ours > 1, row.peer > 1) == ("≤ 1.2x", True, True)
+
+
+def test_compiling_is_measured_for_each_tool(settings):
+    row = measured(settings, "compile")["compile one tool"]
+    assert (row.target, row.ours > 0) == ("≤ 0.5 ms", True)
+
+
+def test_a_sync_of_unchanged_servers_is_measured_and_writes_nothing(settings):
+    rows = measured(settings, "sync")
+    assert targets(rows) == {"sync of 3 unchanged servers": "≤ 150 ms", "files it writes": "≤ 0 files"}
+    assert rows["files it writes"].ours == 0
+    assert "the whole command takes" in rows["sync of 3 unchanged servers"].note
+
+
+def test_a_sync_that_asks_servers_again_is_no_figure(settings, monkeypatch):
+    monkeypatch.setattr(codemode_tools, "SyncWish", lambda: codemode_tools_wish(refresh=True))
+    with pytest.raises(BenchFault, match="A sync of unchanged servers asked 3"):
+        measured(settings, "sync")
+
+
+codemode_tools_wish = codemode_tools.SyncWish
+
+
+def test_a_place_with_servers_attached_is_measured_without_starting_one(settings):
+    rows = measured(settings, "attached")
+    assert targets(rows) == {
+        "ready with 3 servers attached": "≤ 500 ms",
+        "server processes with 3 servers attached": "≤ 0 processes",
+        "memory of the host with 3 servers attached": "≤ 80 MB",
+    }
+    assert rows["server processes with 3 servers attached"].ours == 0
+    assert rows["memory of the host with 3 servers attached"].ours > 10
+
+
+def test_a_server_that_runs_is_seen():
+    with Peer(sys.executable, codemode_peers._DIRECT) as peer:
+        peer.ask("calls", 1)
+        assert any(codemode_attached._is_server(pid) for pid in descendants(os.getpid()))
+
+
+@needs_a_tokenizer
+def test_the_context_is_counted_for_few_and_many_servers(settings, monkeypatch):
+    monkeypatch.setattr(codemode_attached, "_MANY", 4)
+    rows = measured(settings, "context")
+    assert targets(rows) == {
+        "context of --tools minimal": "≤ 400 tokens",
+        "context of --tools code": "≤ 2000 tokens",
+    }
+    assert all(row.ours > 100 for row in rows.values())
+
+
+@needs_a_tokenizer
+def test_a_context_that_grows_with_the_servers_is_no_figure(settings, monkeypatch):
+    counted = iter([(10, 1), (11, 1)])
+    monkeypatch.setattr(codemode_attached, "_MANY", 2)
+    monkeypatch.setattr(codemode_attached, "_tokens", lambda *_: next(counted))
+    with pytest.raises(BenchFault, match="costs 10 tokens, but 11 with 2 servers"):
+        measured(settings, "context")
+
+
+@needs_a_tokenizer
+def test_finding_and_reading_is_counted_in_tokens_and_time(settings):
+    rows = measured(settings, "finding")
+    assert targets(rows) == {
+        "finding and reading one tool, tokens": "≤ 500 tokens",
+        "finding and reading one tool, time": "≤ 50 ms",
+        "finding and reading one tool, real questions": "",
+    }
+    assert all(row.ours > 0 for row in rows.values())
+
+
+def test_the_search_has_its_rows_here_too(settings, monkeypatch):
+    monkeypatch.setitem(codemode.MEASURES, "search", lambda bench: [codemode.ELSEWHERE])
+    assert codemode.MEASURES["light"] is not None
+    assert codemode_search.measure_search is not None
+    assert list(measured(settings, "search")) == ["others"]
+
+
+def test_the_help_and_the_runtimes_import_are_measured(settings):
+    rows = measured(settings, "light")
+    assert targets(rows) == {"toolyard --help": "≤ 300 ms", "import toolyard_runtime, processor time": "≤ 30 ms"}
+    assert all(row.ours > 0 for row in rows.values())
+
+
+def test_without_a_sandbox_only_what_needs_one_is_left_out(settings, monkeypatch):
+    def refused():
+        raise SecurityError("No sandbox can be built on this machine.", hint="")
+
+    monkeypatch.setattr(codemode, "chosen", refused)
+    rows = measured(settings, "calls")
+    assert rows["calls"].note.startswith("skipped: No sandbox can be built")
+    assert measured(settings, "compile")["compile one tool"].ours > 0
+
+
+@needs_a_sandbox
+def test_code_that_fails_is_no_figure(tmp_path, settings):
+    listing = ServerListing("s000", (ToolSchema("echo", "Say it.", CONTENT),))
+    place = Place.with_listings(str(tmp_path / "place"), [listing], settings)
+    with Served(place) as served:
+        assert served.figure("print(1.5)") == 1.5
+        for code in ("1 / 0", "print('nothing')", "from servers.s000 import gone"):
+            with pytest.raises(BenchFault, match="Code in the sandbox failed"):
+                served.figure(code)
+
+
+def test_a_sync_that_fails_is_no_place_to_measure(tmp_path):
+    place = Place.of(str(tmp_path / "place"), {"broken": ["/nowhere/at/all"]})
+    with pytest.raises(BenchFault, match="toolyard sync failed"):
+        place.sync()
+
+
+@pytest.mark.parametrize("script", ["raise SystemExit('out of order')", "print('no number', flush=True); input()"])
+def test_a_peer_that_fails_is_no_figure(script):
+    with Peer(sys.executable, script) as peer, pytest.raises(BenchFault, match="A peer failed"):
+        peer.ask("calls", 1)
+
+
+def test_the_direct_client_answers_what_it_is_asked():
+    with codemode_peers.direct() as peer:
+        assert all(peer.ask(what, 2) > 0 for what in ("calls", "parallel", "start"))
+
+
+def test_a_peer_that_cannot_be_installed_is_told_and_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda *_, **__: "/bin/false")
+    with pytest.raises(BenchFault, match="could not be installed"):
+        codemode_peers.fastmcp_code_mode(str(tmp_path))
+    assert os.listdir(tmp_path) == []
