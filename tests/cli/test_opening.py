@@ -144,9 +144,19 @@ def test_a_found_file_cannot_choose_a_workspace_outside_its_folder(project, key,
 
 
 def test_a_workspace_the_user_names_may_lie_anywhere(project, tmp_path):
-    write(project, "toolyard: {workspace: ..}\n")
+    write(project, "toolyard: {workspace: sub}\n")
 
     assert find_place(str(project), None).workspace == str(project)
+
+
+@pytest.mark.parametrize("where", ["..", "/", "../../.claude"])
+def test_a_found_file_cannot_keep_skills_outside_its_folder_whoever_chose_the_workspace(project, where):
+    agents = "agents: [{id: a, backend: {cwd: sub}}]\n"
+    write(project, f"toolyard: {{workspace: {where}}}\n{agents}")
+
+    for named in (str(project), None):
+        with pytest.raises(ConfigError, match="skills outside its own folder"):
+            find_place(named, None, "a")
 
 
 def test_the_file_of_the_named_workspace_is_the_one_that_is_found(project, tmp_path):

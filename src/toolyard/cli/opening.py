@@ -93,12 +93,22 @@ def _refuse_widening(place: Place, path: str, *, chosen_by_file: bool) -> None:
     reasons = [*_widenings(place.config)]
     if chosen_by_file and not is_beneath(os.path.realpath(place.workspace), os.path.realpath(os.path.dirname(path))):
         reasons.append("a workspace outside its own folder")
+    elif _keeps_tools_outside(place.config, os.path.dirname(path)):
+        reasons.append("tool files and skills outside its own folder")
     if reasons:
         raise ConfigError(
             f"it widens what agents may do ({', '.join(reasons)}) and was only found, not named.",
             where=path,
             hint=f"If you trust it, say so: --config {path}",
         )
+
+
+def _keeps_tools_outside(config: Config, folder: str) -> bool:
+    """Agents may write the skills of that place, whichever folder they work in."""
+    if "workspace" not in config.toolyard.model_fields_set:
+        return False
+    place = os.path.join(config.folder(folder), config.toolyard.workspace)
+    return not is_beneath(os.path.realpath(place), os.path.realpath(folder))
 
 
 def _widenings(config: Config) -> Iterator[str]:
