@@ -77,3 +77,13 @@ def test_the_package_runs_as_a_module():
     )
 
     assert done.stdout == f"toolyard, version {__version__}\n"
+
+
+def test_an_error_that_quotes_a_server_cannot_steer_the_terminal(monkeypatch, capsys):
+    def fails(**_: object) -> None:
+        raise SystemFault("it said \x1b[2J\x9b2J", hint="Look.")
+
+    monkeypatch.setattr(module, "toolyard", fails)
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().err == "toolyard: it said \\x1b[2J\\x9b2J. Look.\n"

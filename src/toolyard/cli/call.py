@@ -15,6 +15,7 @@ from toolyard.app.codemode.syncing import SyncWish, sync
 from toolyard.app.codemode.upstream import UpstreamCall
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.asking import terminal_asker, terminal_sign_ins
+from toolyard.cli.audit import printable
 from toolyard.cli.opening import find_place
 from toolyard.core.errors import SecurityError
 from toolyard.core.modes import PermissionMode
@@ -69,14 +70,20 @@ def call(
                 UpstreamCall(server, tool, given, yard.agent, "cli", terminal_asker(), timeout=timeout)
             )
         except SecurityError as error:
-            click.echo(f"toolyard: {error}", err=True)
+            click.echo(f"toolyard: {printable(str(error))}", err=True)
             sys.exit(_REFUSED)
     result: dict[str, Any] = {"content": list(answer.content), "isError": answer.is_error}
     if answer.structured is not None:
         result["structuredContent"] = answer.structured
-    click.echo(json.dumps(result, indent=2, ensure_ascii=not sys.stdout.isatty()))
+    click.echo(_shown(result) if sys.stdout.isatty() else json.dumps(result, indent=2))
     if answer.is_error:
         sys.exit(FAILED)
+
+
+def _shown(result: dict[str, Any]) -> str:
+    """As JSON with letters of every script, and an escape for all that a terminal would act on."""
+    text = json.dumps(result, indent=2, ensure_ascii=False)
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def _parsed(text: str) -> dict[str, Any]:

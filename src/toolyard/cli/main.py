@@ -73,5 +73,8 @@ def main() -> None:
     try:
         toolyard(prog_name="toolyard", obj=OWN_PROCESS)
     except ToolyardError as error:
-        click.echo(f"toolyard: {error}", err=True)
+        from toolyard.cli.audit import printable  # what a server says may be part of the error
+
+        said = "\n".join(map(printable, str(error).split("\n")))
+        click.echo(f"toolyard: {said}", err=True)
         sys.exit(_WRONG_USE if error.kind in {"config", "validation"} else FAILED)
