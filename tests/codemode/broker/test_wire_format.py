@@ -4,7 +4,9 @@ import json
 import re
 from pathlib import Path
 
-from toolyard.codemode.broker import BrokerLimits, Doing
+import pytest
+
+from toolyard.codemode.broker import BrokerLimits, Doing, requests
 from toolyard.codemode.broker.requests import Kind
 from toolyard.core.limits import MIB
 from toolyard.sandbox import inside
@@ -40,3 +42,10 @@ def test_the_bounds_are_those_of_the_code():
     assert limits.stall_seconds == 120
     assert f"fd:{inside.BROKER_DESCRIPTOR}" in PAGE
     assert inside.BROKER in PAGE
+
+
+@pytest.mark.parametrize("part", ["server", "tool"])
+def test_a_name_that_is_no_name_is_refused_before_anybody_looks_for_it(part):
+    frame = {"id": 1, "do": "mcp", "server": "s", "tool": "t", part: "x" * (requests.MOST_NAME_CHARS + 1)}
+    with pytest.raises(requests.Refused, match="at most 1,000 characters"):
+        requests.read("a", frame)

@@ -11,6 +11,8 @@ from toolyard.core.upstream import Json
 
 MOST_SECONDS = 86_400.0
 """The longest time-out a call may name."""
+MOST_NAME_CHARS = 1_000
+"""Of a server or a tool: names are compared with many others, and remembered."""
 
 Progress = Callable[[float, float | None, str], None]
 """How far a call has come: done, of how much (where that is known), and words."""
@@ -106,6 +108,8 @@ def read(agent: str, frame: Mapping[str, Any]) -> BrokerRequest:
         raise Refused(Kind.ARGUMENTS, "The arguments have to be a JSON object: names and values.")
     if not isinstance(server, str) or not isinstance(tool, str):
         raise Refused(Kind.ARGUMENTS, "The names of server and tool have to be text.")
+    if len(server) > MOST_NAME_CHARS or len(tool) > MOST_NAME_CHARS:
+        raise Refused(Kind.ARGUMENTS, f"The names of server and tool have at most {MOST_NAME_CHARS:,} characters.")
     if seconds is not None and (type(seconds) not in (int, float) or not 0 < seconds <= MOST_SECONDS):
         raise Refused(Kind.ARGUMENTS, f"The time-out has to be a number of seconds, at most {MOST_SECONDS:g}.")
     return BrokerRequest(agent, do, server, tool, cast("dict[str, Any]", arguments), seconds)
