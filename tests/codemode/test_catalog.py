@@ -165,3 +165,9 @@ def test_a_catalog_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
 def test_nobody_else_may_read_it(catalog: Catalog, tmp_path: Path) -> None:
     catalog.record(listing(READ), "")
     assert {path.stat().st_mode & 0o077 for path in tmp_path.iterdir()} == {0}
+
+
+def test_why_a_server_failed_is_kept_whatever_it_says(catalog: Catalog) -> None:
+    catalog.failed("disk", "half a character: \ud800")
+    (server,) = catalog.servers()
+    assert server.error == "half a character: ?"

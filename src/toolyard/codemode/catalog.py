@@ -238,7 +238,7 @@ class Catalog(Closing):
         """It could not be asked. What is pinned stays."""
         self._execute(
             "insert into servers (name, error) values (?, ?) on conflict (name) do update set error = excluded.error",
-            *(server, error),
+            *(server, _kept(error)),
         )
 
     def wrote(self, server: str, written: str) -> None:
