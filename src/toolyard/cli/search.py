@@ -43,6 +43,7 @@ def search(
     with Yard.open(options) as yard:
         hits = yard.codemode.find(query, top)
         is_empty = not yard.codemode.catalog.counts()
+        note = yard.codemode.index.note
     if wants_json:
         fields = ("server", "tool", "path", "score", "summary", "signature")
         click.echo(json.dumps([{name: getattr(hit, name) for name in fields} for hit in hits], indent=2))
@@ -50,6 +51,8 @@ def search(
         click.echo(f"{click.style(printable(f'{hit.server}.{hit.tool}'), bold=True)}  {printable(hit.path)}")
         click.echo(f"    {printable(hit.signature)}")
         click.echo(f"    {printable(hit.summary)}")
+    if note and (hits or not is_empty):
+        click.echo(f"! {printable(note)}", err=True)
     if not hits:
         reason = "Nothing is known of any server yet: run `toolyard sync`." if is_empty else "No tool fits."
         click.echo(reason, err=True)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from toolyard.cli.check import Check, Status
 from toolyard.cli.opening import Place
 from toolyard.codemode.catalog import FILE_NAME, Catalog, KnownServer
+from toolyard.codemode.search import embedding
 from toolyard.codemode.writing import Written
 from toolyard.config.server_registry import ResolvedServers, resolve_servers
 from toolyard.config.settings import Settings
@@ -29,6 +30,8 @@ def server_checks(place: Place, settings: Settings, state_home: str | None) -> I
         for problem in resolved.problems:
             status = Status.FAIL if problem.severity == "error" else Status.INFO
             yield Check(status, f"server {problem.server}", problem.message, problem.hint)
+        if place.config.toolyard.search_tools.enable_semtools:
+            yield _searching()
         if not resolved.entries:
             return
         state = state_dir(state_home or settings.state_home, place.workspace)
@@ -40,6 +43,12 @@ def server_checks(place: Place, settings: Settings, state_home: str | None) -> I
             yield from _known(resolved, catalog)
     except ToolyardError as error:
         yield Check(Status.FAIL, _WHAT, error.message, error.hint)
+
+
+def _searching() -> Check:
+    if embedding.is_installed():
+        return Check(Status.OK, "search", "by keywords and by meaning")
+    return Check(Status.WARN, "search", "by keywords alone, for want of the extra `semantic`", embedding.INSTALL)
 
 
 def _known(resolved: ResolvedServers, catalog: Catalog) -> Iterator[Check]:

@@ -103,6 +103,7 @@ def _fields(report: SyncReport) -> dict[str, Any]:
         ],
         "quarantined": [{"server": tool.server, "tool": tool.schema.name} for tool in report.quarantined],
         "plain_tokens": report.plain_tokens,
+        "note": report.note,
     }
 
 
@@ -121,6 +122,8 @@ def _show(report: SyncReport) -> None:
         about = "" if can_count() else "about "
         cost = f"{about}{report.plain_tokens:,} tokens"
         click.echo(f"Put into a model's context they would cost {cost}; as files, none.")
+    if report.note:
+        click.echo(f"! {printable(report.note)}", err=True)
     for server, error in report.failed:
         click.echo(f"✗ {printable(server)}: {printable(error)}", err=True)
     for tool in report.quarantined:

@@ -96,6 +96,14 @@ def test_without_the_extra_keywords_serve_and_a_note_says_so(path, corpus, monke
         assert [hit.tool for hit in index.search("airfares")] == ["flight_offers"]
 
 
+def test_the_note_outlives_a_file_that_appears_later(path, corpus, monkeypatch):
+    monkeypatch.setattr(embedding, "find_spec", lambda name: None)
+    with ToolIndex.open(path, semantic=True) as reader, ToolIndex.edit(path, semantic=True) as writer:
+        writer.replace_server("s", corpus)
+        assert reader.search("airfares")
+        assert reader.note == embedding.MISSING
+
+
 def test_the_search_imports_nothing_heavy_before_it_is_asked_for_meaning():
     import subprocess
     import sys

@@ -100,12 +100,17 @@ class CodeMode(Closing):
         from toolyard.codemode.search import ToolIndex
 
         with self._open():
-            self._index = self._index or ToolIndex.open(self.index_path)
+            self._index = self._index or ToolIndex.open(self.index_path, semantic=self.is_semantic)
             return self._index
 
     @property
     def index_path(self) -> str:
         return os.path.join(self.around.state, _INDEX_NAME)
+
+    @property
+    def is_semantic(self) -> bool:
+        """Whether tools are to be found by meaning too, beside keywords."""
+        return self.around.config.toolyard.search_tools.enable_semtools
 
     @property
     def connected(self) -> Connected:

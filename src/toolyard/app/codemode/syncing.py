@@ -43,6 +43,8 @@ class SyncReport:
     quarantined: tuple[KnownTool, ...]
     plain_tokens: int
     """What all these tools would cost in a model's context."""
+    note: str = ""
+    """What the user should know of the search index."""
 
 
 def tell_nobody(server: str, error: str) -> None:
@@ -69,33 +71,41 @@ def sync(mode: CodeMode, wish: SyncWish, on_asked: OnAsked = tell_nobody) -> Syn
             changes, failed = asked.changes, asked.failed
         if wish.accept:
             changes += mode.catalog.accept(wish.servers or known)
-        written = write(mode)
+        wrote = write(mode)
     counts = mode.catalog.counts()
     problems = tuple((problem.server, problem.text) for problem in mode.resolved.errors)
     return SyncReport(
         servers=len(entries),
         tools=sum(counts.values()),
-        written=written,
+        written=wrote.files,
         seconds=time.monotonic() - started,
         asked=tuple(wanted),
         changes=changes,
         failed=(*problems, *failed),
         quarantined=mode.catalog.quarantined(),
         plain_tokens=plain_tokens(mode.catalog),
+        note=wrote.note,
     )
 
 
-def write(mode: CodeMode) -> int:
-    """Write what differs from what is known. How many files that were."""
+@dataclass(frozen=True, slots=True)
+class Wrote:
+    files: int
+    note: str
+    """Of the search index."""
+
+
+def write(mode: CodeMode) -> Wrote:
+    """Write what differs from what is known."""
     root = mode.root
     groups = mode.custom.plain_groups
-    with ToolIndex.edit(mode.index_path) as index:
+    with ToolIndex.edit(mode.index_path, semantic=mode.is_semantic) as index:
         with GeneratedFolder(root, SERVERS) as servers:
             count = write_servers(mode.catalog, index, servers)
         if groups or is_ours(root.path, TOOLS):
             with GeneratedFolder(root, TOOLS) as tools:
                 count += write_groups(index, tools, groups)
-    return count
+        return Wrote(count, index.note)
 
 
 def plain_tokens(catalog: Catalog, servers: Collection[str] | None = None) -> int:

@@ -43,18 +43,20 @@ _SYNC = "`toolyard sync` builds it from the catalog; no server is started for th
 
 class ToolIndex:
     def __init__(self, path: str, store: Store | None, note: str, *, writable: bool, semantic: bool) -> None:
+        uses, lacks = _semantic(semantic)
         self._path = path
         self._store = store
         self._writable = writable
-        self._model = embedding.MODEL if semantic else ""
+        self._model = embedding.MODEL if uses else ""
+        self._lacks = lacks
         self._lock = threading.Lock()
         self._version = -1
         self._servers: dict[int, Server] = {}
         self._spelling: Spelling | None = None
         self._columns: dict[str, Column | None] = {}
         self._vectors: Vectors | None = None
-        self.note = note
-        """What the user should know: that the file was absent, damaged, of another version. Else empty."""
+        self.note = _joined(note, lacks)
+        """What the user should know: that the file was absent, damaged, of another version; what is lacking."""
 
     @classmethod
     def open(cls, path: str, *, semantic: bool = False) -> ToolIndex:
@@ -63,15 +65,13 @@ class ToolIndex:
         `semantic` asks for searching by meaning too, which the extra of that name brings; without it keywords serve.
         """
         store, note = Store.read(path)
-        uses, lacks = _semantic(semantic)
-        return cls(path, store, _joined(note, _SYNC if note else "", lacks), writable=False, semantic=uses)
+        return cls(path, store, _joined(note, _SYNC if note else ""), writable=False, semantic=semantic)
 
     @classmethod
     def edit(cls, path: str, *, semantic: bool = False) -> ToolIndex:
         """To change. A file that cannot serve is replaced by an empty one, and a note says so."""
         store, note = Store.write(path)
-        uses, lacks = _semantic(semantic)
-        return cls(path, store, _joined(note, lacks), writable=True, semantic=uses)
+        return cls(path, store, note, writable=True, semantic=semantic)
 
     def __enter__(self) -> Self:
         return self
@@ -207,7 +207,7 @@ class ToolIndex:
         if self._store is not None:
             self._store.close()
         self._store, note = Store.read(self._path)
-        self.note = _joined(note, _SYNC) if note else ""
+        self.note = _joined(note, _SYNC if note else "", self._lacks)
         self._version = -1
         return self._store
 
