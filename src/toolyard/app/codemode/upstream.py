@@ -245,9 +245,11 @@ def _guess(name: str, known: Collection[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1)
     if close:
         return f"Did you mean {close[0]}?"
+    if not known:
+        return "None is attached: `--config F` names the file that has them."
     listed = sorted(known)[:_SHOWN_NAMES]
     more = f" and {len(known) - len(listed)} more" if len(known) > len(listed) else ""
-    return f"There are {', '.join(listed)}{more}." if listed else "There is none."
+    return f"There are {', '.join(listed)}{more}."
 
 
 def _first_sentence(error: ToolyardError) -> str:
