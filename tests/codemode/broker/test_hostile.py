@@ -350,3 +350,46 @@ def test_two_agents_never_see_each_others_results(yard):
     for thread in threads:
         thread.join(DEADLINE * 2)
     assert wrong == []
+
+
+@pytest.mark.parametrize("number_first", [True, False])
+def test_a_request_of_too_many_values_is_refused_before_it_is_parsed(yard, number_first):
+    broker = yard.open()
+    values = b"[" + b",".join([b"{}"] * 1_000_000) + b"]"
+    asked = b'"do":"mcp","server":"s","tool":"t","arguments":{"a":' + values + b"}"
+    before = memory()
+    with Raw(broker) as raw:
+        raw.send_bytes(b'{"id":4,' + asked + b"}" if number_first else b"{" + asked + b',"id":4}')
+        refused = raw.receive()
+        assert (refused["id"], refused["error"]["kind"]) == (4, "invalid")
+        assert "more than 1,000,000 values. Write them to a file" in refused["error"]["message"]
+        raw.ask(5, text=",[{" * 500_000)
+        assert len(raw.receive()["result"]["structured"]["arguments"]["text"]) == 1_500_000
+    assert memory() - before < 50 * MIB
+    assert yard.settles(lambda: broker.account.is_clear)
+
+
+def test_too_many_values_in_a_frame_without_a_number_end_the_connection(yard):
+    broker = yard.open(parts=1_000)
+    with Raw(broker) as raw:
+        raw.send_bytes(b"[" + b"0," * 20_000 + b"0]")
+        assert "it has no number to say so to" in raw.receive()["error"]["message"]
+        assert raw.is_closed
+    assert yard.settles(lambda: broker.account.is_clear)
+
+
+def test_requests_are_charged_for_what_they_become_in_memory(yard):
+    hold = Hold()
+    broker = yard.open(hold, request_bytes=2 * MIB, frame_bytes=MIB)
+    with Raw(broker) as raw:
+        for number in (1, 2):
+            raw.ask(number, a=[0] * 15_000)
+        assert hold.reaches(lambda held: held.open == 1)
+        refused = raw.receive()
+        assert (refused["id"], refused["error"]["kind"]) == (2, "system")
+        assert "Too much is under way" in refused["error"]["message"]
+        hold.let_go(yard.loop)
+        assert raw.receive()["id"] == 1
+        raw.ask(3, a=[0] * 15_000)
+        assert raw.receive()["id"] == 3
+    assert yard.settles(lambda: broker.account.is_clear)

@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Protocol
 
+from toolyard.core.json_parts import MOST_PARTS
 from toolyard.core.limits import KIB, MIB
 
 
@@ -24,6 +25,8 @@ class BrokerLimits:
     """Of one agent, at one moment."""
     request_bytes: int = 256 * MIB
     """Of all its requests that are being read or answered; no less than one frame."""
+    parts: int = MOST_PARTS
+    """Of one request, as `core.json_parts` counts them. In memory they are many times as large as in a frame."""
     unread_bytes: int = 512 * MIB
     """Of all its answers that it has not read yet."""
     buffered_bytes: int = 1 * MIB
@@ -64,6 +67,13 @@ class Account:
             return True
         self._waiting.append(who)
         return False
+
+    def charge(self, size: int) -> bool:
+        """Take more bytes for a request that was admitted; False when others leave no room for them."""
+        if self._calls > 1 and self._bytes + size > self._limits.request_bytes:
+            return False
+        self._bytes += size
+        return True
 
     def give_back(self, size: int) -> None:
         self._calls -= 1

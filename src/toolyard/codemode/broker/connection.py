@@ -27,10 +27,14 @@ from toolyard.codemode.broker.requests import (
     read,
     tell_nobody,
 )
+from toolyard.core.json_parts import PART_BYTES, number_in, parts_of
+from toolyard.core.limits import KIB
 from toolyard.core.straight import Straight
 
 _HEADER = LENGTH.size
 _NOT_READ = -1
+_SMALL_BYTES = 16 * KIB
+"""Frames that become nothing large, whatever is in them."""
 _CLOSED_BY_PEER = select.POLLHUP | select.POLLERR
 
 
@@ -225,6 +229,8 @@ class Connection(asyncio.BufferedProtocol):
             self._home.watch(self)
 
     def _obey(self, body: bytes) -> None:
+        if len(body) > _SMALL_BYTES and not self._may_be_parsed(body):
+            return
         frame = frames.parsed(body)
         number = number_of(frame)
         size, self._length, self._is_admitted = self._length, _NOT_READ, False
@@ -244,6 +250,26 @@ class Connection(asyncio.BufferedProtocol):
         work = self._serve(number, request, wants_progress=frame.get("progress") is True)
         call = self.calls[number] = Straight(work, self._home.loop, functools.partial(self._is_done, number, size))
         call.start(as_task=request.timeout is not None or not self._home.goes_straight(request))
+
+    def _may_be_parsed(self, body: bytes) -> bool:
+        """Charge what becomes of a frame in memory. False where it was refused instead."""
+        home = self._home
+        parts = parts_of(body, home.limits.parts)
+        if parts > home.limits.parts:
+            most = f"{home.limits.parts:,} values"
+            refusal = Refused(Kind.ARGUMENTS, f"These are more than {most}. Write them to a file and pass its path.")
+        elif not home.account.charge(parts * PART_BYTES):
+            refusal = Refused(Kind.SYSTEM, "Too much is under way for this call. Make it again when others are done.")
+        else:
+            self._length += parts * PART_BYTES
+            return True
+        number = number_in(body)
+        if not number or number in self.calls:
+            raise BrokenFrame(f"a frame cannot be carried out, and it has no number to say so to: {refusal.message}")
+        size, self._length, self._is_admitted = self._length, _NOT_READ, False
+        home.account.give_back(size)
+        self._answer(number, {"error": faults.worded(refusal)})
+        return False
 
     def _cancel(self, number: object) -> None:
         call = self.calls.get(number) if isinstance(number, int) else None

@@ -1,0 +1,54 @@
+"""What a long JSON text holds, told without reading it: a few bytes of it can become many objects. Pure.
+
+A parser holds the interpreter's lock until it is done, in whatever thread it runs. So what would keep everybody
+waiting is told apart before.
+"""
+
+from __future__ import annotations
+
+import re
+
+from toolyard.core.limits import MIB
+
+MOST_PARTS = 1_000_000
+"""Of one message: reading so many takes some tenths of a second."""
+PART_BYTES = 100
+"""What one part costs in memory, roughly; in the text it may be two bytes."""
+
+_STEP = 1 * MIB
+_STRUCTURE = b"{[,"
+_QUOTES_A_PART = 4
+"""A part brings one value at most, and a name to it."""
+_ENDS = 200
+_VERSION = rb'"jsonrpc"\s*:\s*"[0-9.]{1,9}"'
+_AT_THE_BEGINNING = re.compile(rb"\s*\{\s*(?:" + _VERSION + rb'\s*,\s*)?"id"\s*:\s*([0-9]{1,18})\s*,')
+_AT_THE_END = re.compile(rb'"id"\s*:\s*([0-9]{1,18})\s*(?:,\s*' + _VERSION + rb"\s*)?\}\s*\Z")
+
+
+def parts_of(body: bytes, most: int = MOST_PARTS) -> int:
+    """How many `{`, `[` and `,` stand outside of strings. Looks no further once there are more than `most`."""
+    total, quotes, is_inside, left = 0, 0, False, b""
+    for at in range(0, len(body), _STEP):
+        piece = left + body[at : at + _STEP]
+        left = b""
+        if b"\\" in piece:
+            piece = piece.replace(b"\\\\", b"")
+            if piece.endswith(b"\\"):
+                piece, left = piece[:-1], b"\\"
+            piece = piece.replace(b'\\"', b"")
+        between_quotes = piece.split(b'"')
+        outside = b"".join(between_quotes[1 if is_inside else 0 :: 2])
+        total += len(outside) - len(outside.translate(None, _STRUCTURE))
+        quotes += len(between_quotes) - 1
+        if quotes > _QUOTES_A_PART * (most + 1):  # so many strings need more parts, or it is no JSON
+            return most + 1
+        if total > most:
+            break
+        is_inside ^= len(between_quotes) % 2 == 0
+    return total
+
+
+def number_in(body: bytes) -> int | None:
+    """The `id` of a message that is not read, where it stands first or last in it."""
+    found = _AT_THE_BEGINNING.match(body, 0, _ENDS) or _AT_THE_END.search(body, max(len(body) - _ENDS, 0))
+    return int(found[1]) if found else None
