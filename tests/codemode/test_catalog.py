@@ -84,6 +84,36 @@ def test_a_change_by_another_process_is_noticed(catalog: Catalog, tmp_path: Path
     assert catalog.version() != before
 
 
+@pytest.mark.parametrize(
+    "leaves", [lambda catalog: catalog.record(listing(WRITE), ""), lambda catalog: catalog.forget("disk")]
+)
+def test_a_tool_that_goes_and_comes_back_changed_is_quarantined(catalog: Catalog, leaves) -> None:
+    catalog.record(listing(READ, WRITE), "")
+    leaves(catalog)
+    assert catalog.tool("disk", "read") is None
+    other = ToolSchema("read", "Else.")
+    assert ToolChange("disk", "read", Change.CHANGED, is_quarantined=True) in catalog.record(
+        listing(other, WRITE), ""
+    )
+    assert [tool.waiting for tool in catalog.quarantined()] == [other]
+
+
+def test_a_tool_that_goes_and_comes_back_the_same_is_trusted(catalog: Catalog) -> None:
+    catalog.record(listing(READ, WRITE), "")
+    catalog.record(listing(WRITE), "")
+    assert catalog.record(listing(READ, WRITE), "") == (ToolChange("disk", "read", Change.ADDED),)
+    assert catalog.quarantined() == ()
+
+
+def test_what_nobody_was_shown_is_not_accepted_in_the_place_of_what_was(catalog: Catalog) -> None:
+    catalog.record(listing(READ), "")
+    catalog.record(listing(ToolSchema("read", "Second.")), "")
+    shown = catalog.waiting()
+    catalog.record(listing(ToolSchema("read", "Third.")), "")
+    assert catalog.accept(["disk"], shown) == ()
+    assert catalog.accept(["disk"], catalog.waiting()) == (ToolChange("disk", "read", Change.CHANGED),)
+
+
 def test_a_tool_that_changes_back_is_trusted_again(catalog: Catalog) -> None:
     catalog.record(listing(READ), "")
     catalog.record(listing(ToolSchema("read", "Else.")), "")

@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolyard.codemode.inference import infer
@@ -57,6 +57,7 @@ def test_json_in_the_only_text_counts_too() -> None:
         ToolAnswer(({"type": "image", "data": "", "mimeType": "image/png"},)),
         ToolAnswer((), "just text"),
         ToolAnswer((), {"a": 1}, is_error=True),
+        ToolAnswer((), {"rows": [{"a": n} for n in range(5_000)]}),
     ],
 )
 def test_where_there_is_no_shape_none_is_learnt(answer: ToolAnswer) -> None:
@@ -81,6 +82,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(JSON, min_size=1, max_size=5) | st.dictionaries(st.text(max_size=8), JSON, min_size=1, max_size=5))
 def test_the_result_it_was_learnt_from_is_one_of_those_it_describes(value: Any) -> None:
     schema = infer(ToolAnswer((), value))

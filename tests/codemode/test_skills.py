@@ -55,7 +55,7 @@ def test_a_name_that_could_lead_elsewhere_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("code", "description", "fault"),
-    [("x = (", "d", "no Python"), ("x" * 1_000_001, "d", "too long"), ("x", " ", "1 to"), ("x", "d" * 1_025, "1 to")],
+    [("x = (", "d", "no Python"), ("x" * 100_001, "d", "too long"), ("x", " ", "1 to"), ("x", "d" * 1_025, "1 to")],
 )
 def test_what_cannot_be_a_skill_is_refused(code: str, description: str, fault: str) -> None:
     with pytest.raises(ValidationError, match=fault):

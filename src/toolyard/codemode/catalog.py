@@ -2,7 +2,8 @@
 
 One SQLite file in the state folder, which many processes may have open. A tool that was seen before and whose schema
 or description has changed since is kept as it was pinned, and is *quarantined*: its new form waits until the user
-accepts it. New tools of a known server are pinned at once; tools that are gone are forgotten.
+accepts it. New tools of a known server are pinned at once. The pin of a tool that is gone is kept: when it comes back
+as something else, it is quarantined like any other.
 
 `Catalog` owns the connection until `close()`. It may be used from several threads.
 """
@@ -17,7 +18,7 @@ import threading
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, cast
 
@@ -37,7 +38,7 @@ create table servers (
 ) without rowid;
 create table tools (
     server text not null, name text not null, position integer not null, fingerprint text not null,
-    schema text not null, waiting text, inferred text,
+    schema text not null, waiting text, inferred text, gone integer not null default 0,
     primary key (server, name)
 ) without rowid;
 """
@@ -134,24 +135,28 @@ class Catalog(Closing):
         return tuple(
             _known(server, row)
             for row in self._rows(
-                "select schema, fingerprint, waiting, inferred from tools where server = ? order by position", server
+                "select schema, fingerprint, waiting, inferred from tools where server = ? and gone = 0"
+                " order by position",
+                server,
             )
         )
 
     def tool(self, server: str, name: str) -> KnownTool | None:
         rows = self._rows(
-            "select schema, fingerprint, waiting, inferred from tools where server = ? and name = ?", server, name
+            "select schema, fingerprint, waiting, inferred from tools where server = ? and name = ? and gone = 0",
+            *(server, name),
         )
         return next((_known(server, row) for row in rows), None)
 
     def tool_names(self, server: str) -> tuple[str, ...]:
         return tuple(
-            row[0] for row in self._rows("select name from tools where server = ? order by position", server)
+            row[0]
+            for row in self._rows("select name from tools where server = ? and gone = 0 order by position", server)
         )
 
     def counts(self) -> Mapping[str, int]:
         """How many tools each server has."""
-        return dict(self._rows("select server, count(*) from tools group by server"))
+        return dict(self._rows("select server, count(*) from tools where gone = 0 group by server"))
 
     def listing(self, known: KnownServer) -> ServerListing:
         """A server as it is pinned."""
@@ -172,7 +177,7 @@ class Catalog(Closing):
             if evidence is None and _is_same(before, kept):
                 return ()
             for name in before.keys() - now.keys():
-                self._execute("delete from tools where server = ? and name = ?", server, name)
+                self._execute("update tools set gone = 1, waiting = null where server = ? and name = ?", server, name)
                 changes.append(ToolChange(server, name, Change.REMOVED))
             for position, schema in enumerate(kept):
                 changes += self._take(server, position, schema, before.get(schema.name))
@@ -194,43 +199,61 @@ class Catalog(Closing):
             return int(self._connection.execute("pragma data_version").fetchone()[0])
 
     def _take(self, server: str, position: int, schema: ToolSchema, before: KnownTool | None) -> Iterator[ToolChange]:
-        text = _worded(schema)
-        if before is None:
+        text, pin = (
+            _worded(schema),
+            before.fingerprint if before is not None else self._pin_of_gone(server, schema.name),
+        )
+        if pin is None:
             self._execute(
                 "insert into tools (server, name, position, fingerprint, schema) values (?, ?, ?, ?, ?)",
                 *(server, schema.name, position, fingerprint(schema), text),
             )
             yield ToolChange(server, schema.name, Change.ADDED)
             return
-        is_same = fingerprint(schema) == before.fingerprint
-        waiting = None if is_same else text
+        is_same = fingerprint(schema) == pin
         self._execute(
-            "update tools set position = ?, waiting = ? where server = ? and name = ?",
-            *(position, waiting, server, schema.name),
+            "update tools set position = ?, waiting = ?, gone = 0 where server = ? and name = ?",
+            *(position, None if is_same else text, server, schema.name),
         )
-        if not is_same and before.waiting != schema:
+        if is_same and before is None:
+            yield ToolChange(server, schema.name, Change.ADDED)
+        elif not is_same and (before is None or before.waiting != schema):
             yield ToolChange(server, schema.name, Change.CHANGED, is_quarantined=True)
 
-    def accept(self, servers: Iterable[str]) -> tuple[ToolChange, ...]:
-        """Pin what waits, for these servers."""
+    def _pin_of_gone(self, server: str, name: str) -> str | None:
+        rows = self._rows("select fingerprint from tools where server = ? and name = ?", server, name)
+        return rows[0][0] if rows else None
+
+    def waiting(self) -> Mapping[tuple[str, str], str]:
+        """What waits to be accepted: the fingerprint of each new form."""
+        return {
+            (tool.server, tool.schema.name): fingerprint(tool.waiting)
+            for tool in self.quarantined()
+            if tool.waiting is not None
+        }
+
+    def accept(
+        self, servers: Iterable[str], seen: Mapping[tuple[str, str], str] | None = None
+    ) -> tuple[ToolChange, ...]:
+        """Pin what waits, for these servers. What differs from what the user was shown before (`seen`) waits on."""
         changes: list[ToolChange] = []
         with self._changing():
-            for server in servers:
-                for tool in self.tools(server):
-                    if tool.waiting is None:
-                        continue
-                    self._execute(
-                        "update tools set schema = ?, fingerprint = ?, waiting = null, inferred = null"
-                        " where server = ? and name = ?",
-                        *(_worded(tool.waiting), fingerprint(tool.waiting), server, tool.schema.name),
-                    )
-                    changes.append(ToolChange(server, tool.schema.name, Change.CHANGED))
+            for tool in [tool for server in servers for tool in self.tools(server)]:
+                server, name, new = tool.server, tool.schema.name, tool.waiting
+                if new is None or (seen or {}).get((server, name), fingerprint(new)) != fingerprint(new):
+                    continue
+                self._execute(
+                    "update tools set schema = ?, fingerprint = ?, waiting = null, inferred = null"
+                    " where server = ? and name = ?",
+                    *(_worded(new), fingerprint(new), server, name),
+                )
+                changes.append(ToolChange(server, name, Change.CHANGED))
         return tuple(changes)
 
     def quarantined(self) -> tuple[KnownTool, ...]:
         rows = self._rows(
             "select server, schema, fingerprint, waiting, inferred from tools where waiting is not null"
-            " order by server, position"
+            " and gone = 0 order by server, position"
         )
         return tuple(_known(row[0], row[1:]) for row in rows)
 
@@ -264,7 +287,7 @@ class Catalog(Closing):
 
     def forget(self, server: str) -> None:
         with self._changing():
-            self._execute("delete from tools where server = ?", server)
+            self._execute("update tools set gone = 1, waiting = null where server = ?", server)
             self._execute("delete from servers where name = ?", server)
 
     @contextmanager
@@ -290,7 +313,7 @@ class Catalog(Closing):
 
 def fingerprint(schema: ToolSchema) -> str:
     """The same for the same tool, whatever order its keys come in."""
-    canonical = json.dumps(asdict(schema), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    canonical = json.dumps(_fields(schema), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.blake2b(canonical.encode("ascii"), digest_size=16).hexdigest()
 
 
@@ -315,7 +338,12 @@ def _kept(text: str) -> str:
 
 
 def _worded(schema: ToolSchema) -> str:
-    return json.dumps(asdict(schema), separators=(",", ":"))
+    return json.dumps(_fields(schema), separators=(",", ":"))
+
+
+def _fields(schema: ToolSchema) -> dict[str, Any]:
+    """As `asdict`, without a copy of what lies below: that may be deep."""
+    return {each.name: getattr(schema, each.name) for each in fields(schema)}
 
 
 def _schema(text: str) -> ToolSchema:

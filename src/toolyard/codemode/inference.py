@@ -16,7 +16,8 @@ _DEEPEST = 5
 _MOST_KEYS = 40
 _LONGEST_KEY = 60
 _ITEMS_LOOKED_AT = 20
-_LONGEST_TEXT = 1_000_000
+_LONGEST_TEXT = 100_000
+_MOST_PARTS = 5_000
 _SCALARS = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 
 
@@ -25,7 +26,24 @@ def infer(answer: ToolAnswer) -> Json | None:
     if answer.is_error:
         return None
     value = answer.structured if answer.structured is not None else _json_in(answer)
-    return _schema(cast("object", value), 0) if isinstance(value, (dict, list)) and value else None
+    if not isinstance(value, (dict, list)) or not value or _is_large(cast("object", value)):
+        return None
+    return _schema(cast("object", value), 0)
+
+
+def _is_large(value: object) -> bool:
+    """Whether a result has more parts than are worth looking at: it may be a whole database."""
+    waiting, count = [value], 0
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            waiting += cast("dict[str, object]", part).values()
+        elif isinstance(part, list):
+            waiting += cast("list[object]", part)
+        count += 1
+        if count + len(waiting) > _MOST_PARTS:
+            return True
+    return False
 
 
 def _json_in(answer: ToolAnswer) -> object:

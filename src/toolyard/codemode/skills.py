@@ -18,7 +18,7 @@ from toolyard.core.errors import SystemFault, ValidationError
 from toolyard.fs.roots import Root
 
 FOLDER = "skills"
-_MOST_CODE = 1_000_000
+_MOST_CODE = 100_000
 _MOST_DESCRIPTION = 1_024  # what the format allows
 _LONGEST_NAME = 64
 _FOLDER_MODE = 0o755

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Collection, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from toolyard.codemode.catalog import Catalog, ToolChange
+from toolyard.codemode.catalog import Catalog, Change, ToolChange
 from toolyard.codemode.evidence import FRESH_SECONDS, evidence_of
 from toolyard.config.models import ServerEntry
 from toolyard.core.errors import SystemFault, ToolyardError
@@ -37,7 +37,6 @@ class Asked:
     """Those that were asked."""
     changes: tuple[ToolChange, ...]
     failed: tuple[tuple[str, str], ...]
-    forgotten: tuple[str, ...]
 
 
 def due(
@@ -66,28 +65,36 @@ async def ask_servers(catalog: Catalog, wanted: dict[str, str], ask: Ask, on_ask
     changes: list[ToolChange] = []
     failed: list[tuple[str, str]] = []
 
+    def fail(server: str, error: str) -> None:
+        catalog.failed(server, error)
+        failed.append((server, error))
+        on_asked(server, error)
+
     async def one(server: str, evidence: str) -> None:
         async with few:
             try:
                 listing = await ask(server)
             except ToolyardError as error:
-                catalog.failed(server, str(error))
-                failed.append((server, str(error)))
-                on_asked(server, str(error))
+                fail(server, str(error))
                 return
-        changes.extend(catalog.record(listing, evidence))
-        on_asked(server, "")
+        try:
+            changes.extend(catalog.record(listing, evidence))
+        except RecursionError:
+            fail(server, f"A schema of {server} is nested too deeply to be kept. Leave this server out.")
+        else:
+            on_asked(server, "")
 
     await asyncio.gather(*(one(server, evidence) for server, evidence in wanted.items()))
-    return Asked(tuple(wanted), tuple(changes), tuple(sorted(failed)), ())
+    return Asked(tuple(wanted), tuple(changes), tuple(sorted(failed)))
 
 
-def forget_others(catalog: Catalog, names: Collection[str]) -> tuple[str, ...]:
-    """Drop the servers that are not configured any more."""
-    gone = tuple(server.name for server in catalog.servers() if server.name not in names)
+def forget_others(catalog: Catalog, names: Collection[str]) -> tuple[ToolChange, ...]:
+    """Drop the servers that are not configured any more: the tools that went with them."""
+    gone = [server.name for server in catalog.servers() if server.name not in names]
+    changes = [ToolChange(server, tool, Change.REMOVED) for server in gone for tool in catalog.tool_names(server)]
     for server in gone:
         catalog.forget(server)
-    return gone
+    return tuple(changes)
 
 
 @contextmanager

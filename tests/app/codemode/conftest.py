@@ -120,8 +120,8 @@ class Place:
         self.yards.append(yard)
         return yard
 
-    def sync(self, *servers: str, **wish: Any) -> SyncReport:
-        yard = self.open()
+    def sync(self, *servers: str, nothing: bool = False, **wish: Any) -> SyncReport:
+        yard = self.open(without=tuple(self.servers) if nothing else ())
         try:
             return sync(yard.codemode, SyncWish(servers, **wish))
         finally:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from toolyard.app.codemode.syncing import SyncWish, sync
 from toolyard.codemode.catalog import Change, ToolChange
 from toolyard.codemode.search import ToolIndex
 from toolyard.core.calls import Call
-from toolyard.core.errors import ValidationError
+from toolyard.core.errors import ConfigError, ValidationError
 
 from .conftest import Place, printed, tool
 
@@ -159,8 +160,6 @@ async def test_what_was_put_aside_is_found_there_and_imported_as_ever(place: Pla
 
 def test_a_custom_tool_becomes_a_file_and_goes_with_its_configuration(place: Place) -> None:
     (place.folder / "mine.py").write_text('def double(n: int) -> int:\n    """Twice as much."""\n    return 2 * n\n')
-    from toolyard.app.codemode.syncing import SyncWish, sync
-
     entry = {"group": "sums", "path": str(place.folder / "mine.py")}
     yard = place.open(toolyard={"available_custom_tools": [entry]})
     sync(yard.codemode, SyncWish())
@@ -171,8 +170,6 @@ def test_a_custom_tool_becomes_a_file_and_goes_with_its_configuration(place: Pla
 
 
 def test_custom_tools_are_indexed_anew_only_when_they_changed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    from toolyard.app.codemode.syncing import SyncWish, sync
-
     indexed: list[bool] = []
     replace = ToolIndex.replace_server
     monkeypatch.setattr(ToolIndex, "replace_server", lambda *given: indexed.append(replace(*given)))
@@ -184,3 +181,49 @@ def test_custom_tools_are_indexed_anew_only_when_they_changed(place: Place, monk
             sync(yard.codemode, SyncWish())
             assert [hit.path for hit in yard.codemode.find(told, 1)] == ["tools/sums/double.py"]
     assert indexed == [True, False, True]
+
+
+def test_a_schema_that_is_nested_too_deeply_costs_nobody_else_anything(place: Place) -> None:
+    place.server("good", tool("a"))
+    bad = place.server("bad", tool("b"))
+    deep = '{"items": ' * 900 + "{}" + "}" * 900
+    (bad.folder / "tools.json").write_text('[{"name": "b", "inputSchema": ' + deep + "}]")
+    report = place.sync()
+    assert (place.workspace / "servers/good/a.py").exists()
+    assert report.tools >= 1
+
+
+def test_accepting_takes_what_was_shown_and_not_what_came_since(place: Place) -> None:
+    server = place.server("one", tool("send", "First."))
+    place.sync()
+    server.has(tool("send", "Second."))
+    place.sync()
+    server.has(tool("send", "Third."))
+    report = place.sync(accept=True)
+    assert [known.schema.name for known in report.quarantined] == ["send"]
+    assert "First." in (place.workspace / "servers/one/send.py").read_text()
+    assert place.sync(accept=True).quarantined == ()
+    assert "Third." in (place.workspace / "servers/one/send.py").read_text()
+
+
+def test_a_sync_that_has_no_servers_at_all_changes_nothing(place: Place) -> None:
+    place.server("one", tool("a"))
+    place.sync()
+    with pytest.raises(ConfigError, match="--config"):
+        place.sync(nothing=True)
+    assert (place.workspace / "servers/one/a.py").exists()
+
+
+def test_servers_that_went_are_told(place: Place) -> None:
+    place.server("one", tool("a"))
+    place.server("two", tool("b"))
+    place.sync()
+    del place.servers["two"]
+    assert place.sync().changes == (ToolChange("two", "b", Change.REMOVED),)
+
+
+def test_custom_tools_that_cannot_be_loaded_are_told(place: Place) -> None:
+    yard = place.open(toolyard={"available_custom_tools": [{"group": "x", "path": str(place.folder / "nope.py")}]})
+    ((name, error),) = sync(yard.codemode, SyncWish()).failed
+    assert "x" in name
+    assert "nope.py" in name + error

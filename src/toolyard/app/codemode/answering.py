@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from toolyard.app.codemode.questions import Questions
 from toolyard.app.codemode.upstream import Upstream, UpstreamCall
+from toolyard.app.recording import EventLog
 from toolyard.codemode import skills
 from toolyard.codemode.broker import BrokerRequest, Doing, Progress, tell_nobody
 from toolyard.codemode.search import Hit
 from toolyard.core.actions import Action, Decision, Effect, Kind
 from toolyard.core.calls import AnswerPending
 from toolyard.core.errors import SecurityError, ValidationError
+from toolyard.core.events import TARGET_CHARS, Event, Outcome
+from toolyard.core.ids import new_id
 from toolyard.core.upstream import ToolAnswer
 from toolyard.fs.roots import Root
 from toolyard.policy.policy import Policy
 
 SURFACE = "code"
+SAVE_SKILL = "save_skill"
 _MOST_HITS = 50
 
 Find = Callable[[str, int, tuple[str, ...]], list[Hit]]
@@ -36,6 +42,7 @@ class Answering:
     find: Find
     policy: Policy
     root: Root
+    audit: EventLog
 
     async def __call__(self, request: BrokerRequest, progress: Progress) -> Any:
         match request.do:
@@ -48,7 +55,7 @@ class Answering:
             case Doing.SEARCH:
                 return self._search(request)
             case Doing.SKILL:
-                return self._keep(request)
+                return await asyncio.to_thread(self._keep, request)  # it is parsed, which takes a moment
 
     def goes_straight(self, request: BrokerRequest) -> bool:
         return request.do is Doing.MCP and self.upstream.goes_straight(request.server)
@@ -96,8 +103,27 @@ class Answering:
             if not isinstance(value, str):
                 raise ValidationError.of(name, "has to be text", hint="save_skill(name, code, description).")
         skill = skills.Skill(**given)  # type: ignore[arg-type]
-        path = f"{self.policy.workspace}/{skills.FOLDER}/{request.agent}/{skill.name}/__init__.py"
-        decision = self.policy.decide(Action(Kind.WRITE, "save_skill", path, path, agent=request.agent))
-        if decision.effect is not Effect.ALLOW:
-            raise SecurityError(decision.reason)
-        return skills.save(self.root, request.agent, skill)
+        path = os.path.join(self.root.path, skills.FOLDER, request.agent, skill.name, "__init__.py")
+        decision = self.policy.decide(Action(Kind.WRITE, SAVE_SKILL, path, path, agent=request.agent))
+        is_allowed = decision.effect is Effect.ALLOW
+        try:
+            if not is_allowed:
+                raise SecurityError(decision.reason)
+            return skills.save(self.root, request.agent, skill)
+        finally:
+            self.audit.append(
+                Event(
+                    call=new_id(),
+                    surface=SURFACE,
+                    agent=request.agent,
+                    session="",
+                    tool=SAVE_SKILL,
+                    kind=Kind.WRITE.value,
+                    target=path[:TARGET_CHARS],
+                    decision=decision.effect.value,
+                    reason=decision.reason[:TARGET_CHARS],
+                    outcome=Outcome.OK if is_allowed else Outcome.DENIED,
+                    code=0 if is_allowed else SecurityError.code,
+                    milliseconds=0.0,
+                )
+            )

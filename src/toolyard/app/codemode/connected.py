@@ -70,7 +70,14 @@ class Connected(Closing):
                 on_learnt=self._learnt,
             )
             answering = Answering(
-                self.upstream, self.custom, mode.custom.plain, mode.questions, mode.find, around.policy, mode.root
+                self.upstream,
+                self.custom,
+                mode.custom.plain,
+                mode.questions,
+                mode.find,
+                around.policy,
+                mode.root,
+                around.audit,
             )
             broker = Broker.open(around.agent, answering, self.loop.loop, goes_straight=answering.goes_straight)
             self.broker = undo.enter_context(broker)

@@ -14,7 +14,7 @@ from toolyard.codemode.sync import OnAsked, alone, ask_servers, by_name, due, fo
 from toolyard.codemode.writing import Written, write_groups, write_servers
 from toolyard.config.settings import environment
 from toolyard.config.suggest import did_you_mean
-from toolyard.core.errors import ValidationError
+from toolyard.core.errors import ConfigError, ValidationError
 
 if TYPE_CHECKING:
     from toolyard.app.codemode.codemode import CodeMode
@@ -60,20 +60,26 @@ def sync(mode: CodeMode, wish: SyncWish, on_asked: OnAsked = tell_nobody) -> Syn
         if name not in known:
             raise ValidationError.of("server", f"there is no server {name!r}", hint=did_you_mean(name, known))
     with alone(mode.around.state):
-        forget_others(mode.catalog, known)
+        if not known and mode.around.config.source is None and mode.catalog.servers():
+            raise ConfigError(
+                "no MCP servers are configured here, but tools of some are known; nothing was changed.",
+                hint="Name the configuration that has them: --config F.",
+            )
+        changes = forget_others(mode.catalog, known)
+        seen = mode.catalog.waiting()
         search_path = environment().get("PATH", "")
         wanted = due(mode.catalog, by_name(entries, wish.servers), search_path, everything=wish.refresh)
-        changes: tuple[ToolChange, ...] = ()
         failed: tuple[tuple[str, str], ...] = ()
         if wanted:
             connected = mode.connected
             asked = connected.loop.run(ask_servers(mode.catalog, wanted, connected.fresh_listing, on_asked))
-            changes, failed = asked.changes, asked.failed
+            changes, failed = (*changes, *asked.changes), asked.failed
         if wish.accept:
-            changes += mode.catalog.accept(wish.servers or known)
+            changes += mode.catalog.accept(wish.servers or known, seen)
         wrote = write(mode)
     counts = mode.catalog.counts()
-    problems = tuple((problem.server, problem.text) for problem in mode.resolved.errors)
+    problems = [(problem.server, problem.text) for problem in mode.resolved.errors]
+    problems += [(problem.name, problem.text) for problem in mode.custom.problems]
     return SyncReport(
         servers=len(entries),
         tools=sum(counts.values()),

@@ -169,6 +169,7 @@ class Upstream:
             raise SecurityError(decision.reason)
         if decision.effect is Effect.ASK:
             await self._ask(call, action, decision)
+            known = await self._verified_tool(call)  # it may have been replaced while the question stood
         self.allowances.take(call.agent, call.server, call.tool)
         told.called = True
         answer = await self.callee.call(call.server, call.tool, call.arguments, call.timeout, call.progress)

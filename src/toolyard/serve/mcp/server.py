@@ -198,8 +198,10 @@ def _session(context: Context, surface: str) -> str:
 
 def _instructions(yard: Yard) -> str:
     root = yard.mounts.workspace.path
+    finds = "search_tools" in yard.dispatch.tools
+    upstream = "search_tools finds tools of attached servers, execute_python calls them. " if finds else ""
     return (
         f"Tools for the workspace {root}. Paths may be absolute or relative to it. Commands and code run in a "
         f"sandbox that sees the workspace and has no network unless hosts were allowed. "
-        f"Permission mode: {yard.policy.mode.value}. Errors say what to do next."
+        f"{upstream}Permission mode: {yard.policy.mode.value}. Errors say what to do next."
     )
