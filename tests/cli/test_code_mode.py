@@ -25,7 +25,9 @@ def run(tmp_path: Path):
 
     def runner(*words: str, code: int = 0, config: Path = config) -> str:
         command = [*TOOLYARD, *words, "--config", str(config), "--state", str(tmp_path / "state")]
-        ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path)
+        ran = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path
+        )
         assert ran.returncode == code, ran.stdout + ran.stderr
         return ran.stdout + ran.stderr
 
@@ -107,3 +109,8 @@ def test_a_configuration_that_was_only_found_attaches_nothing(run, tmp_path: Pat
     assert ran.returncode == 2
     assert "MCP servers" in ran.stderr
     assert not (tmp_path / "ws/servers").exists()
+
+
+def test_a_set_of_tools_that_does_not_reach_the_servers_says_so(run) -> None:
+    assert "--tools code does" in run("mcp", "--tools", "claude")
+    assert "--tools code does" not in run("mcp", "--tools", "minimal")

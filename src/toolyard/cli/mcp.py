@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from toolyard.app.toolsets import Toolset
+from toolyard.app.toolsets import Toolset, has_code_mode
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.opening import find_place
 from toolyard.cli.process import OWN_PROCESS
@@ -82,6 +82,8 @@ def mcp(
         toolset=Toolset(tools),
         state_home=state,
     )
+    if place.config.servers and not has_code_mode(options.toolset):
+        click.echo(f"MCP servers are configured, which --tools {tools} does not reach; --tools code does.", err=True)
     with Yard.open(options) as yard:
         if http is None:
             from toolyard.serve.mcp.run import serve_stdio
