@@ -192,6 +192,32 @@ def test_a_message_beyond_all_bounds_ends_the_server(open_pool):
     until(lambda: pool.status()["up"].state == "failed")
 
 
+@pytest.mark.parametrize(
+    ("fault", "says"), [("many-values", "has more than 1,000,000 values"), ("long-nonsense", "cannot be read: ")]
+)
+def test_an_answer_that_takes_too_long_to_read_fails_its_call_alone(open_pool, fault, says):
+    pool = open_pool(faulty(fault))
+    with pytest.raises(ServerMisbehaved, match=says):
+        echo(pool)
+    assert pool.loop.run(pool.listing("up")).tools
+    assert pool.status()["up"].starts == 1
+
+
+def test_a_long_text_full_of_commas_is_no_long_list(open_pool):
+    pool = open_pool(upstream())
+    text = ",[{" * 1_000_000
+    assert pool.loop.run(pool.call("up", "echo", {"text": text})).text == text
+
+
+def test_questions_with_odd_numbers_are_no_fault_of_the_readers(open_pool):
+    pool = open_pool(faulty("odd-questions"))
+    faults = []
+    pool.loop.loop.set_exception_handler(lambda _, context: faults.append(context))
+    assert echo(pool) == "hi"
+    assert not faults
+    assert pool.status()["up"].odd_lines == ('{"jsonrpc":"2.0","id":[{}],"method":"ping"}',)
+
+
 def test_what_a_server_asks_is_answered_without_anybody(open_pool):
     pool = open_pool(faulty("asks"))
     assert echo(pool) == "hi"

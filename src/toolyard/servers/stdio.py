@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
+from toolyard.core.json_parts import MOST_PARTS, number_in, parts_of
 from toolyard.core.limits import MIB
 from toolyard.core.straight import Reply
 from toolyard.core.upstream import ServerListing, ToolAnswer
@@ -40,6 +41,8 @@ from toolyard.servers.watchdog import Watchdog
 
 _QUIET_SECONDS = 0.5
 """From the end of a server's output until it is taken to have ended, whether its process has or not."""
+_SLOW_BYTES = 4 * MIB
+"""The longest message that is read a second time, with the parser that is slow and takes more."""
 
 
 class StdioConnection:
@@ -208,14 +211,28 @@ class StdioConnection:
             self._send({"method": "notifications/cancelled", "params": {"requestId": n, "reason": reason}})
 
     def _send(self, message: Mapping[str, Any]) -> None:
-        self._writer.write(to_json({"jsonrpc": "2.0", **message}) + b"\n")
+        said = {"jsonrpc": "2.0", **message}
+        try:
+            line = to_json(said)
+        except (
+            PydanticSerializationError,
+            UnicodeEncodeError,
+        ):  # the number of a server's question may hold half a character
+            line = json.dumps(said).encode()
+        self._writer.write(line + b"\n")
 
     def _line(self, line: bytes) -> None:
         if not line or line.isspace():
             return
         try:
+            if len(line) > MOST_PARTS and parts_of(line) > MOST_PARTS:
+                self._unread(line, f"has more than {MOST_PARTS:,} values")
+                return
             message = from_json(line, cache_strings="keys")
-        except ValueError:
+        except ValueError as error:
+            if len(line) > _SLOW_BYTES:
+                self._unread(line, f"cannot be read: {error}")
+                return
             message = _slowly(line)
         if isinstance(message, dict):
             self._message(cast("dict[str, Any]", message), line)
@@ -225,11 +242,22 @@ class StdioConnection:
         else:
             self._tail.add_odd(line)
 
+    def _unread(self, line: bytes, why: str) -> None:
+        """Reading it would keep everybody waiting, so its call fails, where it can be told which one that is."""
+        future = self._waiting.get(number_in(line) or 0)
+        if future is None or future.done():
+            self._tail.add_odd(line)
+            return
+        hint = "Ask for less in one call."
+        future.set_exception(ServerMisbehaved(self._server, f"sent an answer that {why}", hint=hint, retryable=False))
+
     def _message(self, message: dict[str, Any], line: bytes) -> None:
         n = message.get("id")
         if "method" in message:
             if n is None:
                 self._notified(message["method"], message.get("params"))
+            elif not isinstance(n, str | int | float):
+                self._tail.add_odd(line)
             elif not self._writer.is_full:  # who asks without reading gets no answers
                 self._send({"id": n, **(_PONG if message["method"] == "ping" else _UNSUPPORTED)})
         elif ("result" in message or "error" in message) and isinstance(n, int):

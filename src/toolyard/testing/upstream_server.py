@@ -42,6 +42,9 @@ FAULTS = {
     "ignores-term": "stays when its input ends, and when it is sent SIGTERM",
     "noisy": "writes 1 MB on stderr for each call",
     "huge-line": "answers a call with a line of 65 MiB",
+    "many-values": "answers a call with two million lists",
+    "long-nonsense": "answers a call with 5 MiB that end in half a character",
+    "odd-questions": "asks with numbers that cannot be answered as they are",
     "asks": "asks the client for roots, and pings it, before it answers a call",
     "batches": "answers in JSON arrays",
     "wants-input": "answers calls with a question to the user",
@@ -99,6 +102,7 @@ class UpstreamServer:
         self._lock = threading.Lock()
         self._out = os.fdopen(os.dup(1), "wb")
         self._calls = 0
+        self._number: Any = None
         self._cancelled = 0
         self._listening: Any = None
         self._running: dict[Any, threading.Event] = {}
@@ -218,6 +222,7 @@ class UpstreamServer:
 
     def _called(self, number: Any, params: Json) -> Any:
         self._calls += 1
+        self._number = number
         misbehave: Callable[[], Any] | None = getattr(self, f"fault_{self._fault}".replace("-", "_"), None)
         odd = misbehave() if misbehave is not None else None
         if odd is not None:
@@ -326,6 +331,19 @@ class UpstreamServer:
     def fault_huge_line(self) -> Any:
         self._print('{"jsonrpc":"2.0","id":1,"result":"' + "x" * _HUGE + '"}')
         return NotImplemented
+
+    def fault_many_values(self) -> Any:
+        self._print(f'{{"jsonrpc":"2.0","id":{self._number},"result":{{"content":[{"[]," * 2_000_000}[]]}}}}')
+        return NotImplemented
+
+    def fault_long_nonsense(self) -> Any:
+        text = "x" * 5 * 1024 * 1024
+        self._print(f'{{"jsonrpc":"2.0","id":{self._number},"result":{{"text":"{text}\\ud800"}}}}')
+        return NotImplemented
+
+    def fault_odd_questions(self) -> None:
+        self._print('{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}')
+        self._print('{"jsonrpc":"2.0","id":[{}],"method":"ping"}')
 
     def fault_noisy(self) -> None:
         sys.stderr.write(("noise " * 20 + "\n") * 8_700)
