@@ -362,3 +362,16 @@ def test_any_text_is_either_a_config_or_a_config_error(tmp_path_factory, text):
         assert isinstance(load_config(str(path), env={}), Config)
     except ConfigError as error:
         assert str(path) in str(error)
+
+
+def test_a_servers_name_that_hides_where_it_ends_is_an_error_with_its_line(write):
+    path = write("""
+        toolyard:
+          available_mcp_servers:
+            - {name: fine, command: x}
+            - {name: a__b, command: x}
+    """)
+    with pytest.raises(ConfigError, match="no `__` in it") as caught:
+        load_config(path)
+    assert caught.value.where == f"{path}:4"
+    assert caught.value.hint == "Call it `a_b`."

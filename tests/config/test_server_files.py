@@ -241,3 +241,15 @@ def test_no_document_makes_the_reader_fail(tmp_path_factory, value, key):
     except ConfigError:
         return
     assert all(isinstance(entry, ServerEntry) for entry in file.entries)
+
+
+@pytest.mark.parametrize("name", ["a__b", "_a", "a_", "__"])
+def test_a_name_that_hides_where_a_server_ends_costs_that_server_alone(read, name):
+    file = read(".mcp.json", {"mcpServers": {name: {"command": "x"}, "a_b": {"command": "y"}}})
+    assert [entry.name for entry in file.entries] == ["a_b"]
+    (problem,) = file.problems
+    assert (problem.server, problem.severity) == (name, "error")
+    assert "has no `__` in it, and no `_` at either end" in problem.message
+    assert problem.hint == (
+        "Give it another name." if name == "__" else f"Call it `{name.strip('_').replace('__', '_')}`."
+    )

@@ -22,8 +22,12 @@ FILESYSTEM, CODE = "filesystem", "code_execution"
 
 
 def in_context_tools(choices: Mapping[str, Choice], mode: CodeMode) -> dict[str, Tool[Any]]:
-    """The tools of these groups, and search_tools for the rest. Raises ConfigError for a name that is nobody's."""
+    """The tools of these groups, and search_tools for the rest.
+
+    Raises ConfigError for a name that is nobody's, or that two tools would have.
+    """
     tools: dict[str, Tool[Any]] = {SEARCH_TOOLS.name: SEARCH_TOOLS}
+    owners = {SEARCH_TOOLS.name: f'"{SEARCH_TOOLS.name}"'}
     for group, choice in choices.items():
         known = _group(group, mode)
         for name in known if choice == "*" else choice:
@@ -32,7 +36,12 @@ def in_context_tools(choices: Mapping[str, Choice], mode: CodeMode) -> dict[str,
                     f'in_context_tools names "{name}", which is no tool of "{group}".',
                     hint=did_you_mean(name, known) if known else f"Run `toolyard sync {group}` first.",
                 )
-            tools[known[name].name] = known[name]
+            served, this = known[name].name, f'"{name}" of "{group}"'
+            other = owners.setdefault(served, this)
+            if other != this:
+                what = f'in_context_tools names {other} and {this}, which would both be served as "{served}".'
+                raise ConfigError(what, hint="Leave one of them out: search_tools still finds it.")
+            tools[served] = known[name]
     return tools
 
 

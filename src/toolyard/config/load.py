@@ -180,7 +180,7 @@ def _problems(detail: ErrorDetails, tree: Located) -> list[tuple[int, str, str]]
             for key in context["unknown"]
         ]
     if detail["type"] == REFUSED:
-        return [(line, f'"{spelled}": {detail["msg"]}', "")]
+        return [(line, f'"{spelled}": {detail["msg"]}', context.get("hint", ""))]
     if detail["type"] == "missing":
         return [(line, f'"{spelled}" lacks the key "{detail["loc"][-1]}".', "Add it.")]
     if detail["type"] in {"enum", "literal_error"}:

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 UNKNOWN_KEY = "unknown_key"
 REFUSED = "refused"
-"""The error of a value whose message says all there is to say."""
+"""The error of a value whose message says all there is to say; its context may have a `hint`."""
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Size = Annotated[int, Field(gt=0)]

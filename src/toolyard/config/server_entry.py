@@ -13,8 +13,9 @@ from typing import Annotated, Any, Literal, Self, cast
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
 
-from toolyard.config.section import Seconds, Section, expected
+from toolyard.config.section import REFUSED, Seconds, Section, expected
 from toolyard.config.spellings import respelled
 
 ENTRY_TAG = "<server entry>"
@@ -134,6 +135,12 @@ class ServerEntry(Section):
             raise expected(f"a `type` that goes with `{'command' if self.command is not None else 'url'}`")
         if not self.name.isprintable():
             raise expected("a `name` of printable characters")
+        if "__" in self.name or self.name.startswith("_") or self.name.endswith("_"):
+            # In `mcp__server__tool` it could not be told where the server ends and the tool begins.
+            message = "the name of a server has no `__` in it, and no `_` at either end."
+            better = re.sub("__+", "_", self.name).strip("_")
+            hint = f"Call it `{better}`." if better else "Give it another name."
+            raise PydanticCustomError(REFUSED, message, {"hint": hint})
         return self
 
     @property

@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from toolyard.config.dialects import IGNORED, Found, locate, project_of, translated
 from toolyard.config.jsonc import parse_jsonc
-from toolyard.config.section import UNKNOWN_KEY
+from toolyard.config.section import REFUSED, UNKNOWN_KEY
 from toolyard.config.server_entry import OAuth, ServerEntry
 from toolyard.config.source_text import read_text
 from toolyard.config.spellings import respelled
@@ -172,6 +172,8 @@ def _said(error: pydantic.ValidationError) -> tuple[str, str]:
     context: dict[str, Any] = detail.get("ctx", {})
     if detail["type"] == UNKNOWN_KEY:
         return f"the unknown key `{context['unknown'][0]}`.", did_you_mean(context["unknown"][0], context["valid"])
+    if detail["type"] == REFUSED:
+        return f"cannot be used: {detail['msg']}", context.get("hint", "")
     message = detail["msg"][:1].lower() + detail["msg"][1:]
     return f"cannot be used: {f'`{place}`: ' if place else ''}{message}.", ""
 
