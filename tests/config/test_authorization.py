@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from toolyard.config import authorization
 from toolyard.config.authorization import Authorization, Patterns
 from toolyard.config.load import load_config
 from toolyard.config.server_registry import resolve_servers
@@ -116,3 +117,13 @@ def test_custom_tools_go_by_the_agents_lists_alone(load):
 
 def test_patterns_tell_which_of_them_match():
     assert list(Patterns(("github.*", "slack.*", "*.read")).matching("github", "read")) == ["github.*", "*.read"]
+
+
+def test_only_so_many_names_of_some_length_are_remembered():
+    authorization._covers.cache_clear()
+    patterns = Patterns(("*delete*",))
+    assert patterns.cover("s", "x" * 1_000 + "delete")
+    assert authorization._covers.cache_info().currsize == 0
+    for number in range(5_000):
+        assert not patterns.cover("s", str(number))
+    assert authorization._covers.cache_info().currsize == 4_096

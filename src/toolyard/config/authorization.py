@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_*?]")
 _SEPARATOR = re.compile(r"[./]")
-_MOST_REMEMBERED = 1 << 16
+_MOST_REMEMBERED = 1 << 12
+_LONGEST_REMEMBERED = 1_000
+"""Characters of a tool's name. A longer one is anybody's invention, and would be kept as long as the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +43,11 @@ class Patterns:
     by_server: bool = False
 
     def cover(self, server: str, tool: str) -> bool:
-        return any(_covers(text, server, tool, self.by_server) for text in self.texts)
+        return any(True for _ in self.matching(server, tool))
 
     def matching(self, server: str, tool: str) -> Iterator[str]:
-        return (text for text in self.texts if _covers(text, server, tool, self.by_server))
+        covers = _covers if len(server) + len(tool) <= _LONGEST_REMEMBERED else _covers.__wrapped__
+        return (text for text in self.texts if covers(text, server, tool, self.by_server))
 
 
 @lru_cache(maxsize=_MOST_REMEMBERED)

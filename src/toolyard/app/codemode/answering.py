@@ -26,6 +26,8 @@ from toolyard.policy.policy import Policy
 SURFACE = "code"
 SAVE_SKILL = "save_skill"
 _MOST_HITS = 50
+_MOST_PATHS = 50
+_MOST_QUERY_CHARS = 10_000
 
 Find = Callable[[str, int, tuple[str, ...]], list[Hit]]
 
@@ -83,6 +85,13 @@ class Answering:
         query, top, paths = (request.arguments.get(name) for name in ("query", "top_k", "search_paths"))
         if not isinstance(query, str) or not query.strip():
             raise ValidationError.of("query", "is empty", hint="Say in a few words what the tool should do.")
+        if len(query) > _MOST_QUERY_CHARS:
+            many = f"has more than {_MOST_QUERY_CHARS:,} characters"
+            raise ValidationError.of("query", many, hint="Say in a few words what the tool should do.")
+        if isinstance(paths, list) and len(paths) > _MOST_PATHS:  # pyright: ignore[reportUnknownArgumentType]
+            raise ValidationError.of(
+                "search_paths", f"are more than {_MOST_PATHS}", hint="Name the folder they have in common."
+            )
         most = top if type(top) is int and 0 < top <= _MOST_HITS else _MOST_HITS
         within = tuple(str(path) for path in paths) if isinstance(paths, list) else ()  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         return [

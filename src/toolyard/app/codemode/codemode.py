@@ -75,6 +75,7 @@ class CodeMode(Closing):
     def close(self) -> None:
         if self._connected is not None:
             self._connected.write_learnt()
+            self._connected.write_stale()
             self._connected.keep_what_was_heard()
         with self._lock:
             self._is_closed = True
@@ -86,6 +87,11 @@ class CodeMode(Closing):
                     each.callback(part.close)
             if "root" in self.__dict__ and self.root is not self.around.mounts.workspace:
                 each.callback(self.root.close)
+
+    def note_changes(self) -> None:
+        """Let sync know now which servers said that their tools have changed."""
+        if self._connected is not None:
+            self._connected.write_stale()
 
     @property
     def catalog(self) -> Catalog:

@@ -14,6 +14,7 @@ from toolyard.app.codemode.syncing import write
 from toolyard.app.codemode.upstream import Upstream
 from toolyard.codemode.allowances import Allowances
 from toolyard.codemode.broker import Broker
+from toolyard.codemode.catalog import Catalog
 from toolyard.codemode.sync import alone
 from toolyard.core.closing import Closing
 from toolyard.core.errors import ToolyardError
@@ -35,7 +36,10 @@ class Connected(Closing):
         around = mode.around
         self._mode = mode
         self._has_learnt = False
+        self._stale: set[str] = set()
+        self._is_marking = False
         self._writing: asyncio.Task[None] | None = None
+        self._marking: asyncio.Task[None] | None = None
         with contextlib.ExitStack() as undo:
             self.loop = undo.enter_context(LoopThread("toolyard-servers"))
             entries = mode.resolved.entries
@@ -43,7 +47,7 @@ class Connected(Closing):
                 ServerPool(
                     entries,
                     loop=self.loop,
-                    on_list_changed=mode.catalog.mark_stale,
+                    on_list_changed=self._list_changed,
                     tokens_folder=os.path.join(around.state, _SIGN_INS),
                     on_authorize=around.on_authorize,
                 )
@@ -105,6 +109,31 @@ class Connected(Closing):
         self._has_learnt = False
         with contextlib.suppress(ToolyardError, sqlite3.Error), alone(self._mode.around.state):
             write(self._mode)
+
+    def write_stale(self) -> None:
+        """Note in the catalog which servers have to be asked again. What cannot be noted now is kept for later."""
+        self._is_marking = False
+        stale = tuple(self._stale)
+        if not stale:
+            return
+        self._stale.difference_update(stale)
+        try:
+            # Not the catalog of the loop, which would wait for this one while another process holds the file.
+            with Catalog.open(self._mode.around.state) as catalog:
+                for server in stale:
+                    catalog.mark_stale(server)
+        except (ToolyardError, sqlite3.Error):
+            self._stale.update(stale)
+
+    def _list_changed(self, server: str) -> None:
+        """The catalog may be locked by another process, and the loop waits for nobody: it is written aside."""
+        self._stale.add(server)
+        if not self._is_marking:
+            self._is_marking = True
+            self.loop.loop.call_later(_WRITE_AFTER_SECONDS, self._mark_aside)
+
+    def _mark_aside(self) -> None:
+        self._marking = self.loop.loop.create_task(asyncio.to_thread(self.write_stale))
 
     def _learnt(self, server: str, tool: str) -> None:
         """It goes into the tool's file a moment later, with whatever else is learnt by then."""

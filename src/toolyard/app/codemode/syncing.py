@@ -67,6 +67,7 @@ def sync(mode: CodeMode, wish: SyncWish, on_asked: OnAsked = tell_nobody) -> Syn
             )
         changes = forget_others(mode.catalog, known)
         seen = mode.catalog.waiting()
+        mode.note_changes()
         search_path = environment().get("PATH", "")
         wanted = due(mode.catalog, by_name(entries, wish.servers), search_path, everything=wish.refresh)
         failed: tuple[tuple[str, str], ...] = ()

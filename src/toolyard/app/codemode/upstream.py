@@ -30,6 +30,8 @@ from toolyard.policy.policy import Policy
 
 _OUTCOMES = {"security": Outcome.DENIED, "validation": Outcome.INVALID}
 _SHOWN_NAMES = 8
+_GUESSED_CHARS = 100
+"""Of a wrong name: comparing takes the longer the longer it is."""
 _LOOK_SECONDS = 0.02
 """How long it may take until a sync of another process is noticed: looking costs a tenth of a call."""
 
@@ -243,7 +245,7 @@ class Upstream:
 
 
 def _guess(name: str, known: Collection[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
+    close = difflib.get_close_matches(name[:_GUESSED_CHARS], known, n=1)
     if close:
         return f"Did you mean {close[0]}?"
     if not known:

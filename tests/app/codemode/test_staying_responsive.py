@@ -1,0 +1,120 @@
+"""Nobody waits for what one server, one other process or one odd request keeps busy."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from toolyard.app.codemode import connected
+from toolyard.app.codemode.upstream import UpstreamCall, _guess
+from toolyard.app.in_context import in_context_tools
+from toolyard.codemode.broker import BrokerRequest, Doing, tell_nobody
+from toolyard.codemode.catalog import Catalog
+from toolyard.core.calls import ask_nobody
+from toolyard.core.errors import ConfigError, ValidationError
+from toolyard.core.upstream import ToolSchema
+
+from .conftest import Place, tool
+
+
+def call(yard, server: str = "one"):
+    return yard.codemode.call(UpstreamCall(server, "t", {}, yard.agent, "test", ask_nobody))
+
+
+def evidence(yard) -> dict[str, bool]:
+    with Catalog.open(yard.codemode.around.state) as catalog:
+        return {server.name: bool(server.evidence) for server in catalog.servers()}
+
+
+def changes(yard, server: str) -> None:
+    """The server says that its tools have changed; returns once that was heard."""
+    parts = yard.codemode.connected
+
+    async def tell() -> None:
+        parts.pool._upstreams[server]._list_changed()
+
+    parts.loop.run(tell())
+
+
+def test_a_catalog_that_another_process_holds_keeps_no_call_waiting(place: Place, monkeypatch):
+    monkeypatch.setattr(connected, "_WRITE_AFTER_SECONDS", 0.0)
+    for name in ("one", "two"):
+        place.server(name, tool("t"))
+    place.sync()
+    yard = place.open()
+    call(yard, "one"), call(yard, "two")
+    other = sqlite3.connect(os.path.join(yard.codemode.around.state, "catalog.sqlite"), isolation_level=None)
+    other.execute("begin immediate")
+    try:
+        began = time.monotonic()
+        changes(yard, "one")
+        call(yard, "two")
+        assert time.monotonic() - began < 5
+    finally:
+        other.execute("rollback")
+        other.close()
+    yard.close()
+    assert evidence(yard) == {"one": False, "two": True}
+
+
+def test_a_change_that_was_told_is_noted_before_a_sync(place: Place):
+    place.server("one", tool("t"))
+    place.sync()
+    yard = place.open()
+    call(yard)
+    assert evidence(yard) == {"one": True}
+    changes(yard, "one")
+    yard.codemode.note_changes()
+    assert evidence(yard) == {"one": False}
+
+
+def test_a_change_that_cannot_be_noted_is_kept_for_later(place: Place, monkeypatch):
+    place.server("one", tool("t"))
+    place.sync()
+    yard = place.open()
+    call(yard)
+    changes(yard, "one")
+
+    def locked(catalog, server):
+        raise sqlite3.OperationalError("database is locked")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Catalog, "mark_stale", locked)
+        yard.codemode.note_changes()
+    yard.close()
+    assert evidence(yard) == {"one": False}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"query": "x" * 10_001}, "more than 10,000 characters"),
+        ({"query": "x", "search_paths": ["a"] * 51}, "more than 50"),
+    ],
+)
+async def test_a_search_for_too_much_is_refused(place: Place, arguments, says):
+    place.server("one", tool("t"))
+    yard = place.open()
+    answering = yard.codemode.connected.broker.handler
+    with pytest.raises(ValidationError, match=says):
+        await answering(BrokerRequest("a", Doing.SEARCH, arguments=arguments), tell_nobody)
+
+
+def test_only_the_beginning_of_a_long_name_is_compared_with_others():
+    # Whole, the two would be much too different to be taken for each other.
+    assert _guess("x" * 1_000, ["x" * 100]) == f"Did you mean {'x' * 100}?"
+
+
+def test_two_tools_are_never_served_under_one_name():
+    tools = {"a": [SimpleNamespace(schema=ToolSchema("b__c"))], "a__b": [SimpleNamespace(schema=ToolSchema("c"))]}
+    mode = SimpleNamespace(
+        resolved=SimpleNamespace(entries=[SimpleNamespace(name=name) for name in tools]),
+        catalog=SimpleNamespace(tools=tools.__getitem__),
+    )
+    with pytest.raises(ConfigError, match='"b__c" of "a" and "c" of "a__b", which would both be served as "a__b__c"'):
+        in_context_tools({"a": "*", "a__b": "*"}, mode)
+    assert list(in_context_tools({"a": ("b__c", "b__c")}, mode)) == ["search_tools", "a__b__c"]
