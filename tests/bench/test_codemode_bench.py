@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from toolyard.app.codemode.syncing import SyncWish
 from toolyard.bench import (
     codemode,
     codemode_attached,
@@ -20,12 +21,13 @@ from toolyard.bench.processes import descendants
 from toolyard.bench.wire import BenchFault
 from toolyard.config.settings import Settings
 from toolyard.core.errors import SecurityError
+from toolyard.core.tokens import can_count
 from toolyard.core.upstream import ServerListing, ToolSchema
 from toolyard.sandbox.bubblewrap import find_bubblewrap
 
 TINY = Sizes(rounds=1, tree_files=4, calls=2, starts=1, loops=2, servers=3, universe=2)
 needs_a_sandbox = pytest.mark.skipif(find_bubblewrap() is None, reason="there is no bubblewrap")
-needs_a_tokenizer = pytest.mark.skipif(not pytest.importorskip("rs_bpe"), reason="there is no tokenizer")
+needs_a_tokenizer = pytest.mark.skipif(not can_count(), reason="there is no tokenizer")
 CONTENT = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 
@@ -91,12 +93,9 @@ def test_a_sync_of_unchanged_servers_is_measured_and_writes_nothing(settings):
 
 
 def test_a_sync_that_asks_servers_again_is_no_figure(settings, monkeypatch):
-    monkeypatch.setattr(codemode_tools, "SyncWish", lambda: codemode_tools_wish(refresh=True))
+    monkeypatch.setattr(codemode_tools, "SyncWish", lambda: SyncWish(refresh=True))
     with pytest.raises(BenchFault, match="A sync of unchanged servers asked 3"):
         measured(settings, "sync")
-
-
-codemode_tools_wish = codemode_tools.SyncWish
 
 
 def test_a_place_with_servers_attached_is_measured_without_starting_one(settings):
@@ -147,11 +146,8 @@ def test_finding_and_reading_is_counted_in_tokens_and_time(settings):
     assert all(row.ours > 0 for row in rows.values())
 
 
-def test_the_search_has_its_rows_here_too(settings, monkeypatch):
-    monkeypatch.setitem(codemode.MEASURES, "search", lambda bench: [codemode.ELSEWHERE])
-    assert codemode.MEASURES["light"] is not None
-    assert codemode_search.measure_search is not None
-    assert list(measured(settings, "search")) == ["others"]
+def test_the_quality_of_the_search_is_measured_here_too():
+    assert codemode.MEASURES["search"] is codemode_search.measure_search
 
 
 def test_the_help_and_the_runtimes_import_are_measured(settings):
