@@ -24,6 +24,7 @@ from toolyard_runtime.broker import (
     raised,
     tell,
 )
+from toolyard_runtime.failures import BrokerLost
 
 _MOST_CALLS = 128
 """In flight on one connection. Fewer than the broker allows, so that a cancellation is always read."""
@@ -121,13 +122,16 @@ class Channel:
         held = self._held
         held += self._buffer[:size]
         at = 0
-        while self.is_open and len(held) - at >= HEADER:
-            end = at + HEADER + length_of(held[at : at + HEADER])
-            if len(held) < end:
-                break
-            answer = decoded(held[at + HEADER : end])
-            at = end
-            self._take(answer)
+        try:
+            while self.is_open and len(held) - at >= HEADER:
+                end = at + HEADER + length_of(held[at : at + HEADER])
+                if len(held) < end:
+                    break
+                answer = decoded(held[at + HEADER : end])
+                at = end
+                self._take(answer)
+        except (BrokerLost, ValueError, KeyError):  # whoever speaks there is no broker
+            self._end("what came back made no sense")
         del held[:at]
 
     def _take(self, answer: Message) -> None:

@@ -24,7 +24,11 @@ def run(root: Path, code: str, agent: str = "me") -> str:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    for agent, names in {"me": ["mine", "both"], "community": ["both", "shared"], "other": ["both", "theirs"]}.items():
+    for agent, names in {
+        "me": ["mine", "both"],
+        "community": ["both", "shared"],
+        "other": ["both", "theirs"],
+    }.items():
         for name in names:
             folder = tmp_path / "skills" / agent / name
             folder.mkdir(parents=True)

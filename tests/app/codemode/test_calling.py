@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -190,14 +191,14 @@ async def test_no_credential_of_a_server_is_seen_by_code(place: Place, one, monk
     yard = place.open(toolyard={"available_mcp_servers": [entry]})
     code = (
         f"{CALL}\nimport os, subprocess\nprint(os.environ)\n"
-        "print(subprocess.run('env; cat /proc/*/environ; cat /proc/*/cmdline; grep -rs hunter . /run /tmp /home',"
-        " shell=True, capture_output=True).stdout)"
+        "look = 'env; cat /proc/*/environ; cat /proc/*/cmdline; grep -rs hunter[23] . /run/toolyard/broker /home'\n"
+        "print(subprocess.run(look, shell=True, capture_output=True).stdout)"
     )
     told = (await run(yard, code)).structured
     assert "{'text': 'hi'}" in told["stdout"]
-    assert "hunter" not in told["stdout"].replace("grep -rs hunter", "")
+    assert not {"hunter2", "hunter3"} & set(re.findall(r"hunter\d", told["stdout"]))
     state = b"".join(path.read_bytes() for path in Path(yard.state).iterdir())
-    assert b"hunter" not in state
+    assert not re.search(rb"hunter\d", state)
 
 
 async def test_two_agents_at_once_never_see_each_others_results(place: Place, one) -> None:
@@ -319,3 +320,14 @@ def _opened(place: Place, config: Path, agent: str) -> Yard:
     )
     place.yards.append(yard)
     return yard
+
+
+async def test_a_search_within_folders_finds_what_lies_there_however_far_down(place: Place, one) -> None:
+    for number in range(6):
+        place.server(f"other{number}", tool("send", "Send a message.", text=TEXT))
+    place.sync()
+    code = (
+        "from _massgen_runtime import semantic_search\n"
+        "print([f.path for f in semantic_search('send a message', ['servers/other5/'], top_k=1)])"
+    )
+    assert await printed(place.open(), code) == "['servers/other5/send.py']"

@@ -190,3 +190,14 @@ def test_ten_thousand_brackets_are_refused_before_the_parser_sees_them():
 
 def test_long_but_plain_text_is_understood():
     assert len(parse(" && ".join(["ls a"] * 500)).commands) == 500
+
+
+@pytest.mark.parametrize("text", ["ls ==\n payload", "ls =~\n payload", "ls a \\\n ==\n rm -rf x"])
+def test_a_line_that_ends_among_the_words_of_a_command_is_not_understood(text):
+    """The grammar reads on past the end of a line after these."""
+    with pytest.raises(ParseFailure, match="a line ends"):
+        parse(text)
+
+
+def test_an_escaped_end_of_line_and_one_in_quotes_are_parts_of_a_command():
+    assert words("ls a \\\n 'b\nc'") == [["ls", "a", "b\nc"]]

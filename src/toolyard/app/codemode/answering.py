@@ -55,7 +55,7 @@ class Answering:
                 call = replace(self._call(request, group, tool, progress), is_custom=True)
                 return self.plain(request.tool, await self.custom.call(call))
             case Doing.SEARCH:
-                return self._search(request)
+                return await asyncio.to_thread(self._search, request)
             case Doing.SKILL:
                 return await asyncio.to_thread(self._keep, request)  # it is parsed, which takes a moment
 

@@ -7,14 +7,16 @@ socket; a call starts the one server that is called. `CodeMode` owns all of it u
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from toolyard.app.codemode.questions import Questions
+from toolyard.codemode.folder import OURS, SERVERS, TOOLS
 from toolyard.core.calls import Call
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from toolyard.policy.policy import Policy
 
 _INDEX_NAME = "tools.sqlite"
+_LOOKED_AT = 500  # hits, where only those of some folders are wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +194,23 @@ class CodeMode(Closing):
 
     def find(self, query: str, top: int, paths: Sequence[str] = ()) -> list[Hit]:
         """The tools that fit best; of those whose file lies below one of `paths`, where any are given."""
-        wanted = tuple(path.strip("/").removeprefix("./") for path in paths)
-        hits = self.index.search(query, top=top)
-        return [hit for hit in hits if not wanted or any(hit.path.startswith(path) for path in wanted)]
+        wanted = tuple(path.strip("/").removeprefix("./").removeprefix(f"{OURS}/") for path in paths)
+        if not wanted:
+            return self.index.search(query, top=top)
+        servers = [name for name, folder in self._folders() if any(_overlap(folder, path) for path in wanted)]
+        hits = self.index.search(query, top=_LOOKED_AT, servers=servers)
+        fitting = (hit for hit in hits if hit.path.removeprefix(f"{OURS}/").startswith(wanted))
+        return list(itertools.islice(fitting, top))
+
+    def _folders(self) -> Iterator[tuple[str, str]]:
+        """The servers and groups that the index knows, and the folder of each."""
+        from toolyard.codemode.writing import CUSTOM, Written
+
+        for server in self.catalog.servers():
+            yield server.name, f"{SERVERS}/{Written.parse(server.written).folder}"
+        for group in self.custom.groups:
+            yield f"{CUSTOM}{group}", f"{TOOLS}/{group}"
+
+
+def _overlap(folder: str, path: str) -> bool:
+    return folder.startswith(path) or path.startswith(f"{folder}/")

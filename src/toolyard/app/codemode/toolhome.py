@@ -11,7 +11,6 @@ from toolyard.codemode.folder import SERVERS, TOOLS, place_of
 from toolyard.codemode.skills import FOLDER as SKILLS
 from toolyard.core.errors import ConfigError
 from toolyard.core.modes import Access
-from toolyard.policy.build import keeping
 from toolyard.policy.roots import ContextPath
 
 if TYPE_CHECKING:
@@ -32,9 +31,8 @@ class ToolHome:
     def guarded(self, policy: Policy) -> Policy:
         """The policy with the generated folders read-only and, where they lie elsewhere, visible."""
         if not self.is_elsewhere:
-            for name in (SERVERS, TOOLS):
-                policy = keeping(policy, os.path.join(self.root, place_of(self.root, name)))
-            return policy
+            kept = (f"/{place_of(self.root, name)}" for name in (SERVERS, TOOLS))
+            return replace(policy, protected=(*policy.protected, *kept))
         with contextlib.suppress(OSError):  # a skill that is kept later is to be seen by those who are open now
             os.mkdir(os.path.join(self.root, SKILLS))
         access = {SERVERS: Access.READ, TOOLS: Access.READ, SKILLS: Access.WRITE}

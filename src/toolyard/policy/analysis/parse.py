@@ -9,6 +9,7 @@ The parser is native code with no limit of its own, so what would be slow or dee
 from __future__ import annotations
 
 import functools
+import itertools
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -229,10 +230,18 @@ class _Reader:
             self._add(Simple(None, redirections=tuple(self._redirections(redirects, inner, depth)), place=inner))
         self._children((child for child in node.children if child not in redirects), inner, depth)
 
+    def _refuse_line_ends(self, node: Node) -> None:
+        """Where a line ends a command does, unless that is escaped; the grammar forgets it after `==` and `=~`."""
+        for one, next_one in itertools.pairwise(node.children):
+            between = self.source[one.end_byte : next_one.start_byte].replace(b"\\\n", b"")
+            if b"\n" in between and one.type != "heredoc_redirect":
+                raise ParseFailure("a line ends among its words")
+
     def command(self, node: Node, place: Place, depth: int) -> None:
         groups: list[list[Node]] = []
         assignments: list[Node] = []
         redirects: list[Node] = []
+        self._refuse_line_ends(node)
         for child in node.children:
             if child.type == "variable_assignment":
                 assignments.append(child)
