@@ -151,10 +151,10 @@ def _kernel_files(*, sets_pid_max: bool) -> Iterator[Step]:
 
 
 def _roots_own() -> Iterator[str]:
-    """What the kernel shows of itself to root alone. An ordinary user cannot read it anywhere."""
-    if os.geteuid() != 0:
-        return
+    """What the kernel shows of itself to root alone, or more of to root."""
     yield from filter(os.path.exists, _SHOWS_ROOT_MORE)
+    if os.geteuid() != 0:  # an ordinary user cannot read the rest anywhere
+        return
     with os.scandir("/proc") as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
             if entry.is_file(follow_symlinks=False) and not entry.stat().st_mode & stat.S_IROTH:

@@ -109,12 +109,7 @@ class HttpClient(Closing):
             }
             body["_meta"] = {**envelope, **body.get("_meta", {})}
         message = {"jsonrpc": "2.0", "id": self._last, "method": method, "params": body}
-        if self._open is None:
-            self._open = self._connect()
-        self._open.request(
-            "POST", self._path, json.dumps(message).encode(), {**self._headers(), **self._routing(method, body)}
-        )
-        response = self._open.getresponse()
+        response = self._posted(json.dumps(message).encode(), {**self._headers(), **self._routing(method, body)})
         self._session = response.headers.get("mcp-session-id") or self._session
         answer: dict[str, Any] | None = None
         for received in _messages(response):
@@ -126,6 +121,19 @@ class HttpClient(Closing):
         if answer is None:
             raise ServerGone(f"HTTP {response.status} without an answer")
         return answer
+
+    def _posted(self, data: bytes, headers: dict[str, str]) -> http.client.HTTPResponse:
+        """Over the kept connection; over a new one where the server has closed that meanwhile, as idle ones are."""
+        if self._open is not None:
+            try:
+                self._open.request("POST", self._path, data, headers)
+            except (BrokenPipeError, ConnectionResetError):
+                self._open.close()
+            else:
+                return self._open.getresponse()
+        self._open = self._connect()
+        self._open.request("POST", self._path, data, headers)
+        return self._open.getresponse()
 
     def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """Call a tool; the whole response, result or error."""
