@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import sqlite3
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from toolyard.app.codemode.answering import Answering
@@ -109,6 +110,10 @@ class Connected(Closing):
         self._has_learnt = False
         with contextlib.suppress(ToolyardError, sqlite3.Error), alone(self._mode.around.state):
             write(self._mode)
+
+    def was_asked(self, servers: Iterable[str]) -> None:
+        """What they said of changes before they were asked anew is in their answers."""
+        self._stale.difference_update(servers)
 
     def write_stale(self) -> None:
         """Note in the catalog which servers have to be asked again. What cannot be noted now is kept for later."""

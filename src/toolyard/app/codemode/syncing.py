@@ -74,6 +74,7 @@ def sync(mode: CodeMode, wish: SyncWish, on_asked: OnAsked = tell_nobody) -> Syn
         if wanted:
             connected = mode.connected
             asked = connected.loop.run(ask_servers(mode.catalog, wanted, connected.fresh_listing, on_asked))
+            connected.was_asked(wanted)
             changes, failed = (*changes, *asked.changes), asked.failed
         if wish.accept:
             changes += mode.catalog.accept(wish.servers or known, seen)
