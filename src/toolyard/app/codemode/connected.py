@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import sqlite3
+import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ class Connected(Closing):
         self._mode = mode
         self._has_learnt = False
         self._stale: set[str] = set()
+        self._one_marks = threading.Lock()
         self._is_marking = False
         self._writing: asyncio.Task[None] | None = None
         self._marking: asyncio.Task[None] | None = None
@@ -118,17 +120,18 @@ class Connected(Closing):
     def write_stale(self) -> None:
         """Note in the catalog which servers have to be asked again. What cannot be noted now is kept for later."""
         self._is_marking = False
-        stale = tuple(self._stale)
-        if not stale:
-            return
-        self._stale.difference_update(stale)
-        try:
-            # Not the catalog of the loop, which would wait for this one while another process holds the file.
-            with Catalog.open(self._mode.around.state) as catalog:
-                for server in stale:
-                    catalog.mark_stale(server)
-        except (ToolyardError, sqlite3.Error):
-            self._stale.update(stale)
+        with self._one_marks:  # who closes waits until what is under way is written
+            stale = tuple(self._stale)
+            if not stale:
+                return
+            self._stale.difference_update(stale)
+            try:
+                # Not the catalog of the loop, which would wait for this one while another process holds the file.
+                with Catalog.open(self._mode.around.state) as catalog:
+                    for server in stale:
+                        catalog.mark_stale(server)
+            except (ToolyardError, sqlite3.Error):
+                self._stale.update(stale)
 
     def _list_changed(self, server: str) -> None:
         """The catalog may be locked by another process, and the loop waits for nobody: it is written aside."""
