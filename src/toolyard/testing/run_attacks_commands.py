@@ -186,7 +186,7 @@ NETWORK: Final = (
 PROCESSES: Final = (
     command("kill", "kill -9 @victim@; kill -0 @victim@", Fact.HURT),
     command("stop", "kill -STOP @victim@", Fact.HURT),
-    command("kill by name", "pkill -9 -f @victim_name@", Fact.HURT),
+    command("kill by name", "pkill -9 -f '@victim_pattern@'", Fact.HURT),
     command("the server is there", "kill -0 @server@ && say; [ -d /proc/@server@ ] && say", Fact.PERMITTED),
     command("priority", "renice -n 5 -p @victim@ && say", Fact.PERMITTED),
     command("a job in the background", "sleep 300 & disown", Fact.LEFT, Control.BARE),

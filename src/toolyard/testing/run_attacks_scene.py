@@ -128,7 +128,8 @@ class Scene(Closing):
             "mark": self.mark,
             "mark_name": MARK,
             "victim": str(self._victim.process.pid),
-            "victim_name": self._name,
+            # A pattern that does not match itself: else `pkill` may end its own shell before it comes to the victim.
+            "victim_pattern": f"[{self._name[0]}]{self._name[1:]}",
             "address": str(self._victim.address),
             "server": str(os.getpid()),
             "packages": os.path.dirname(os.__file__),
