@@ -21,7 +21,7 @@ PYTHON, COMMAND = "python", "command"
 def worker_for(kind: str, setup: Setup, *, is_alone: Callable[[], bool]) -> Run | None:
     """A worker of this kind that waits for its request; None where no process can be started.
 
-    `is_alone` tells whether nothing of a run is there. Then a shell is started the quickest way, in which this
+    `is_alone` tells whether nothing of a run is at work. Then a shell is started the quickest way, in which this
     process stands still until its child has become bash: a run that stopped the child before that would stop both.
     """
     try:

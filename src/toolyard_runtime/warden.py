@@ -234,8 +234,14 @@ class Warden:
         return None if run is None else self._watched(run)
 
     def _is_alone(self) -> bool:
-        """Whether nothing of a run is there, only processes that wait for one."""
-        return len(self._runs) == len(self._spares) and not self._strangers()
+        """Whether nothing of a run is at work: there are only workers that wait for one, and sessions that lie idle.
+
+        A session can pretend to. Then it stops its own sandbox, which the host gives up and replaces.
+        """
+        waiting = {run.pid for run in self._spares.values()}
+        others = [run for run in self._runs.values() if run.pid not in waiting]
+        is_idle = all(run.session and not run.number and processes.is_quiet(run.pid) for run in others)
+        return is_idle and not self._strangers()
 
     def _strangers(self) -> set[int]:
         """Children that the warden did not start: what runs left behind."""
