@@ -24,7 +24,7 @@ from toolyard.codemode.files import (
 from toolyard.codemode.folder import GeneratedFolder, Stamps
 from toolyard.codemode.search import ToolDoc, ToolIndex
 from toolyard.core.tokens import count_or_estimate
-from toolyard.core.upstream import ServerListing, ToolSchema
+from toolyard.core.upstream import ToolSchema
 
 FORMAT = 1
 """Raised whenever the files of an unchanged server would look different."""
@@ -72,13 +72,12 @@ def write_servers(catalog: Catalog, index: ToolIndex, folder: GeneratedFolder) -
         if before.basis == basis and is_indexed and folder.is_intact(before.folder, before.stamps):
             written[server.name] = before
             continue
-        schemas = tuple(tool.schema for tool in tools)
-        listing = ServerListing(server.name, schemas, server.version, server.protocol, server.instructions)
+        listing = server.listing(tools)
         inferred = {tool.schema.name: tool.inferred for tool in tools if tool.inferred is not None}
         compiled = compile_server(listing, inferred, folders[server.name])
         stamps = folder.write(compiled.folder, compiled.files)
-        index.replace_server(server.name, _documents(server.name, compiled, schemas, folder.path), basis)
-        now = Written(basis, compiled.folder, stamps, compiled.tools, injected_tokens(schemas))
+        index.replace_server(server.name, _documents(server.name, compiled, listing.tools, folder.path), basis)
+        now = Written(basis, compiled.folder, stamps, compiled.tools, injected_tokens(listing.tools))
         catalog.wrote(server.name, now.worded())
         written[server.name] = now
         count += len(compiled.files)

@@ -331,3 +331,21 @@ async def test_a_search_within_folders_finds_what_lies_there_however_far_down(pl
         "print([f.path for f in semantic_search('send a message', ['servers/other5/'], top_k=1)])"
     )
     assert await printed(place.open(), code) == "['servers/other5/send.py']"
+
+
+def test_a_search_within_a_folder_finds_nothing_of_one_whose_name_begins_like_it(place: Place) -> None:
+    for name in ("git", "github"):
+        place.server(name, tool(f"{name}_commit", "Make a commit.", text=TEXT))
+    place.sync()
+    mode = place.open().codemode
+
+    def within(*paths: str) -> set[str]:
+        return {hit.path for hit in mode.find("make a commit", 10, paths)}
+
+    git, github = "servers/git/git_commit.py", "servers/github/github_commit.py"
+    for path in ("servers/git", "./servers/git/", ".toolyard/servers/git", git):
+        assert within(path) == {git}
+    for path in ("servers", ".", "/servers/"):
+        assert within(path) == {git, github}
+    assert within("servers/git", "servers/github") == {git, github}
+    assert within("servers/gi", "servers/git/git_com", "tools") == set()

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from toolyard.app.codemode import connected
+from toolyard.app.codemode import aside
 from toolyard.app.codemode.upstream import UpstreamCall, _guess
 from toolyard.app.in_context import in_context_tools
 from toolyard.codemode.broker import BrokerRequest, Doing, tell_nobody
@@ -41,7 +41,7 @@ def changes(yard, server: str) -> None:
 
 
 def test_a_catalog_that_another_process_holds_keeps_no_call_waiting(place: Place, monkeypatch):
-    monkeypatch.setattr(connected, "_WRITE_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr(aside, "_AFTER_SECONDS", 0.0)
     for name in ("one", "two"):
         place.server(name, tool("t"))
     place.sync()

@@ -110,6 +110,23 @@ def test_a_changed_tool_is_shown_and_waits_until_it_is_accepted(place: Place) ->
     assert "~/.ssh" in (place.workspace / "servers/one/send.py").read_text()
 
 
+async def test_a_server_that_is_not_pinned_may_change_its_tools(place: Place) -> None:
+    server = place.server("one", tool("long", "First."))
+    server.more["pinned"] = False
+    file = place.workspace / "servers/one/long.py"
+    place.sync()
+    server.has(tool("long", "Second.", text=TEXT))
+    report = place.sync()
+    assert (report.changes, report.quarantined) == ((ToolChange("one", "long", Change.CHANGED),), ())
+    assert "Second." in file.read_text()
+    server.has(tool("long", "Third.", text=TEXT))
+    yard = place.open()
+    call = "from servers.one import long\nprint(len((await long(text='hi')).text))"
+    assert await printed(yard, call) == "200000"
+    yard.close()  # what was heard with a call is written by then
+    assert "Third." in file.read_text()
+
+
 def test_only_the_named_servers_are_accepted(place: Place) -> None:
     for name in ("one", "two"):
         place.server(name, tool("a", "Before."))

@@ -36,8 +36,10 @@ class CustomKnowledge:
     def version(self) -> int:
         return 0
 
-    def record(self, listing: ServerListing, evidence: str | None) -> tuple[ToolChange, ...]:
-        del listing, evidence
+    def record(
+        self, listing: ServerListing, evidence: str | None, *, is_trusted: bool = False
+    ) -> tuple[ToolChange, ...]:
+        del listing, evidence, is_trusted
         return ()
 
     def learn(self, server: str, tool: str, schema: Json) -> None:

@@ -73,7 +73,8 @@ def sync(mode: CodeMode, wish: SyncWish, on_asked: OnAsked = tell_nobody) -> Syn
         failed: tuple[tuple[str, str], ...] = ()
         if wanted:
             connected = mode.connected
-            asked = connected.loop.run(ask_servers(mode.catalog, wanted, connected.fresh_listing, on_asked))
+            asking = ask_servers(mode.catalog, wanted, connected.fresh_listing, on_asked, mode.trusted)
+            asked = connected.loop.run(asking)
             connected.was_asked(wanted)
             changes, failed = (*changes, *asked.changes), asked.failed
         if wish.accept:

@@ -36,7 +36,6 @@ _LOOK_SECONDS = 0.02
 """How long it may take until a sync of another process is noticed: looking costs a tenth of a call."""
 
 OnProgress = Callable[[float, float | None, str], None]
-Learn = Callable[[str, str], None]
 
 
 class Callee(Protocol):
@@ -69,7 +68,9 @@ class Knowledge(Protocol):
 
     def version(self) -> int: ...
 
-    def record(self, listing: ServerListing, evidence: str | None) -> tuple[ToolChange, ...]: ...
+    def record(
+        self, listing: ServerListing, evidence: str | None, *, is_trusted: bool = False
+    ) -> tuple[ToolChange, ...]: ...
 
     def learn(self, server: str, tool: str, schema: Json) -> None: ...
 
@@ -123,7 +124,10 @@ class Upstream:
     authorization: Authorization
     allowances: Allowances
     servers: Collection[str]
-    on_learnt: Learn
+    on_learnt: Callable[[], None]
+    """More is known of a tool than its file says."""
+    trusted: Collection[str] = ()
+    """Servers whose tools may change without being accepted again."""
     _known: dict[tuple[str, str], KnownTool] = field(default_factory=dict[tuple[str, str], KnownTool])
     _verified: dict[str, ServerListing] = field(default_factory=dict[str, ServerListing])
     _version: int = -1
@@ -185,8 +189,11 @@ class Upstream:
         listing = await self.callee.listing(call.server)
         if self._verified.get(call.server) is listing:
             return known
-        if self.catalog.record(listing, None):
+        is_trusted = call.server in self.trusted
+        if self.catalog.record(listing, None, is_trusted=is_trusted):
             self._known.clear()
+            if is_trusted:
+                self.on_learnt()
         self._verified[call.server] = listing
         return self._allowed(call)
 
@@ -241,7 +248,7 @@ class Upstream:
             return
         self.catalog.learn(call.server, call.tool, shape)
         self._known.pop((call.server, call.tool), None)
-        self.on_learnt(call.server, call.tool)
+        self.on_learnt()
 
 
 def _guess(name: str, known: Collection[str]) -> str:
