@@ -232,6 +232,18 @@ async def test_a_skill_is_kept_under_the_agents_own_name_and_found_by_another(pl
     assert "skills/a/greet/SKILL.md" in found.text
 
 
+async def test_a_skill_that_cannot_be_kept_is_recorded_as_that(place: Place, one) -> None:
+    yard = place.open(agent="a")
+    (place.workspace / "skills").write_text("in the way")
+    kept = "from _massgen_runtime import save_skill\nsave_skill('greet', 'x = 1', 'Greets somebody.')"
+    assert "The skill cannot be kept" in await printed(yard, kept)
+    assert ("save_skill", "allow", "failed") in place.events(yard)
+    (place.workspace / "skills").unlink()
+    denied = place.open(agent="a", permissions={"deny": ["Write(skills/**)"]})
+    assert "PermissionError" in await printed(denied, kept)
+    assert ("save_skill", "deny", "denied") in place.events(denied)
+
+
 async def test_chosen_tools_stand_in_the_clients_own_list(place: Place, one) -> None:
     choices = {"one": ["send", "long", "broken"], "code_execution": ["execute_python"], "filesystem": "*"}
     yard = place.open(toolyard={"in_context_tools": choices})

@@ -16,7 +16,7 @@ from toolyard.codemode.broker import BrokerRequest, Doing, Progress, tell_nobody
 from toolyard.codemode.search import Hit
 from toolyard.core.actions import Action, Decision, Effect, Kind
 from toolyard.core.calls import AnswerPending
-from toolyard.core.errors import SecurityError, ValidationError
+from toolyard.core.errors import SecurityError, SystemFault, ValidationError
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
 from toolyard.core.ids import new_id
 from toolyard.core.upstream import ToolAnswer
@@ -114,11 +114,14 @@ class Answering:
         skill = skills.Skill(**given)  # type: ignore[arg-type]
         path = os.path.join(self.root.path, skills.FOLDER, request.agent, skill.name, "__init__.py")
         decision = self.policy.decide(Action(Kind.WRITE, SAVE_SKILL, path, path, agent=request.agent))
-        is_allowed = decision.effect is Effect.ALLOW
+        outcome, code = Outcome.FAILED, SystemFault.code
         try:
-            if not is_allowed:
+            if decision.effect is not Effect.ALLOW:
+                outcome, code = Outcome.DENIED, SecurityError.code
                 raise SecurityError(decision.reason)
-            return skills.save(self.root, request.agent, skill)
+            saved = skills.save(self.root, request.agent, skill)
+            outcome, code = Outcome.OK, 0
+            return saved
         finally:
             self.audit.append(
                 Event(
@@ -131,8 +134,8 @@ class Answering:
                     target=path[:TARGET_CHARS],
                     decision=decision.effect.value,
                     reason=decision.reason[:TARGET_CHARS],
-                    outcome=Outcome.OK if is_allowed else Outcome.DENIED,
-                    code=0 if is_allowed else SecurityError.code,
+                    outcome=outcome,
+                    code=code,
                     milliseconds=0.0,
                 )
             )
