@@ -12,8 +12,6 @@ import sqlite3
 import threading
 from collections.abc import Collection, Sequence
 from operator import neg
-from types import TracebackType
-from typing import Self
 
 from toolyard.codemode.search import embedding
 from toolyard.codemode.search.documents import Fields, Hit, ToolDoc, meaning
@@ -32,6 +30,7 @@ from toolyard.codemode.search.spelling import Spelling
 from toolyard.codemode.search.store import MOST_TOOLS, TOOL_BITS, Server, Store, StoredTool
 from toolyard.codemode.search.vectors import Vectors, made
 from toolyard.codemode.search.weighing import Weighed, alike, weigh
+from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
 
 _LOOK_FURTHER = 4
@@ -41,7 +40,7 @@ _MOST_COLUMNS = 4_000
 _SYNC = "`toolyard sync` builds it from the catalog; no server is started for that."
 
 
-class ToolIndex:
+class ToolIndex(Closing):
     def __init__(self, path: str, store: Store | None, note: str, *, writable: bool, semantic: bool) -> None:
         uses, lacks = _semantic(semantic)
         self._path = path
@@ -72,14 +71,6 @@ class ToolIndex:
         """To change. A file that cannot serve is replaced by an empty one, and a note says so."""
         store, note = Store.write(path)
         return cls(path, store, note, writable=True, semantic=semantic)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         with self._lock:
