@@ -1,4 +1,6 @@
 """Another name of `toolyard_runtime`, for code that was written for it."""
 
+import toolyard_runtime
 from toolyard_runtime import *  # noqa: F403
-from toolyard_runtime import __all__
+
+__all__ = toolyard_runtime.__all__

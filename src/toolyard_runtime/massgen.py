@@ -1,4 +1,6 @@
 """The calls under the name `_massgen_runtime`, where nothing but this package is there."""
 
+import toolyard_runtime
 from toolyard_runtime import *  # noqa: F403
-from toolyard_runtime import __all__
+
+__all__ = toolyard_runtime.__all__
