@@ -1,6 +1,4 @@
 """Another name of `toolyard_runtime`, for code that was written for it."""
 
-import toolyard_runtime
-from toolyard_runtime import *  # noqa: F403
-
-__all__ = toolyard_runtime.__all__
+from toolyard_runtime import *  # noqa: F403 - all of it, and nothing else
+from toolyard_runtime import __all__  # noqa: F401

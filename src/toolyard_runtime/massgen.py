@@ -1,6 +1,4 @@
 """The calls under the name `_massgen_runtime`, where nothing but this package is there."""
 
-import toolyard_runtime
-from toolyard_runtime import *  # noqa: F403
-
-__all__ = toolyard_runtime.__all__
+from toolyard_runtime import *  # noqa: F403 - all of it, and nothing else
+from toolyard_runtime import __all__  # noqa: F401
