@@ -20,10 +20,10 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 from toolyard.core.json_parts import MOST_PARTS, number_in, parts_of
 from toolyard.core.limits import MIB
 from toolyard.core.straight import Reply
-from toolyard.core.upstream import ServerListing, ToolAnswer
+from toolyard.core.upstream import Progress, ServerListing, ToolAnswer
 from toolyard.servers.answers import all_tools, tool_answer
 from toolyard.servers.child import Child, Program
-from toolyard.servers.connection import Agreement, Callbacks, Progress
+from toolyard.servers.connection import Agreement, Callbacks
 from toolyard.servers.eras import ENVELOPE, MODERN_VERSION, agree
 from toolyard.servers.faults import (
     METHOD_NOT_FOUND,
@@ -60,7 +60,7 @@ class StdioConnection:
         self._lost: str | None = None
         self._closing = False
         self._meta = b""
-        self._agreement = Agreement("")
+        self.agreement = Agreement("")
         self._child = Child(program, tail, watchdog, self._exited)
         self._writer = LineWriter(self._loop, self._child.stdin)
         self._reader = LineReader(self._loop, self._child.stdout, self._line, self._silent, self._overflow)
@@ -92,10 +92,6 @@ class StdioConnection:
             await connection.close()
             raise
         return connection
-
-    @property
-    def agreement(self) -> Agreement:
-        return self._agreement
 
     @property
     def pid(self) -> int | None:
@@ -133,8 +129,7 @@ class StdioConnection:
             raise ServerMisbehaved(self._server, f"refused to list its tools: {error.message}") from None
         except TimeoutError:
             raise CallTimedOut(self._server, "tools/list", seconds) from None
-        said = self._agreement
-        return ServerListing(self._server, tools, said.version, said.protocol, said.instructions)
+        return self.agreement.listing(self._server, tools)
 
     async def request(self, method: str, params: Mapping[str, Any], seconds: float) -> object:
         """Any request; the result as it came."""
@@ -152,12 +147,12 @@ class StdioConnection:
         async def ask(method: str, params: Mapping[str, Any]) -> object:
             return await self.request(method, params, float("inf"))  # the whole greeting has one deadline
 
-        self._agreement = await agree(self._server, ask)
-        if self._agreement.protocol != MODERN_VERSION:
+        self.agreement = await agree(self._server, ask)
+        if self.agreement.protocol != MODERN_VERSION:
             self._send({"method": "notifications/initialized"})
             return
         self._meta = to_json(ENVELOPE)[1:-1]
-        if self._agreement.tells_changes:
+        if self.agreement.tells_changes:
             # Its answer comes when the server stops telling, and nobody waits for it.
             self._last += 1
             params = {"notifications": {"toolsListChanged": True}, "_meta": ENVELOPE}

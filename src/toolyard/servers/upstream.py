@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from toolyard.core.upstream import ServerListing, ToolAnswer
-from toolyard.servers.connection import Callbacks, Connection, Progress
+from toolyard.core.upstream import Progress, ServerListing, ToolAnswer
+from toolyard.servers.connection import Callbacks, Connection
 from toolyard.servers.faults import CallTimedOut, ServerUnavailable
 from toolyard.servers.tails import Tail
 

@@ -25,7 +25,7 @@ from toolyard.core.errors import SecurityError, SystemFault, ToolError, Toolyard
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
 from toolyard.core.ids import new_id
 from toolyard.core.straight import as_task
-from toolyard.core.upstream import Json, ServerListing, ToolAnswer
+from toolyard.core.upstream import Json, Progress, ServerListing, ToolAnswer
 from toolyard.policy.policy import Policy
 
 _OUTCOMES = {"security": Outcome.DENIED, "validation": Outcome.INVALID}
@@ -34,8 +34,6 @@ _GUESSED_CHARS = 100
 """Of a wrong name: comparing takes the longer the longer it is."""
 _LOOK_SECONDS = 0.02
 """How long it may take until a sync of another process is noticed: looking costs a tenth of a call."""
-
-OnProgress = Callable[[float, float | None, str], None]
 
 
 class Callee(Protocol):
@@ -47,7 +45,7 @@ class Callee(Protocol):
         tool: str,
         arguments: Mapping[str, Any],
         timeout: float | None = None,  # noqa: ASYNC109 - part of the call: the server is told, too
-        progress: OnProgress | None = None,
+        progress: Progress | None = None,
     ) -> ToolAnswer: ...
 
     def goes_straight(self, server: str) -> bool:
@@ -89,7 +87,7 @@ class UpstreamCall:
     ask: Asker
     session: str = ""
     timeout: float | None = None
-    progress: OnProgress | None = None
+    progress: Progress | None = None
     is_custom: bool = False
     """A function of ours; the group stands in the place of the server."""
 
