@@ -8,12 +8,11 @@ says, it writes under its own name. Everything goes through directory handles; n
 from __future__ import annotations
 
 import ast
-import contextlib
 import keyword
 import os
-import secrets
 from dataclasses import dataclass
 
+from toolyard.codemode.handles import made, replaced
 from toolyard.core.errors import SystemFault, ValidationError
 from toolyard.fs.roots import Root
 
@@ -21,9 +20,6 @@ FOLDER = "skills"
 _MOST_CODE = 100_000
 _MOST_DESCRIPTION = 1_024  # what the format allows
 _LONGEST_NAME = 64
-_FOLDER_MODE = 0o755
-_FILE_MODE = 0o644
-_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,40 +53,20 @@ class Skill:
 def save(root: Root, agent: str, skill: Skill) -> str:
     """Keep a skill, in the place of one of the same name. Its folder, relative to the workspace."""
     texts = {"SKILL.md": _page(agent, skill), "__init__.py": _module(skill)}
-    folder = os.open(f"/proc/self/fd/{root.fd}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    path = (FOLDER, agent, skill.name)
+    path = f"{FOLDER}/{agent}/{skill.name}"
     try:
-        for name in path:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(name, _FOLDER_MODE, dir_fd=folder)
-            inner = os.open(name, _OPEN_FOLDER, dir_fd=folder)
+        folder = made(root, path)
+        try:
+            for name, text in texts.items():
+                replaced(folder, name, text.encode("utf-8", "replace"), synced=True)
+        finally:
             os.close(folder)
-            folder = inner
-        for name, text in texts.items():
-            _replace(folder, name, text.encode("utf-8", "replace"))
     except OSError as error:
         raise SystemFault(
-            f"The skill cannot be kept in {'/'.join(path)}: {error.strerror}.",
+            f"The skill cannot be kept in {path}: {error.strerror}.",
             hint=f"{FOLDER}/ has to be a plain folder of the workspace.",
         ) from error
-    finally:
-        os.close(folder)
-    return "/".join(path)
-
-
-def _replace(folder: int, name: str, data: bytes) -> None:
-    new = f".{name}.{secrets.token_hex(4)}"
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE_MODE, dir_fd=folder)
-    try:
-        with open(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(fd)
-        os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(new, dir_fd=folder)
-        raise
+    return path
 
 
 def _page(agent: str, skill: Skill) -> str:
