@@ -21,6 +21,7 @@ from toolyard.core.errors import SystemFault, ToolError, ValidationError
 
 INVALID_PARAMS = -32602
 METHOD_NOT_FOUND = -32601
+_UPDATE = "Update the server, or take it out of the configuration."
 
 
 class ServerUnavailable(SystemFault):
@@ -30,7 +31,8 @@ class ServerUnavailable(SystemFault):
 
 
 class ServerMisbehaved(ServerUnavailable):
-    pass
+    def __init__(self, server: str, message: str, *, hint: str = _UPDATE, retryable: bool = True) -> None:
+        super().__init__(server, message, hint=hint, retryable=retryable)
 
 
 class CallFailed(ToolError):  # noqa: N818 - what happened, in words
@@ -38,6 +40,12 @@ class CallFailed(ToolError):  # noqa: N818 - what happened, in words
         super().__init__(message, hint=hint, retryable=retryable)
         self.server = server
         self.tool = tool
+
+
+def no_result(server: str, tool: str) -> CallFailed:
+    """It answered, but not as the protocol wants a call answered."""
+    said = f"Server '{server}' answered {tool} with something that is no result"
+    return CallFailed(server, tool, said, hint="Update the server, or do without this tool.")
 
 
 class CallTimedOut(CallFailed):

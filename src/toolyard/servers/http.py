@@ -42,6 +42,7 @@ from toolyard.servers.faults import (
     ServerMisbehaved,
     ServerUnavailable,
     call_failure,
+    no_result,
 )
 from toolyard.servers.masking import Mask
 from toolyard.servers.oauth import SignIn
@@ -136,9 +137,7 @@ class HttpConnection:
         except MCPError as error:
             raise await self._failure(tool, error, seconds) from None
         except ValidationError:
-            raise CallFailed(
-                self._server, tool, f"Server '{self._server}' answered {tool} with something that is no result"
-            ) from None
+            raise no_result(self._server, tool) from None
         return tool_answer(self._server, tool, result)
 
     async def _send_call(

@@ -178,6 +178,7 @@ class Upstream:
                 raise ServerUnavailable(
                     self.name,
                     f"failed before and is not tried again for {pause:.1f} s. {self._last_error}",
+                    hint="Call it again then.",
                 )
             starting = self._starting = asyncio.get_running_loop().create_task(self._start())
             starting.add_done_callback(_look_at)

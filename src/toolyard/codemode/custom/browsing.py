@@ -35,6 +35,7 @@ PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome-stable", "goog
 _PORTS: Final = {"http": 80, "https": 443}
 _RELAY_BYTES: Final = 64 * KIB
 _CLOSE_SECONDS: Final = 10.0
+_AN_ADDRESS: Final = "Give an http or https address, or a file of the workspace."
 _FLAGS: Final = (
     "--disable-quic",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
@@ -56,7 +57,7 @@ def address_of(url: str, context: ToolContext) -> str:
     try:
         parts = urlsplit(url.strip())
     except ValueError:
-        raise ValidationError.of("url", "is not an address") from None
+        raise ValidationError.of("url", "is not an address", hint=_AN_ADDRESS) from None
     scheme = parts.scheme.lower()
     if scheme == "data" or url == "about:blank":
         return url.strip()
@@ -64,16 +65,14 @@ def address_of(url: str, context: ToolContext) -> str:
         path = unquote(parts.path) if scheme == "file" else url.strip()
         return f"http://{WORKSPACE_HOST}/{quote(path.lstrip('/') if scheme == '' else path)}"
     if scheme not in _PORTS:
-        raise SecurityError(
-            f"A page at {scheme}: is not opened.", hint="Give an http or https address, or a file of the workspace."
-        )
+        raise SecurityError(f"A page at {scheme}: is not opened.", hint=_AN_ADDRESS)
     try:
         port = parts.port or _PORTS[scheme]
     except ValueError:
         port = 0
     host = _host(url.strip())
     if host is None or port == 0:
-        raise ValidationError.of("url", "has no host that could be reached")
+        raise ValidationError.of("url", "has no host that could be reached", hint=_AN_ADDRESS)
     if not AllowList(context.allowed_hosts).covers(host, port):
         raise _not_allowed(f"{host}:{port}" if port not in _PORTS.values() else host, context)
     return url.strip()
