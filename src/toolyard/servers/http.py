@@ -241,7 +241,9 @@ class HttpConnection:
 
     async def _answered(self, response: httpx2.Response) -> None:
         """The SDK does not say which status made a call fail."""
-        self._last_status = response.status_code
+        # Many servers of the newer transport have no stream to GET, and say so. That fails nothing.
+        if response.request.method != "GET" or self._entry.transport == "sse":
+            self._last_status = response.status_code
         await self._bounds.apply(response)
 
     async def _heard(self, message: IncomingMessage) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -57,6 +58,7 @@ class SignIn:
         able = self._on_authorize is not None or self._tokens.is_signed_in
         if own or not able or (agreed is not None and not agreed.enabled):
             return None
+        await asyncio.to_thread(importlib.import_module, "mcp.client.auth")  # it takes a while, and others wait here
         from mcp.client.auth import OAuthClientProvider
         from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata
         from pydantic import AnyUrl
