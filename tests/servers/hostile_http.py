@@ -28,6 +28,8 @@ class Hostile:
     """Sent along with the bad answer."""
     status: int = 200
     """Of the bad answer."""
+    challenge: str = ""
+    """Everybody is refused with this as WWW-Authenticate."""
     seen: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     """Method, path and headers of each request."""
 
@@ -52,6 +54,9 @@ def hostile_server(bad: Answer, tools: Answer | None = None) -> Iterator[Hostile
         def do_POST(self) -> None:
             self._note()
             message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if hostile.challenge:
+                self._send(401, "text/plain", [b""], headers={"www-authenticate": hostile.challenge})
+                return
             method, number = message["method"], message.get("id")
             if number is None:
                 self._send(202, "text/plain", [b""])

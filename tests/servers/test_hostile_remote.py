@@ -9,11 +9,15 @@ import sys
 import zlib
 
 import pytest
+from mcp.shared.auth import OAuthToken
 
 from toolyard.config.models import ServerEntry
 from toolyard.core.limits import MIB
 from toolyard.servers import CallFailed, ServerMisbehaved, ServerUnavailable, bodies
 from toolyard.servers.bodies import Body, Bounds, Events
+from toolyard.servers.masking import Mask
+from toolyard.servers.oauth import may_be_sent_to
+from toolyard.servers.tokens import TokenFile
 
 from .hostile_http import hostile_server
 
@@ -25,8 +29,8 @@ def call(pool, tool="bad"):
     return pool.loop.run(pool.call("far", tool, {}), 50)
 
 
-def open_far(open_pool, hostile, **more):
-    return open_pool(ServerEntry(name="far", url=hostile.url, **more))
+def open_far(open_pool, hostile, headers=None, **options):
+    return open_pool(ServerEntry(name="far", url=hostile.url, headers=headers or {}), **options)
 
 
 def answer(number: int, structured: bytes = b"{}", text: str = "") -> bytes:
@@ -145,6 +149,58 @@ with ServerPool([ServerEntry(name="far", url="http://127.0.0.1:9/mcp")]) as pool
     *threads, outcome = run.stdout.split()
     assert outcome == "ServerUnavailable"
     assert set(threads) == {"asyncio_0"}  # of the pool that `to_thread` has
+
+
+@pytest.mark.parametrize(
+    ("server", "url", "may"),
+    [
+        ("https://tools.example/mcp", "https://tools.example:8443/token", True),
+        ("https://tools.example/mcp", "https://login.example/token", True),
+        ("http://tools.example/mcp", "http://tools.example/token", True),
+        ("https://tools.example/mcp", "http://tools.example/token", False),
+        ("https://tools.example/mcp", "http://login.example/token", False),
+        ("https://tools.example/mcp", "https://127.0.0.1/token", False),
+        ("https://tools.example/mcp", "https://localhost./token", False),
+        ("https://tools.example/mcp", "https://127.1/token", False),
+        ("https://tools.example/mcp", "https://2130706433/token", False),
+        ("https://tools.example/mcp", "https://[::1]/token", False),
+        ("https://tools.example/mcp", "https://[::ffff:10.0.0.1]/token", False),
+        ("https://tools.example/mcp", "https://169.254.169.254/latest", False),
+        ("https://tools.example/mcp", "file:///etc/passwd", False),
+        ("http://127.0.0.1:1/mcp", "http://localhost:2/token", True),
+        ("http://127.0.0.1:1/mcp", "http://10.0.0.1/token", False),
+    ],
+)
+def test_where_a_server_may_send_those_who_sign_in(server, url, may):
+    assert may_be_sent_to(server, url) is may
+
+
+def test_metadata_that_leads_into_the_users_network_is_not_asked_for(open_pool, tmp_path):
+    shown = []
+    with hostile_server(lambda n: (JSON, [answer(n)])) as hostile:
+        hostile.challenge = 'Bearer resource_metadata="http://10.255.255.1/metadata"'
+        pool = open_far(
+            open_pool, hostile, tokens_folder=str(tmp_path), on_authorize=lambda *told: shown.append(told)
+        )
+        with pytest.raises(ServerUnavailable, match=r"it sends us to 10\.255\.255\.1, which is neither its own"):
+            call(pool)
+        pool.close()
+    assert shown == []
+
+
+def test_a_token_that_the_server_repeats_is_not_said(open_pool, tmp_path):
+    def repeat(number: int):
+        headers = next(headers for _, _, headers in reversed(hostile.seen) if "authorization" in headers)
+        error = {"code": -32000, "message": f"no good: {headers['authorization']}"}
+        return JSON, [json.dumps({"jsonrpc": "2.0", "id": number, "error": error}).encode()]
+
+    with hostile_server(repeat) as hostile:
+        kept = TokenFile(str(tmp_path), "far", hostile.url, Mask())
+        asyncio.run(kept.set_tokens(OAuthToken(access_token="a-token-of-the-users", token_type="Bearer")))
+        pool = open_far(open_pool, hostile, tokens_folder=str(tmp_path))
+        with pytest.raises(CallFailed, match=r"no good: Bearer \*\*\*"):
+            call(pool)
+        pool.close()
 
 
 class Pieces(bodies.httpx2.AsyncByteStream):

@@ -225,7 +225,10 @@ class HttpConnection:
                 headers={**self._entry.headers, **(headers or {})},
                 timeout=timeout or httpx2.Timeout(_CONNECT_SECONDS, read=_STREAM_SECONDS),
                 auth=auth,
-                event_hooks={"request": [self._bounds.ask_plainly], "response": [self._answered]},
+                event_hooks={
+                    "request": [self._sign_in.check, self._bounds.ask_plainly],
+                    "response": [self._answered],
+                },
             )
 
         if self._entry.transport == "sse":

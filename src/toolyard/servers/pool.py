@@ -134,7 +134,7 @@ class ServerPool(Closing):
             await asyncio.to_thread(importlib.import_module, _REMOTE)
             from toolyard.servers.http import HttpConnection
 
-            sign_in = SignIn(started, self._tokens_folder, self._on_authorize)
+            sign_in = SignIn(started, self._tokens_folder, self._on_authorize, mask)
             return await HttpConnection.open(
                 started, mask, tail, callbacks, sign_in=sign_in, seconds=pace.start_seconds
             )
