@@ -6,6 +6,8 @@ empty) and its `exclude_tools` do not, and the same for the lists of the server'
 
 A pattern is a glob on any spelling of a tool: `server.tool`, `server/tool`, `mcp__server__tool` or `tool`; also
 `mcp__server` for the whole server. Dashes and dots may be written as the underscores that tool files have for them.
+
+Where the configuration has several agents and none is named, nothing may be called: nobody's rights are nobody's.
 """
 
 from __future__ import annotations
@@ -92,6 +94,8 @@ class Authorization:
     ) -> Authorization:
         """The rights of an agent; `resolved` adds what the user's servers file and other files say."""
         agent = _agent(config, agent_id)
+        if agent is None and config.agents:
+            return cls(agent="", own=frozenset())
         known = resolved.entries if resolved else _entries(config)
         shared = set(_names(config.servers)) | (resolved.shared if resolved else frozenset[str]())
         given = {name for each in config.agents for name in _names(each.backend.mcp_servers)}
@@ -109,6 +113,8 @@ class Authorization:
     def for_custom_tools(cls, config: Config, agent_id: str | None) -> Authorization:
         """The rights to custom tools, whose groups stand in the place of servers: only the agent's lists count."""
         agent = _agent(config, agent_id)
+        if agent is None and config.agents:
+            return cls(agent="", own=frozenset())
         name = agent.id if agent else agent_id or ""
         return cls(agent=name, allowed=_allowed(agent), excluded=_excluded(agent))
 
