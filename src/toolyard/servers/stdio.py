@@ -104,7 +104,7 @@ class StdioConnection:
         if progress is not None:
             self._progress[n] = progress
         try:
-            name, given = to_json(tool), _json(self._server, tool, arguments)
+            name, given = to_json(tool), self._arguments(tool, arguments)
             token = b'"progressToken":%d' % n if progress is not None else b""
             meta = self._meta + (b"," if self._meta and token else b"") + token
             members = b',"_meta":{%b}' % meta if meta else b""
@@ -194,6 +194,13 @@ class StdioConnection:
         if future.done():
             future.result()
 
+    def _arguments(self, tool: str, arguments: Mapping[str, Any]) -> bytes:
+        try:
+            return _json(arguments)
+        except (TypeError, ValueError, RecursionError) as error:
+            why = f"The arguments of {tool} cannot be written as JSON: {error}"
+            raise CallRefused(self._server, tool, why) from None
+
     def _expire(self, n: int, what: str, seconds: float) -> None:
         future = self._waiting.get(n)
         if future is not None and not future.done():
@@ -206,15 +213,7 @@ class StdioConnection:
             self._send({"method": "notifications/cancelled", "params": {"requestId": n, "reason": reason}})
 
     def _send(self, message: Mapping[str, Any]) -> None:
-        said = {"jsonrpc": "2.0", **message}
-        try:
-            line = to_json(said)
-        except (
-            PydanticSerializationError,
-            UnicodeEncodeError,
-        ):  # the number of a server's question may hold half a character
-            line = json.dumps(said).encode()
-        self._writer.write(line + b"\n")
+        self._writer.write(_json({"jsonrpc": "2.0", **message}) + b"\n")
 
     def _line(self, line: bytes) -> None:
         if not line or line.isspace():
@@ -313,15 +312,11 @@ _PONG: dict[str, Any] = {"result": {}}
 _UNSUPPORTED = {"error": {"code": METHOD_NOT_FOUND, "message": "Toolyard does not offer this to servers"}}
 
 
-def _json(server: str, tool: str, arguments: Mapping[str, Any]) -> bytes:
+def _json(message: Mapping[str, Any]) -> bytes:
     try:
-        return to_json(arguments)
+        return to_json(message)
     except (PydanticSerializationError, UnicodeEncodeError):
-        pass
-    try:
-        return json.dumps(arguments).encode()  # text that is not Unicode: JSON can escape it
-    except (TypeError, ValueError, RecursionError) as error:
-        raise CallRefused(server, tool, f"The arguments of {tool} cannot be written as JSON: {error}") from None
+        return json.dumps(message).encode()  # half a character, which only an escape can carry
 
 
 def _slowly(line: bytes) -> object:

@@ -8,14 +8,13 @@ from __future__ import annotations
 import functools
 import json
 import lzma
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from toolyard.codemode.search import ToolDoc, ToolIndex
-from toolyard.core.errors import SystemFault
 from toolyard.core.upstream import ToolSchema
+from toolyard.testing.checkout import lines_of
 from toolyard.testing.universe import universe
 
 _DATA = "tests/data/toolsearch"
@@ -142,13 +141,4 @@ def _percent(values: Iterable[float]) -> float:
 
 
 def _rows(name: str) -> list[dict[str, Any]]:
-    checkout = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-    path = os.path.join(checkout, _DATA, f"{name}.jsonl.xz")
-    try:
-        with lzma.open(path, "rt", encoding="utf-8") as lines:
-            return [json.loads(line) for line in lines]
-    except FileNotFoundError:
-        raise SystemFault(
-            f"The questions for the search are not at {path}.",
-            hint="They come with the sources: run from a checkout of them.",
-        ) from None
+    return [json.loads(line) for line in lines_of(f"{_DATA}/{name}.jsonl.xz", lzma.open)]
