@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from toolyard.config.agents import agent_of
 from toolyard.config.blame import blaming
 from toolyard.config.load import find_config, load_config
 from toolyard.config.models import Config
@@ -17,7 +18,7 @@ from toolyard.core.actions import Effect
 from toolyard.core.errors import ConfigError
 from toolyard.core.modes import PermissionMode
 from toolyard.core.paths import is_beneath
-from toolyard.policy.build import agent_of, presets
+from toolyard.policy.build import presets
 
 _SEVERAL = 2
 _WIDE_MODES = frozenset({PermissionMode.BYPASS, PermissionMode.MODERATE})
