@@ -25,7 +25,6 @@ for line in sys.stdin:
 
 
 def test_every_tool_is_listed_with_its_file_and_state(attached: Attached) -> None:
-    assert "toolyard sync" in attached.run("sync", "--help")
     attached.run("sync")
     listed = {f"{each['server']}.{each['tool']}": each for each in attached.json("tools", "list")}
     assert len(listed) == 10
@@ -109,3 +108,11 @@ def test_what_changed_since_it_was_pinned_is_marked_and_how_to_trust_it_can_be_r
     assert f"`{trust}`" in attached.run("call", "talker.say", code=126)
     assert json.loads(attached.run("sync", "--accept", "talker", "--json"))["quarantined"] == []
     assert attached.json("tools", "show", "talker.say")["state"] == "pinned"
+
+
+def test_only_servers_of_this_configuration_are_listed(attached: Attached) -> None:
+    servers = attached.document["toolyard"]["available_mcp_servers"]
+    servers["other"] = servers["my-server"]
+    attached.run("sync")
+    del servers["other"]
+    assert {each["server"] for each in attached.json("tools", "list")} == {"my-server", "shop"}

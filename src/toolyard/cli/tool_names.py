@@ -49,10 +49,11 @@ class ToolNames:
 
     @cached_property
     def servers(self) -> Mapping[str, Sequence[CompiledTool]]:
-        """What is written of each server that has answered, by its own name."""
-        counts = self._mode.catalog.counts()
+        """What is written of each configured server that has answered, by its own name."""
+        configured = {entry.name for entry in self._mode.resolved.entries}
+        heard = configured & self._mode.catalog.counts().keys()
         known = self._mode.catalog.servers()
-        return {server.name: Written.parse(server.written).tools for server in known if server.name in counts}
+        return {server.name: Written.parse(server.written).tools for server in known if server.name in heard}
 
     @cached_property
     def groups(self) -> Mapping[str, Sequence[CompiledTool]]:
