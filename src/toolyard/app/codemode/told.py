@@ -36,11 +36,14 @@ def write_told(state: str, names: Names) -> None:
     """Keep it for the next sync. Not being able to costs a repetition at most."""
     path = os.path.join(state, FILE_NAME)
     new = f"{path}.{secrets.token_hex(4)}"
-    with contextlib.suppress(OSError):
+    try:
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PRIVATE)
         with open(fd, "w", encoding="utf-8") as file:
             json.dump({server: list(tools) for server, tools in names.items()}, file)
         os.replace(new, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(new)
 
 
 def differences(before: Names, now: Names) -> tuple[ToolChange, ...]:
