@@ -202,6 +202,21 @@ async def test_what_never_comes_is_given_up(yard, site):
         await yard.call("playwright_navigate", url=site.url(), wait_for="#never")
 
 
+async def test_a_page_that_is_busy_for_ever_is_given_up(yard, site):
+    yard.browser = yard.browser.model_copy(update={"seconds": 8.0})
+    site.pages["/busy"] = b"<script>onload = () => setTimeout(() => { while (true); }, 0)</script>"
+    with pytest.raises(ToolError, match="After 8 seconds the page was not ready"):
+        await yard.call("playwright_navigate", url=site.url("/busy"))
+
+
+async def test_of_a_title_without_end_the_beginning_is_told(yard, site):
+    site.pages["/long"] = (
+        b"<script>String.prototype.slice = function () { return this }</script><title>%b</title>" % (b"x" * 1_000_000)
+    )
+    answer = await yard.call("playwright_navigate", url=site.url("/long"))
+    assert answer.structured["title"] == "x" * 1_000
+
+
 async def test_a_host_that_does_not_answer_is_a_clear_error(yard):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

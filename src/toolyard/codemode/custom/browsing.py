@@ -14,10 +14,12 @@ import importlib.util
 import mimetypes
 import os
 import shutil
+from collections import deque
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote, urlsplit
+from weakref import WeakKeyDictionary
 
 from toolyard.codemode.custom.context import ToolContext
 from toolyard.core.errors import SecurityError, ToolError, ToolyardError, ValidationError
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 WORKSPACE_HOST: Final = "workspace.invalid"
 """The name under which pages see the workspace; nothing outside can have it."""
 PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+AT_ONCE: Final = 3
+"""Browsers; who comes next waits. Each takes hundreds of megabytes."""
+_places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 _PORTS: Final = {"http": 80, "https": 443}
 _RELAY_BYTES: Final = 64 * KIB
 _CLOSE_SECONDS: Final = 10.0
@@ -101,8 +106,8 @@ def workspace_path(url: str) -> str | None:
 @dataclass(frozen=True, slots=True)
 class OpenPage:
     page: Page
-    led_to: list[str]
-    """The addresses the page itself was at or on its way to, the last one last."""
+    led_to: deque[str]
+    """The address that the page itself is at or on its way to, once there is one."""
     refused: set[str]
     """The hosts that it wanted to reach and may not."""
 
@@ -112,7 +117,7 @@ async def open_page(context: ToolContext) -> AsyncGenerator[OpenPage]:
     """A fresh page without history or cookies."""
     executable = find_browser(context)
     refused: set[str] = set()
-    led_to: list[str] = []
+    led_to: deque[str] = deque(maxlen=1)  # a page may go on for ever
 
     def tell(host: str, port: int, allowed: bool) -> None:
         context.on_connection(host, port, allowed)
@@ -120,6 +125,7 @@ async def open_page(context: ToolContext) -> AsyncGenerator[OpenPage]:
             refused.add(host)
 
     async with contextlib.AsyncExitStack() as undo:
+        await undo.enter_async_context(_place())
         door = undo.enter_context(Door.open(context.allowed_hosts, tell))
         port = await undo.enter_async_context(_relay(os.path.join(door.folder, SOCKET_NAME)))
         home = undo.enter_context(TemporaryFolder("browser"))
@@ -140,6 +146,11 @@ async def open_page(context: ToolContext) -> AsyncGenerator[OpenPage]:
         await inside.route(lambda url: urlsplit(url).hostname == WORKSPACE_HOST, serve)
         page.on("request", lambda request: led_to.append(request.url) if _leads(request, page) else None)
         yield OpenPage(page, led_to, refused)
+
+
+def _place() -> asyncio.Semaphore:
+    """Places for browsers, one to be entered: the limits of the code that calls do not bound them."""
+    return _places.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE))
 
 
 def _leads(request: Request, page: Page) -> bool:
