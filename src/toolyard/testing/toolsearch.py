@@ -19,6 +19,8 @@ from toolyard.testing.universe import universe
 
 _DATA = "tests/data/toolsearch"
 _OWN = "own"
+_DESCRIBED = ("livemcpbench", "mcp_pool")
+"""The sets that come with descriptions of their servers."""
 _FURTHER = 300
 """Tools that are looked at for a ranking of servers; a server is as good as its best tool."""
 
@@ -65,6 +67,14 @@ def questions(name: str) -> tuple[Question, ...]:
     )
 
 
+@functools.cache
+def instructions(name: str) -> Mapping[str, str]:
+    """By server: what it says of itself, where that is known."""
+    if name == _OWN:
+        return {listing.server: listing.instructions for listing in universe()}
+    return {row["server"]: row["description"] for row in _rows(f"{name}.servers")} if name in _DESCRIBED else {}
+
+
 def documents(server: str, schemas: Iterable[ToolSchema]) -> list[ToolDoc]:
     """With the id in the place of the path."""
     return [ToolDoc(server, schema.name, f"{server}::{schema.name}", "", "", schema) for schema in schemas]
@@ -84,7 +94,7 @@ def simple_doc(
 def fill(index: ToolIndex, name: str) -> None:
     """Index all tools of a set."""
     for server, schemas in tools(name).items():
-        index.replace_server(server, documents(server, schemas))
+        index.replace_server(server, documents(server, schemas), instructions=instructions(name).get(server, ""))
 
 
 def searching(index: ToolIndex) -> Search:
