@@ -244,3 +244,19 @@ def test_custom_tools_that_cannot_be_loaded_are_told(place: Place) -> None:
     ((name, error),) = sync(yard.codemode, SyncWish()).failed
     assert "x" in name
     assert "nope.py" in name + error
+
+
+def test_a_change_that_the_next_answer_tells_is_not_noted_while_others_are_still_asked(place: Place) -> None:
+    place.server("one", tool("a"))
+    place.sync()
+    mode = place.open().codemode
+    parts = mode.connected
+
+    async def ask() -> None:
+        await parts.pool.listing("one")
+        parts.pool._upstreams["one"]._list_changed()
+        await parts.fresh_listing("one")
+
+    parts.loop.run(ask())
+    mode.note_changes()  # as it comes due while a sync waits for a slower server
+    assert [server.evidence != "" for server in mode.catalog.servers()] == [True]

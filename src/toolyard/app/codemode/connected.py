@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from toolyard.app.codemode.answering import Answering
@@ -89,7 +88,9 @@ class Connected(Closing):
 
     async def fresh_listing(self, server: str) -> ServerListing:
         """What a server says now, for sync."""
-        return await self.pool.listing(server, fresh=True)
+        listing = await self.pool.listing(server, fresh=True)
+        self._stale.discard(server)  # what it said of changes before is in its answer
+        return listing
 
     def close(self) -> None:
         self._undo.close()
@@ -115,10 +116,6 @@ class Connected(Closing):
         self._has_learnt = False
         with contextlib.suppress(ToolyardError, sqlite3.Error), alone(self._mode.around.state):
             write(self._mode)
-
-    def was_asked(self, servers: Iterable[str]) -> None:
-        """What they said of changes before they were asked anew is in their answers."""
-        self._stale.difference_update(servers)
 
     def write_stale(self) -> None:
         """Note in the catalog which servers have to be asked again."""

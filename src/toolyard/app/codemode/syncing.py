@@ -77,7 +77,6 @@ def sync(mode: CodeMode, wish: SyncWish, on_asked: OnAsked = tell_nobody) -> Syn
             connected = mode.connected
             asking = ask_servers(mode.catalog, wanted, connected.fresh_listing, on_asked, mode.trusted)
             asked = connected.loop.run(asking)
-            connected.was_asked(wanted)
             changes, failed = (*changes, *asked.changes), asked.failed
             said = connected.pool.status()
             last_words = {server: said[server].stderr for server, _ in failed}
