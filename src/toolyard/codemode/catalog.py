@@ -29,6 +29,7 @@ from toolyard.core.upstream import Json, ServerListing, ToolSchema
 FILE_NAME = "catalog.sqlite"
 _VERSION = 1
 _BUSY_SECONDS = 10.0
+_SHORT_SECONDS = 1.0
 _PRIVATE = 0o600
 _TABLES = """
 create table servers (
@@ -42,6 +43,10 @@ create table tools (
     primary key (server, name)
 ) without rowid;
 """
+
+
+class CatalogBusy(SystemFault):
+    """Another process is writing to it, and who wanted to write would not wait."""
 
 
 class Change(StrEnum):
@@ -175,10 +180,10 @@ class Catalog(Closing):
         # Of two with one name the first counts; a name that is half a character cannot be kept.
         now = {schema.name: schema for schema in reversed(listing.tools) if _is_text(schema.name)}
         kept = [schema for schema in listing.tools if now.get(schema.name) is schema]
-        with self._changing():
+        if evidence is None and _is_same({tool.schema.name: tool for tool in self.tools(server)}, kept):
+            return ()
+        with self._changing(0.0 if evidence is None else _BUSY_SECONDS):
             before = {tool.schema.name: tool for tool in self.tools(server)}
-            if evidence is None and _is_same(before, kept):
-                return ()
             for name in before.keys() - now.keys():
                 self._execute("update tools set gone = 1, waiting = null where server = ? and name = ?", server, name)
                 changes.append(ToolChange(server, name, Change.REMOVED))
@@ -278,38 +283,62 @@ class Catalog(Closing):
 
     def heard(self, server: str, stderr: str, error: str) -> None:
         """Keep what a server last said on stderr, and why it failed if it did, for whoever looks into it."""
-        self._execute(
-            "update servers set stderr = ?, error = iif(? = '', error, ?) where name = ?",
-            *map(_kept, (stderr, error, error, server)),
-        )
+        with self._changing(_SHORT_SECONDS):
+            self._execute(
+                "update servers set stderr = ?, error = iif(? = '', error, ?) where name = ?",
+                *map(_kept, (stderr, error, error, server)),
+            )
 
     def mark_stale(self, server: str) -> None:
         """It said that its tools have changed: ask again."""
         self._execute("update servers set evidence = '' where name = ?", server)
 
     def learn(self, server: str, tool: str, schema: Json) -> None:
-        """Keep the shape of a tool's results."""
-        self._execute(
-            "update tools set inferred = ? where server = ? and name = ?",
-            *(json.dumps(schema, separators=(",", ":")), server, tool),
-        )
+        """Keep the shape of a tool's results. Raises CatalogBusy at once while another process writes."""
+        with self._changing(0.0):
+            self._execute(
+                "update tools set inferred = ? where server = ? and name = ?",
+                *(json.dumps(schema, separators=(",", ":")), server, tool),
+            )
 
     def forget(self, server: str) -> None:
         with self._changing():
             self._execute("update tools set gone = 1, waiting = null where server = ?", server)
             self._execute("delete from servers where name = ?", server)
 
+    def is_busy(self, seconds: float = _SHORT_SECONDS) -> bool:
+        """Whether another process is writing to it, and still is after a while."""
+        try:
+            with self._changing(seconds):
+                return False
+        except CatalogBusy:
+            return True
+
     @contextmanager
-    def _changing(self) -> Generator[None]:
-        """All of it or nothing, also for other processes."""
+    def _changing(self, seconds: float = _BUSY_SECONDS) -> Generator[None]:
+        """All of it or nothing, also for other processes, which are waited for so long."""
         with self._lock:
-            self._connection.execute("begin immediate")
+            self._begin(seconds)
             try:
                 yield
             except BaseException:
                 self._connection.execute("rollback")
                 raise
             self._connection.execute("commit")
+
+    def _begin(self, seconds: float) -> None:
+        patience = "pragma busy_timeout = {:d}".format
+        self._connection.execute(patience(int(seconds * 1000)))
+        try:
+            self._connection.execute("begin immediate")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            raise CatalogBusy(
+                "Another process is writing to the catalog of tools.", hint="Try again in a moment.", retryable=True
+            ) from None
+        finally:
+            self._connection.execute(patience(int(_BUSY_SECONDS * 1000)))
 
     def _execute(self, statement: str, *values: object) -> None:
         with self._lock:

@@ -99,19 +99,20 @@ class Connected(Closing):
         """What servers printed and why they failed, for `doctor`."""
         for name, status in self.pool.status().items():
             if status.starts:
-                with contextlib.suppress(sqlite3.Error):
+                with contextlib.suppress(ToolyardError, sqlite3.Error):
                     failed = status.last_error if status.state == "failed" else ""
                     self._mode.catalog.heard(name, status.stderr[-_STDERR_CHARS:], failed)
 
     def write_down(self) -> None:
         """Whatever was learnt and is not written yet: for whoever closes."""
-        self._learning.now()
         self.write_stale()
-        self._keep_what_was_heard()
+        if not self._mode.catalog.is_busy():  # the rest is not worth waiting for another process
+            self._learning.now()
+            self._keep_what_was_heard()
 
     def _write_learnt(self) -> None:
         """Put the shapes that were learnt into the tools' files. A guess, so a failure is none."""
-        if not self._has_learnt:
+        if not self._has_learnt or self._mode.catalog.is_busy(0.0):  # waiting would hold up whoever looks there
             return
         self._has_learnt = False
         with contextlib.suppress(ToolyardError, sqlite3.Error), alone(self._mode.around.state):

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from toolyard.app.recording import EventLog, Recorder
 from toolyard.codemode.allowances import Allowances
-from toolyard.codemode.catalog import KnownTool, ToolChange
+from toolyard.codemode.catalog import CatalogBusy, KnownTool, ToolChange
 from toolyard.codemode.inference import infer
 from toolyard.config.authorization import Authorization
 from toolyard.core.actions import Action, Decision, Effect, Kind
@@ -32,6 +32,8 @@ _OUTCOMES = {"security": Outcome.DENIED, "validation": Outcome.INVALID}
 _SHOWN_NAMES = 8
 _GUESSED_CHARS = 100
 """Of a wrong name: comparing takes the longer the longer it is."""
+_BUSY_SECONDS = 10.0
+_BUSY_PAUSE = 0.05
 _LOOK_SECONDS = 0.02
 """How long it may take until a sync of another process is noticed: looking costs a tenth of a call."""
 
@@ -188,12 +190,24 @@ class Upstream:
         if self._verified.get(call.server) is listing:
             return known
         is_trusted = call.server in self.trusted
-        if self.catalog.record(listing, None, is_trusted=is_trusted):
+        if await self._recorded(listing, is_trusted=is_trusted):
             self._known.clear()
             if is_trusted:
                 self.on_learnt()
         self._verified[call.server] = listing
         return self._allowed(call)
+
+    async def _recorded(self, listing: ServerListing, *, is_trusted: bool) -> tuple[ToolChange, ...]:
+        """What changed. Another process may be writing to the catalog: then this call waits, and no other."""
+        last = time.monotonic() + _BUSY_SECONDS
+        while True:
+            try:
+                return self.catalog.record(listing, None, is_trusted=is_trusted)
+            except CatalogBusy:
+                if time.monotonic() >= last:
+                    raise
+            await as_task()
+            await asyncio.sleep(_BUSY_PAUSE)
 
     def _allowed(self, call: UpstreamCall) -> KnownTool:
         """What is known of the tool, if this agent may call it."""
@@ -244,7 +258,10 @@ class Upstream:
         shape = infer(answer)
         if shape is None:
             return
-        self.catalog.learn(call.server, call.tool, shape)
+        try:
+            self.catalog.learn(call.server, call.tool, shape)
+        except CatalogBusy:  # the next result will do as well
+            return
         self._known.pop((call.server, call.tool), None)
         self.on_learnt()
 
