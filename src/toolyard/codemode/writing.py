@@ -76,7 +76,8 @@ def write_servers(catalog: Catalog, index: ToolIndex, folder: GeneratedFolder) -
         inferred = {tool.schema.name: tool.inferred for tool in tools if tool.inferred is not None}
         compiled = compile_server(listing, inferred, folders[server.name])
         stamps = folder.write(compiled.folder, compiled.files)
-        index.replace_server(server.name, _documents(server.name, compiled, listing.tools, folder.path), basis)
+        documents = _documents(server.name, compiled, listing.tools, folder.path)
+        index.replace_server(server.name, documents, basis, server.instructions)
         now = Written(basis, compiled.folder, stamps, compiled.tools, injected_tokens(listing.tools))
         catalog.wrote(server.name, now.worded())
         written[server.name] = now
@@ -126,7 +127,8 @@ def _finish(folder: GeneratedFolder, overview: Mapping[str, str], kept: Collecti
 
 
 def _basis(server: KnownServer, tools: Sequence[KnownTool], place: str) -> str:
-    return _hash([FORMAT, server.version, place, *((tool.fingerprint, tool.inferred) for tool in tools)])
+    said = (server.version, server.instructions)
+    return _hash([FORMAT, *said, place, *((tool.fingerprint, tool.inferred) for tool in tools)])
 
 
 def _hash(made_from: list[Any]) -> str:
