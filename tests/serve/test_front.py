@@ -63,7 +63,16 @@ ALONE = {  # scripts that never need the SDK
     "parameters that say nothing": [hello(), request(1, "tools/list", {}), request(2, "ping", {"_meta": {}})],
     "progress tokens": [hello(), request(1, "tools/list", {"_meta": {"progressToken": 7}})],
     "capabilities of every usual kind": [
-        hello(capabilities={"roots": {"listChanged": True}, "elicitation": {"form": {}, "url": {}}, "sampling": {}}),
+        hello(
+            capabilities={
+                "roots": {"listChanged": True},
+                "elicitation": {"form": {"applyDefaults": True}, "url": {}},
+                "sampling": {"context": {}, "tools": {}},
+                "tasks": {"list": {}, "cancel": {}, "requests": {"sampling": {"createMessage": {}}}},
+                "experimental": {"x": {"y": [None, 1.5]}},
+                "extensions": {"io.modelcontextprotocol/tasks": {}},
+            }
+        ),
         LIST,
     ],
     "a client that says more of itself": [
@@ -129,7 +138,9 @@ MIXED = {  # scripts in which the SDK takes over
         hello(1, client={"name": 1, "version": "1"}),
         hello(2, capabilities=[1]),
     ],
-    "unknown capabilities": [hello(capabilities={"own": {}, "experimental": {"x": {"y": 1}}}), LIST],
+    "unknown capabilities": [hello(capabilities={"own": {}}), LIST],
+    "capabilities that are no objects": [hello(capabilities={"experimental": {"x": 3}}), LIST],
+    "capabilities with odd parts": [hello(capabilities={"tasks": {"requests": {"x": {}}}, "sampling": {}}), LIST],
     "wrong capabilities": [hello(capabilities={"roots": 3}), LIST],
     "a wrong switch": [hello(capabilities={"roots": {"listChanged": [1]}}), LIST],
     "capabilities of null": [hello(capabilities={"elicitation": None}), LIST],

@@ -19,6 +19,19 @@ _IN_META = _ENVELOPE | {f"{_META}clientInfo", "progressToken"}
 _HANDSHAKE = {"protocolVersion", "capabilities", "clientInfo"}
 _IDENTITY = frozenset({"name", "version", "title", "description", "websiteUrl"})
 _NOTIFICATION = "notifications/"
+_ANY, _EACH = "any object", "an object of objects"
+_CAPABILITIES: Mapping[str, object] = {
+    "roots": {"listChanged": bool},
+    "elicitation": {"form": _ANY, "url": _ANY},
+    "sampling": {"context": _ANY, "tools": _ANY},
+    "tasks": {
+        "list": _ANY,
+        "cancel": _ANY,
+        "requests": {"sampling": {"createMessage": _ANY}, "elicitation": {"create": _ANY}},
+    },
+    "experimental": _EACH,
+    "extensions": _EACH,
+}
 
 Json = dict[str, Any]
 
@@ -91,7 +104,7 @@ def introduction_in(params: Mapping[str, Any]) -> Introduction | None:
     if set(params) != _HANDSHAKE or not isinstance(params["protocolVersion"], str):
         return None
     capabilities, client = params["capabilities"], params["clientInfo"]
-    if not _are_capabilities(capabilities) or not _is_identity(client):
+    if not _fits(capabilities, _CAPABILITIES) or not _is_identity(client):
         return None
     return Introduction(client["name"], params["protocolVersion"], can_be_asked="elicitation" in capabilities)
 
@@ -104,7 +117,7 @@ def introduction_in_meta(params: Mapping[str, Any]) -> Introduction | None:
     if not _ENVELOPE <= meta.keys() <= _IN_META or not _has_plain_token(meta):
         return None
     capabilities, client = meta[f"{_META}clientCapabilities"], meta.get(f"{_META}clientInfo")
-    if meta[f"{_META}protocolVersion"] != MODERN_VERSION or not _are_capabilities(capabilities):
+    if meta[f"{_META}protocolVersion"] != MODERN_VERSION or not _fits(capabilities, _CAPABILITIES):
         return None
     if f"{_META}clientInfo" in meta and not _is_identity(client):
         return None
@@ -124,17 +137,16 @@ def _is_identity(client: object) -> bool:
     return {"name", "version"} <= said.keys() <= _IDENTITY and all(isinstance(item, str) for item in said.values())
 
 
-def _are_capabilities(capabilities: object) -> bool:
-    """The usual ones: objects of switches and of further objects that are empty."""
-    if not isinstance(capabilities, dict):
+def _fits(value: object, shape: object) -> bool:
+    """Whether a capability has the form the protocol gives it."""
+    if shape is bool:
+        return isinstance(value, bool)
+    if not isinstance(value, dict):
         return False
-    known = cast("Json", capabilities)
-    shapes = {"roots": {"listChanged": bool}, "elicitation": {"form": dict, "url": dict}, "sampling": {}}
-    for name, value in known.items():
-        shape = shapes.get(name)
-        if shape is None or not isinstance(value, dict):
-            return False
-        for key, item in cast("Json", value).items():
-            if key not in shape or not isinstance(item, shape[key]) or (isinstance(item, dict) and item):
-                return False
-    return True
+    items = cast("Json", value).items()
+    if shape is _EACH:
+        return all(isinstance(item, dict) for _, item in items)
+    if not isinstance(shape, dict):
+        return True
+    known = cast("Json", shape)
+    return all(key in known and _fits(item, known[key]) for key, item in items)
