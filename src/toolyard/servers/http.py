@@ -43,6 +43,7 @@ from toolyard.servers.faults import (
     ServerUnavailable,
     call_failure,
     no_result,
+    told_of_it,
 )
 from toolyard.servers.masking import Mask
 from toolyard.servers.oauth import SignIn
@@ -61,6 +62,9 @@ _UNWIND_SECONDS = 1.0
 """From a call's failure until the client has said whether it is broken altogether."""
 _UNAUTHORIZED = (401, 403)
 _GONE = 404
+_MEDIA = ("", "application/json", "text/event-stream")
+"""What the protocol answers with; nothing where nobody has answered."""
+_MEDIA_CHARS = 40
 _FAULT = 500
 _BROKEN = ("Connection closed", "SSE stream")
 """How the SDK says that a connection broke."""
@@ -83,6 +87,7 @@ class HttpConnection:
         self._stop = asyncio.Event()
         self._closing = False
         self._last_status = 0
+        self._last_media = ""
         self._bounds = Bounds(_OLD_EVENT_BYTES) if entry.transport == "sse" else Bounds()
         self.agreement = Agreement("")
         self._client: Client | None = None
@@ -169,7 +174,8 @@ class HttpConnection:
             raise ServerMisbehaved(self._server, "lists its tools in a form that is not the protocol's") from None
         except MCPError as error:
             failure = await self._failure("tools/list", error, seconds)
-            raise ServerMisbehaved(self._server, f"did not list its tools. {failure}") from None
+            why = told_of_it(self._server, str(failure))
+            raise ServerMisbehaved(self._server, f"did not list its tools: {why}") from None
         return self.agreement.listing(self._server, tools)
 
     async def close(self) -> None:
@@ -247,6 +253,7 @@ class HttpConnection:
         # Many servers of the newer transport have no stream to GET, and say so. That fails nothing.
         if response.request.method != "GET" or self._entry.transport == "sse":
             self._last_status = response.status_code
+            self._last_media = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         await self._bounds.apply(response)
 
     async def _heard(self, message: IncomingMessage) -> None:
@@ -311,6 +318,8 @@ class HttpConnection:
             )
         if self._last_status >= 400:
             return self._unavailable(f"answered HTTP {self._last_status}")
+        if self._last_media not in _MEDIA:
+            return self._unavailable(f"answers with {self._last_media[:_MEDIA_CHARS]}, which is not MCP")
         kinds = ", ".join(sorted({type(cause).__name__ for cause in causes}))
         return self._unavailable(f"cannot be reached ({kinds})" if kinds else "closed the connection")
 
