@@ -30,6 +30,8 @@ class Hostile:
     """Of the bad answer."""
     challenge: str = ""
     """Everybody is refused with this as WWW-Authenticate."""
+    page: bytes = b""
+    """Everybody is answered with this, as HTML."""
     seen: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     """Method, path and headers of each request."""
 
@@ -56,6 +58,9 @@ def hostile_server(bad: Answer, tools: Answer | None = None) -> Iterator[Hostile
             message = json.loads(self.rfile.read(int(self.headers["content-length"])))
             if hostile.challenge:
                 self._send(401, "text/plain", [b""], headers={"www-authenticate": hostile.challenge})
+                return
+            if hostile.page:
+                self._send(200, "text/html; charset=utf-8", [hostile.page])
                 return
             method, number = message["method"], message.get("id")
             if number is None:

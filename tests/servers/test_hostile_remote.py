@@ -260,10 +260,11 @@ def test_what_all_answers_hold_together_is_bounded(monkeypatch):
 
 def test_a_page_in_the_place_of_an_answer_is_named(open_pool):
     """What a proxy or a sign-in page answers, where the address is wrong."""
-    with hostile_server(lambda n: (JSON, []), tools=lambda n: ("text/html; charset=utf-8", [b"<html>"])) as hostile:
+    with hostile_server(lambda n: (JSON, [])) as hostile:
+        hostile.page = b"<html>Sign in</html>"
         pool = open_far(open_pool, hostile)
         for _ in range(2):  # the second time, of what is remembered
             with pytest.raises(ServerUnavailable) as raised:
                 pool.loop.run(pool.listing("far"), 50)
-            assert "text/html" in str(raised.value)
+            assert "answers with text/html, which is not MCP" in str(raised.value)
             assert str(raised.value).count("'far'") == 1
