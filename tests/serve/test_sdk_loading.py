@@ -92,6 +92,15 @@ def test_while_it_is_loaded_the_client_is_answered_and_then_by_both(staged, wait
         assert client.request("tools/list")["result"] == listed["result"]
 
 
+def test_a_call_of_the_sdk_is_cancelled_though_the_client_was_greeted_without_it(place, wait_until, children):
+    with place.stdio(modern=True) as client:
+        client.request("server/discover")
+        called = client.post("tools/call", {"name": "Grep", "arguments": place.endless()})
+        wait_until(lambda: "rg" in children(client.process.pid))
+        client.notify("notifications/cancelled", {"requestId": called})
+        wait_until(lambda: "rg" not in children(client.process.pid))
+
+
 def test_lines_that_wait_for_the_sdk_are_answered_in_order_though_the_input_has_ended(staged, wait_until):
     place, folder = staged(SLOW)
     client = place.stdio()

@@ -1,10 +1,10 @@
 """Who meets the client first on stdio: the handshake and what follows it, answered before the SDK is loaded.
 
-Loading the SDK takes longer than everything else that starts, and most sessions never need it. The Front answers what
-is plainly right itself: `initialize`, `ping`, `server/discover`, the lists of tools and resources; it hears
-notifications, and lets the lane take calls. The first line that it does not know is the SDK's, and so is the state of
-the connection from then on: what was answered here is told to it again (`hand_over`), under ids of our own whose
-answers nobody gets.
+Loading the SDK takes longer than everything else that starts, and who only lists and calls tools does not need it.
+The Front answers what is plainly right itself: `initialize`, `ping`, `server/discover`, the lists of tools and
+resources; it hears notifications, and lets the lane take calls. The first line that it does not know is the SDK's, and
+so is the state of the connection from then on: what was answered here is told to it again (`hand_over`), under ids of
+our own whose answers nobody gets.
 
 Once the SDK has a say in who the client is, because the first request was not plain or the client introduces itself
 again, the Front takes nothing more.
