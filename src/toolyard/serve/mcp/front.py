@@ -2,9 +2,9 @@
 
 Loading the SDK takes longer than everything else that starts, and who only lists and calls tools does not need it.
 The Front answers what is plainly right itself: `initialize`, `ping`, `server/discover`, the lists of tools and
-resources; it hears notifications, and lets the lane take calls. The first line that it does not know is the SDK's, and
-so is the state of the connection from then on: what was answered here is told to it again (`hand_over`), under ids of
-our own whose answers nobody gets.
+resources; it hears notifications, and lets the lane take calls. The first line that it does not know is the SDK's,
+and so is the state of the connection from then on: what was answered here is told to it again (`hand_over`), under
+ids of our own whose answers nobody gets.
 
 Once the SDK has a say in who the client is, because the first request was not plain or the client introduces itself
 again, the Front takes nothing more.
