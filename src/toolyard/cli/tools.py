@@ -98,7 +98,9 @@ def list_tools(
         click.echo(f"{click.style(printable(str(each.named)), bold=True)}{mark}  {printable(each.path)}")
         click.echo(f"    {printable(each.compiled.summary)}")
     if not found:
-        click.echo(runnable("No tool is known yet: run `toolyard sync`."), err=True)
+        click.echo(
+            runnable("No tool is known here. Name your servers with --config, and run `toolyard sync`."), err=True
+        )
         sys.exit(NOTHING)
 
 

@@ -239,7 +239,7 @@ class Upstream:
         if known.waiting is not None:
             raise SecurityError(
                 f"{server}.{tool} has changed since it was pinned, and nobody has accepted the change yet.",
-                hint=f"Ask the user to look at the change and to accept it: `toolyard sync --accept {server}`.",
+                hint=f"Let the user look at it (`toolyard sync`), then accept it: `toolyard sync --accept {server}`.",
             )
         return known
 
