@@ -173,8 +173,8 @@ class Catalog(Closing):
     ) -> tuple[ToolChange, ...]:
         """Take over what a server says it has now. What this changed, a quarantined tool only once.
 
-        Without `evidence` it stays as it was: somebody else asked, and sync shall ask again when it would have. What
-        changed in a server that is trusted is pinned at once.
+        Without `evidence` somebody called the server. What it has that is new is for sync to show: it is not taken
+        over, and sync asks again. What changed in a server that is trusted, or came to it, is pinned at once.
         """
         server, changes = listing.server, list[ToolChange]()
         # Of two with one name the first counts; a name that is half a character cannot be kept.
@@ -187,6 +187,9 @@ class Catalog(Closing):
             for name in before.keys() - now.keys():
                 self._execute("update tools set gone = 1, waiting = null where server = ? and name = ?", server, name)
                 changes.append(ToolChange(server, name, Change.REMOVED))
+            if evidence is None and not is_trusted:
+                seen = [schema for schema in kept if self._pin_of(server, schema.name) is not None]
+                evidence, kept = None if len(seen) == len(kept) else "", seen
             for position, schema in enumerate(kept):
                 changes += self._take(server, position, schema, before.get(schema.name), is_trusted=is_trusted)
             self._execute(
@@ -210,7 +213,7 @@ class Catalog(Closing):
         self, server: str, position: int, schema: ToolSchema, before: KnownTool | None, *, is_trusted: bool
     ) -> Iterator[ToolChange]:
         text = _worded(schema)
-        pin = before.fingerprint if before is not None else self._pin_of_gone(server, schema.name)
+        pin = before.fingerprint if before is not None else self._pin_of(server, schema.name)
         if pin is None:
             self._execute(
                 "insert into tools (server, name, position, fingerprint, schema) values (?, ?, ?, ?, ?)",
@@ -230,7 +233,8 @@ class Catalog(Closing):
         elif not is_same and (before is None or before.waiting != schema):
             yield ToolChange(server, schema.name, Change.CHANGED, is_quarantined=True)
 
-    def _pin_of_gone(self, server: str, name: str) -> str | None:
+    def _pin_of(self, server: str, name: str) -> str | None:
+        """The fingerprint it was pinned with, though it be gone by now."""
         rows = self._rows("select fingerprint from tools where server = ? and name = ?", server, name)
         return rows[0][0] if rows else None
 

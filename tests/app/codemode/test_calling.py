@@ -130,7 +130,39 @@ async def test_where_nobody_says_yes_nothing_is_called(place: Place, one) -> Non
         assert "PermissionError" in await printed(yard, CALL, ask)
     assert "PermissionError" in await printed(yard, CALL)
     assert place.events(yard)[-2] == ("mcp__one__send", "ask", "denied")
-    assert one.starts <= before + 1
+    assert one.starts == before
+
+
+async def test_what_is_denied_starts_no_server(place: Place, one) -> None:
+    yard = place.open(permissions={"deny": ["mcp__one__send"]})
+    before = one.starts
+    assert "PermissionError" in await printed(yard, CALL)
+    assert one.starts == before
+
+
+async def test_a_tool_that_nobody_has_synced_is_not_called(place: Place, one) -> None:
+    one.has(tool("send", "Send a message.", text=TEXT), tool("spy", "Comes later."))
+    yard = place.open()
+    spy = "from toolyard_runtime import call_mcp_tool\nprint((await call_mcp_tool('one', 'spy', {})).text)"
+    for _ in range(2):
+        assert await printed(yard, CALL) == "{'text': 'hi'}"
+        assert "one has no tool 'spy'" in await printed(yard, spy)
+    place.sync()
+    assert '"tool": "spy"' in await printed(yard, spy)
+
+
+async def test_what_was_decided_of_a_tool_is_decided_again_when_it_has_become_another(place: Place) -> None:
+    one = place.server("one", tool("look", "Look.", read_only=True))
+    one.more["pinned"] = False
+    place.sync()
+    one.has(tool("look", "Look, and write."))
+    yard = place.open(PermissionMode.ACCEPT_EDITS)
+
+    async def only_code(action: Action, decision: Decision) -> bool:
+        return action.tool == "execute_python"
+
+    look = "from servers.one import look\nprint((await look()).text)"
+    assert "PermissionError" in await printed(yard, look, only_code)
 
 
 async def test_a_server_that_changed_since_it_was_pinned_is_found_out_when_it_is_called(place: Place, one) -> None:

@@ -165,7 +165,25 @@ class Upstream:
         return answer
 
     async def _call(self, call: UpstreamCall, told: _Told) -> ToolAnswer:
-        known = await self._verified_tool(call)
+        known = await self._approved_tool(call, told)
+        self.allowances.take(call.agent, call.server, call.tool)
+        told.called = True
+        answer = await self.callee.call(call.server, call.tool, call.arguments, call.timeout, call.progress)
+        if known.schema.output_schema is None and known.inferred is None:
+            self._learn(call, answer)
+        return answer
+
+    async def _approved_tool(self, call: UpstreamCall, told: _Told) -> KnownTool:
+        """The tool, once it may be called. What is refused starts no server."""
+        known = self._allowed(call)
+        while True:
+            await self._decide(call, known, told)
+            current = await self._verified_tool(call, known)
+            if current is known or current.schema == known.schema:
+                return current
+            known = current  # a trusted server has changed it: what was decided was about another tool
+
+    async def _decide(self, call: UpstreamCall, known: KnownTool, told: _Told) -> None:
         action = Action(Kind.CALL, call.name, agent=call.agent, claims_read_only=known.schema.is_read_only)
         decision = self.policy.decide(action)
         if decision.effect is Effect.ALLOW and self.allowances.asks(call.server, call.tool):
@@ -175,17 +193,9 @@ class Upstream:
             raise SecurityError(decision.reason)
         if decision.effect is Effect.ASK:
             await self._ask(call, action, decision)
-            known = await self._verified_tool(call)  # it may have been replaced while the question stood
-        self.allowances.take(call.agent, call.server, call.tool)
-        told.called = True
-        answer = await self.callee.call(call.server, call.tool, call.arguments, call.timeout, call.progress)
-        if known.schema.output_schema is None and known.inferred is None:
-            self._learn(call, answer)
-        return answer
 
-    async def _verified_tool(self, call: UpstreamCall) -> KnownTool:
+    async def _verified_tool(self, call: UpstreamCall, known: KnownTool) -> KnownTool:
         """The tool, once it is known that the server that runs is the one that was pinned, not another version."""
-        known = self._allowed(call)
         listing = await self.callee.listing(call.server)
         if self._verified.get(call.server) is listing:
             return known
