@@ -43,6 +43,13 @@ def test_the_value_of_the_last_expression_is_printed(run):
     assert (done.stdout, done.stderr, done.returncode) == ("hello\n42\n", "", 0)
 
 
+@pytest.mark.parametrize("line", [("-c", "1 + 1"), ("--bash", "-c", "echo 2")], ids=["python", "bash"])
+def test_what_a_model_has_in_its_context_does_not_count(run, line):
+    chosen = {"toolyard": {"in_context_tools": {"filesystem": ["read_file"]}}}
+    done = run(*line, config=chosen)
+    assert (done.stdout, done.stderr, done.returncode) == ("2\n", "", 0)
+
+
 def test_code_comes_from_a_file_or_from_stdin(run, tmp_path):
     (tmp_path / "script.py").write_text("import asyncio\nawait asyncio.sleep(0)\n'from a file'")
     assert run(str(tmp_path / "script.py")).stdout == "'from a file'\n"

@@ -145,3 +145,32 @@ def test_a_set_that_takes_no_tools_in_context_says_so(served, tmp_path, tools):
     ((options, _, _),) = notes
     assert options.toolset == tools
     assert f"in_context_tools is for --tools code and minimal; --tools {tools} serves its own set." in result.output
+
+
+@pytest.mark.parametrize(
+    ("chosen", "is_told"), [("{filesystem: [read_file]}", True), ("{code_execution: [execute_python]}", False)]
+)
+def test_tools_that_are_found_and_cannot_be_called_are_told_of(served, tmp_path, chosen, is_told):
+    (tmp_path / "ws" / "toolyard.yaml").write_text(f"toolyard: {{in_context_tools: {chosen}}}\n")
+
+    result, _ = served("--tools", "code")
+
+    assert ("what search_tools finds cannot be called from code" in result.output) == is_told
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        '{"mcpServers": {"time": {"command": "x"}}}',
+        '{"toolyard": {"available_mcp_servers": [{"name": "time", "command": "x"}]}}',
+        '{"agents": [{"id": "a", "backend": {"mcp_servers": [{"name": "time", "command": "x"}]}}]}',
+    ],
+    ids=["a server file", "for everybody", "for an agent"],
+)
+def test_servers_that_the_set_does_not_reach_are_told_of(served, tmp_path, document):
+    config = tmp_path / "named.json"
+    config.write_text(document)
+
+    for tools, is_told in (("claude", True), ("code", False)):
+        result, _ = served("--config", str(config), "--tools", tools)
+        assert ("--tools code does" in result.output) == is_told, result.output

@@ -78,7 +78,7 @@ def exec(  # noqa: A001 - the name of the command
     place = find_place(workspace, config_file, agent, acts=True)
     options = YardOptions(
         workspace=place.workspace,
-        config=_uncut(place.config),
+        config=_for_a_program(place.config),
         mode=PermissionMode(permission_mode) if permission_mode else None,
         agent=agent,
         toolset=Toolset.CODE,
@@ -138,9 +138,11 @@ def _make(folder: str) -> None:
         raise click.BadParameter(f"{folder} cannot be a folder: {error.strerror}.", param_hint="'--images'") from None
 
 
-def _uncut(config: Config) -> Config:
+def _for_a_program(config: Config) -> Config:
+    """Nothing is cut, and the list of tools that a model is shown does not count."""
     limits = config.limits.model_copy(update={"output_chars": _WHOLE_OUTPUT_CHARS})
-    return config.model_copy(update={"limits": limits})
+    section = config.toolyard.model_copy(update={"in_context_tools": {}})
+    return config.model_copy(update={"limits": limits, "toolyard": section})
 
 
 def _keep(result: Result, folder: str | None) -> None:

@@ -86,7 +86,7 @@ def mcp(
         state_home=state,
     )
     options = _in_context(options)
-    if place.config.servers and not has_code_mode(options.toolset):
+    if place.config.has_servers and not has_code_mode(options.toolset):
         click.echo(f"MCP servers are configured, which --tools {tools} does not reach; --tools code does.", err=True)
     with Yard.open(options) as yard:
         if http is None:
@@ -106,7 +106,12 @@ def mcp(
 def _in_context(options: YardOptions) -> YardOptions:
     """With `in_context_tools`, the minimal set is those and what it has anyway: what `code` makes of both."""
     section = options.config.toolyard
-    if not section.in_context_tools or options.toolset is Toolset.CODE:
+    if not section.in_context_tools:
+        return options
+    if options.toolset is Toolset.CODE:
+        if not section.in_context_tools.get(_RUNNING):
+            told = f"in_context_tools leaves out {_RUNNING}: what search_tools finds cannot be called from code."
+            click.echo(told, err=True)
         return options
     if options.toolset is not Toolset.MINIMAL:
         told = f"in_context_tools is for --tools code and minimal; --tools {options.toolset} serves its own set."

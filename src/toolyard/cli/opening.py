@@ -157,7 +157,7 @@ def _widenings(config: Config) -> Iterator[str]:
     if execution.limits.exceeds_defaults():
         yield "higher limits for code"
     # A server is a program of the user's, and a custom tool runs in the host's own process.
-    if config.servers or config.toolyard.server_files or any(agent.backend.mcp_servers for agent in config.agents):
+    if config.has_servers:
         yield "MCP servers"
     if config.toolyard.available_custom_tools:
         yield "custom tools"

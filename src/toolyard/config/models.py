@@ -199,6 +199,12 @@ class Config(Section):
         """Every server the file makes available, wherever it was declared."""
         return self.toolyard.available_mcp_servers + self.available_mcp_servers
 
+    @property
+    def has_servers(self) -> bool:
+        """Whether any is named, for everybody or for one agent."""
+        named = self.servers or self.toolyard.server_files
+        return bool(named or any(agent.backend.mcp_servers for agent in self.agents))
+
     def folder(self, otherwise: str) -> str:
         """Where relative paths of the file start: beside it."""
         return os.path.dirname(self.source) if self.source else otherwise
