@@ -95,9 +95,35 @@ def test_a_server_that_cannot_be_asked_is_what_is_told_not_a_missing_tool(attach
 
 def test_a_refusal_says_which_argument_is_not_what_the_schema_asks_for(attached: Attached) -> None:
     said = attached.run("call", "my-server.refuse", "--args", '{"code": "x"}', code=1)
-    assert """'code' has to be integer, and is the string "x".""" in said
+    assert """By the schema of my-server.refuse: 'code' has to be an integer, and is the string "x".""" in said
     failed = attached.run("call", "my-server.fail", "--args", '{"text": 5}', code=1)
-    assert "'text' has to be string, and is 5." in failed
+    assert "toolyard: By the schema of my-server.fail: 'text' has to be a string, and is 5." in failed
+
+
+def test_a_custom_tools_wrong_arguments_are_said_once_each(attached: Attached) -> None:
+    said = attached.run("call", "shop.price_of", "--args", '{"part": 1, "x": 3}', code=2)
+    assert said == (
+        "x: is no argument of shop.price_of. Known here: count, part. "
+        "By the schema of shop.price_of: 'part' has to be a string, and is 1."
+    )
+
+
+def test_a_file_of_arguments_that_is_not_there_is_named_in_plain_words(attached: Attached) -> None:
+    said = attached.run("call", "my-server.echo", "--args", "@nope.json", code=2)
+    assert "nope.json cannot be read: No such file or directory." in said
+    assert "Errno" not in said
+
+
+def test_a_call_that_ran_out_of_the_time_it_was_given_may_be_given_more(attached: Attached) -> None:
+    words = ("call", "my-server.wait", "--args", '{"seconds": 9}', "--timeout", "0.2")
+    assert "a higher `--timeout`" in attached.run(*words, code=1)
+
+
+def test_what_an_agent_was_not_given_is_refused_with_where_that_is_said(attached: Attached) -> None:
+    attached.document["agents"] = [{"id": "a", "backend": {"allowed_tools": ["my-server.add"]}}]
+    told = attached.json("call", "my-server.echo", "--args", TEXT, code=126)["error"]
+    assert told["message"] == "Agent 'a' not authorized for tool 'echo' of server 'my-server'"
+    assert "`allowed_tools`" in told["hint"]
 
 
 def test_the_same_name_in_two_places_is_never_guessed(attached: Attached) -> None:

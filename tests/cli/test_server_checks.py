@@ -12,6 +12,15 @@ def test_the_catalog_of_the_shared_root_is_looked_at_from_every_folder(attached:
     assert "servers: 1 with 9 tools, asked within the last day" in said
 
 
+def test_a_server_that_failed_is_not_counted_with_those_that_answered(attached: Attached) -> None:
+    servers = attached.document["toolyard"]["available_mcp_servers"]
+    servers["bad"] = {"command": [*servers["my-server"]["command"], "--fault", "dies-at-start"]}
+    said = attached.run("sync", code=1)
+    assert said.startswith("9 tools of 1 server and 1 custom tool; 1 failed: bad; asked 2, wrote ")
+    assert attached.json("sync", "--dry-run", code=1)["servers"] == 2
+    assert "warn  servers: 1 with 9 tools, asked within the last day; 1 failed: bad;" in attached.run("doctor")
+
+
 def test_custom_tools_are_counted_and_what_is_wrong_with_one_is_said(attached: Attached) -> None:
     attached.document["toolyard"]["available_custom_tools"].append({"group": "gone", "path": "gone.py"})
     said = attached.run("doctor", code=1)

@@ -49,6 +49,15 @@ def test_one_servers_tools_are_listed_by_either_of_its_names(attached: Attached)
     assert 'Did you mean "my-server"?' in attached.run("tools", "list", "--server", "myserver", code=2)
 
 
+def test_why_nothing_is_known_of_a_server_that_failed_is_said(attached: Attached) -> None:
+    servers = attached.document["toolyard"]["available_mcp_servers"]
+    servers["broken"] = {"command": [*servers["my-server"]["command"], "--fault", "dies-at-start"]}
+    attached.run("sync", code=1)
+    said = attached.run("tools", "list", "--server", "broken", code=1)
+    assert "No tools of 'broken' are known: it ended (exit code 3)" in said
+    assert f"`toolyard sync broken --config {attached.config}" in said
+
+
 def test_nothing_known_is_said_with_what_to_do(attached: Attached) -> None:
     del attached.document["toolyard"]["available_custom_tools"]
     assert "`toolyard sync --config" in attached.run("tools", "list", code=1)

@@ -209,12 +209,31 @@ def test_an_old_sign_in_is_renewed_without_the_user(open_pool, tmp_path):
         assert len(os.listdir(folder)) == 1
 
 
+@pytest.mark.parametrize("at_a_terminal", [True, False])
+def test_a_server_that_offers_no_sign_in_is_said_to_need_its_key(open_pool, tmp_path, at_a_terminal):
+    shown: list[str] = []
+    more = {"on_authorize": lambda _, url: shown.append(url)} if at_a_terminal else {}
+    with remote_server(key=KEY) as remote:
+        pool = open_pool(entry(remote.url), tokens_folder=str(tmp_path), **more)
+        with pytest.raises(ServerUnavailable, match=r"wants to know who is asking \(HTTP 401\)") as told:
+            echo(pool)
+        assert "offers no sign-in: give it its key in the `headers` of its entry." in told.value.hint
+        assert ("in a terminal" in told.value.hint) is not at_a_terminal
+        assert shown == []
+        pool.close()
+        wrong = open_pool(entry(remote.url, headers={"Authorization": "Bearer wrong"}), **more)
+        with pytest.raises(ServerUnavailable) as told:
+            echo(wrong)
+        assert told.value.hint == "Look whether `Authorization` in the `headers` of its entry is right."
+        wrong.close()
+
+
 def test_where_nobody_can_be_asked_a_wanted_sign_in_is_a_clear_error(open_pool, tmp_path):
     with remote_server(oauth=True) as remote:
         pool = open_pool(entry(remote.url), tokens_folder=str(tmp_path))
         with pytest.raises(ServerUnavailable, match="wants to know who is asking") as told:
             echo(pool)
-        assert "toolyard sync" in told.value.hint
+        assert "sign in: `toolyard sync` in a terminal asks you to" in told.value.hint
         assert not told.value.retryable
         assert remote.authority.clients == {}
         pool.close()

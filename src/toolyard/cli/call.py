@@ -12,21 +12,22 @@ from typing import Any, cast
 import click
 
 from toolyard.app.codemode.codemode import CodeMode
-from toolyard.app.codemode.explaining import explained, misfits
+from toolyard.app.codemode.explaining import by_schema, explained, misfits
 from toolyard.app.codemode.syncing import SyncWish, sync
-from toolyard.app.codemode.upstream import UpstreamCall
+from toolyard.app.codemode.upstream import NotAuthorized, UpstreamCall
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.asking import terminal_asker, terminal_sign_ins
 from toolyard.cli.audit import printable
 from toolyard.cli.opening import find_place
 from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
 from toolyard.cli.tool_names import NamedTool, ToolNames
-from toolyard.core.errors import SecurityError, SystemFault, ToolyardError
+from toolyard.core.errors import SecurityError, SystemFault, ToolError, ToolyardError
 from toolyard.core.modes import PermissionMode
 from toolyard.core.upstream import Json, ToolAnswer
 
 FAILED, _WRONG_USE, _REFUSED = 1, 2, 126
 _STDIN = "-"
+_ALLOWED = "What it may call is in the configuration: its servers, and `allowed_tools` and `exclude_tools`."
 _EXAMPLES = """\b
 Examples:
   toolyard call time get_current_time --args '{"timezone": "UTC"}'
@@ -105,10 +106,13 @@ def _called(yard: Yard, words: tuple[str, ...], given: dict[str, Any], timeout: 
     try:
         answer = mode.call(call)
     except ToolyardError as error:
-        raise explained(error, misfits(_schema(mode, named), given)) from None
-    if answer.is_error:
-        for line in misfits(_schema(mode, named), given):
-            click.echo(f"toolyard: {printable(line)}", err=True)
+        if isinstance(error, NotAuthorized):
+            error.hint = error.hint or _ALLOWED
+        elif isinstance(error, ToolError) and error.retryable and timeout is not None:
+            error.hint = "Ask for less in one call, or give it longer: a higher `--timeout`."
+        raise explained(error, f"{named.server}.{named.tool}", misfits(_schema(mode, named), given)) from None
+    if answer.is_error and (found := misfits(_schema(mode, named), given)):
+        click.echo(f"toolyard: {printable(by_schema(f'{named.server}.{named.tool}', found))}", err=True)
     return answer
 
 
@@ -158,7 +162,8 @@ def _parsed(text: str) -> dict[str, Any]:
                 text = file.read()
         except (OSError, UnicodeDecodeError) as error:
             shown = "standard input" if name == _STDIN else name
-            raise click.BadParameter(f"{shown} cannot be read: {error}", param_hint="'--args'") from None
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise click.BadParameter(f"{shown} cannot be read: {why}.", param_hint="'--args'") from None
     try:
         given: object = json.loads(text)
     except ValueError as error:

@@ -14,7 +14,7 @@ from toolyard.app.codemode.toolhome import toolhome_of
 from toolyard.cli.check import Check, Status
 from toolyard.cli.opening import Place
 from toolyard.cli.pattern_checks import KnownTools, idle_patterns
-from toolyard.cli.server_words import last_lines, without_name
+from toolyard.cli.server_words import counted_failures, last_lines, without_name
 from toolyard.codemode.catalog import FILE_NAME, Catalog, KnownServer
 from toolyard.codemode.search import embedding
 from toolyard.codemode.writing import Written
@@ -88,9 +88,12 @@ def _known(resolved: ResolvedServers, catalog: Catalog) -> Iterator[Check]:
     tokens = sum(Written.parse(known[name].written).tokens for name in names if name in known)
     asked = [known[name].asked for name in names if name in known and known[name].asked]
     if asked:
-        found = f"{len(names)} with {sum(counts.get(name, 0) for name in names):,} tools, asked {_age(min(asked))}"
+        failed = [name for name in names if name in known and known[name].error]
+        heard = [name for name in names if name in known and known[name].asked]
+        found = f"{len(heard)} with {sum(counts.get(name, 0) for name in names):,} tools, asked {_age(min(asked))}"
         cost = f"; put into a context they would cost {tokens:,} tokens, as files none" if tokens else ""
-        yield Check(Status.OK, _WHAT, found + cost)
+        status = Status.WARN if failed else Status.OK
+        yield Check(status, _WHAT, found + (f"; {counted_failures(failed)}" if failed else "") + cost)
     else:
         yield Check(Status.INFO, _WHAT, f"{len(names)} configured, none has answered yet", "Run `toolyard sync`.")
     worries = [check for name in names for check in _worries(name, known.get(name))]

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
+_NAMES = 10
 _LINES = 6
 _LINE_CHARS = 300
 _ELSEWHERE = re.compile(r"\s*`toolyard doctor[^`]*` shows what it printed\.")
 """What an error says of its server's output, where that stands right below."""
+
+
+def counted_failures(names: Sequence[str]) -> str:
+    """`3 failed: a, b, c`."""
+    more = len(names) - _NAMES
+    listed = ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else "")
+    return f"{len(names)} failed: {listed}"
 
 
 def without_name(server: str, error: str) -> str:

@@ -1,6 +1,7 @@
 """`toolyard sync`: ask the servers for their tools, pin them, and write the tool files.
 
-Exit codes: 0 fine; 1 when a server could not be asked or a changed tool waits to be accepted; 2 for wrong use.
+Exit codes: 0 fine; 1 when a server could not be asked or a changed tool waits to be accepted; 2 for wrong use,
+also where there is nothing to sync.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from toolyard.cli.audit import printable
 from toolyard.cli.opening import find_place
 from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
 from toolyard.cli.pattern_checks import IdlePattern, KnownTools, idle_patterns
-from toolyard.cli.server_words import last_lines, without_name
+from toolyard.cli.server_files_near import check_configured
+from toolyard.cli.server_words import counted_failures, last_lines, without_name
 from toolyard.codemode.catalog import Change, KnownTool, ToolChange
 from toolyard.codemode.sync import OnAsked
 from toolyard.codemode.writing import CUSTOM
@@ -81,6 +83,8 @@ def sync(
     wish = SyncWish(servers, refresh=refresh, accept=accept)
     run = _preview if dry_run else run_sync
     with Yard.open(options) as yard:
+        if not servers:
+            check_configured(yard.codemode)
         if wants_json or sign_ins is None:
             report = run(yard.codemode, wish, tell_nobody)
         else:
@@ -144,9 +148,11 @@ def _fields(report: SyncReport, idle: Sequence[IdlePattern]) -> dict[str, Any]:
 
 def _show(report: SyncReport, idle: Sequence[IdlePattern], *, dry_run: bool) -> None:
     custom = f" and {report.custom:,} custom tool{_plural(report.custom)}" if report.custom else ""
+    heard = report.heard
+    failed = f" {printable(counted_failures([server for server, _ in report.failed]))};" if report.failed else ""
     wrote = "wrote nothing" if dry_run else f"wrote {report.written:,} files"
     click.echo(
-        f"{report.tools:,} tool{_plural(report.tools)} of {report.servers:,} server{_plural(report.servers)}{custom};"
+        f"{report.tools:,} tool{_plural(report.tools)} of {heard:,} server{_plural(heard)}{custom};{failed}"
         f" asked {len(report.asked)}, {wrote} in {report.seconds:.1f} s."
     )
     lines = _changes(report.changes)

@@ -1,11 +1,13 @@
 """`toolyard tools`: what is known of the tools, and whether an agent may call them. Starts no server.
 
-Exit codes: 0 fine, 1 when there is nothing to list, 2 for wrong use, also for a name that is no tool's.
+Exit codes: 0 fine, 1 when there is nothing to list or the server failed, 2 for wrong use, also for a
+name that is no tool's.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,11 +19,12 @@ from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.audit import printable
 from toolyard.cli.opening import find_place
 from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
+from toolyard.cli.server_words import without_name
 from toolyard.cli.tool_names import NamedTool, ToolNames
 from toolyard.cli.tool_states import ToolState, ToolStates
 from toolyard.codemode.files import CompiledTool
 from toolyard.config.suggest import did_you_mean
-from toolyard.core.errors import ValidationError
+from toolyard.core.errors import SystemFault, ValidationError
 from toolyard.core.upstream import ToolSchema
 
 NOTHING = 1
@@ -89,7 +92,7 @@ def list_tools(
     with Yard.open(options) as yard:
         names = ToolNames(yard.codemode)
         if server is not None:
-            _check_server(server, names)
+            _check_server(yard, server, names)
         found = [each for each in _all(yard, names) if server is None or _is_of(each, server)]
     if wants_json:
         click.echo(json.dumps([each.fields() for each in found], indent=2))
@@ -150,7 +153,14 @@ def _is_of(shown: _Shown, server: str) -> bool:
     return server in {shown.named.server, shown.compiled.path.split("/")[1]}
 
 
-def _check_server(server: str, names: ToolNames) -> None:
+def _check_server(yard: Yard, server: str, names: ToolNames) -> None:
+    """Raises SystemFault for a server that has failed, ValidationError for a name that is nobody's."""
+    failed = next((each for each in yard.codemode.catalog.servers() if each.name == server and each.error), None)
+    if failed is not None and server not in names.servers:
+        again = f"When it is mended, run `toolyard sync {shlex.quote(server)}`."
+        said = without_name(server, failed.error)
+        subject = "it " if failed.error.startswith("Server ") else ""
+        raise SystemFault(f"No tools of {server!r} are known: {subject}{said}", hint=again)
     known = {named.server: tool.path.split("/")[1] for named, tool in names.all()}
     if known and server not in {*known, *known.values()}:
         raise ValidationError.of("server", f"no tools of {server!r} are known", hint=did_you_mean(server, known))

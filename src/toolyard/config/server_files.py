@@ -44,7 +44,8 @@ class ServerProblem:
     @property
     def text(self) -> str:
         """What happened and what to do, without the server's name."""
-        return f"{self.message} {self.hint}".rstrip()
+        stop = "" if not self.hint or self.message.endswith((".", "?", "!")) else "."
+        return f"{self.message}{stop} {self.hint}".rstrip()
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""

@@ -88,7 +88,7 @@ class _Collected:
             file = read_server_file(path, home=self._settings.home, project=self._folder or None)
         except ConfigError as error:
             hint = error.hint or "Check `server_files`."
-            self.problems.append(ServerProblem(os.path.basename(path), error.message, hint))
+            self.problems.append(ServerProblem(name, _without_path(error), hint, error.where))
             return
         self.problems.extend(file.problems)
         for entry in file.entries:
@@ -139,6 +139,13 @@ class _Collected:
             message = "is declared twice, and differently; the first one counts."
             hint = "The name is what tells servers apart: give one of them another."
             self.problems.append(ServerProblem(entry.name, message, hint, entry.origin))
+
+
+def _without_path(error: ConfigError) -> str:
+    """What is wrong with a file, for where its name stands before it; the line is kept."""
+    line = error.where.rpartition(":")[2]
+    message = error.message.removeprefix(f"{error.where}: ")
+    return f"line {line} {message}" if line.isdigit() else message
 
 
 def _is_ourselves(entry: ServerEntry) -> bool:

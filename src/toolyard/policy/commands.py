@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from toolyard.core.errors import ConfigError
-from toolyard.policy.analysis import MAX_COMMAND_CHARS, analyse
+
+if TYPE_CHECKING:
+    from toolyard.policy.analysis import Analysis
 
 READ_ONLY_CLASS: Final = "@read-only"
 
@@ -23,8 +25,15 @@ _ASSIGNMENT: Final = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*\+?=")
 _BLANKS: Final = re.compile(r"\s+")
 
 
+def analysed(command: str) -> Analysis:
+    """What its text shows of a command. The parser is loaded with the first command, not with every start."""
+    from toolyard.policy.analysis import analyse
+
+    return analyse(command)
+
+
 def is_read_only(command: str | None) -> bool:
-    return command is not None and analyse(command).read_only
+    return command is not None and analysed(command).read_only
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +48,7 @@ class CommandPattern:
             return is_read_only(command)
         if self.text in {command, "*"}:
             return True
-        found = analyse(command)
+        found = analysed(command)
         return found.plain and (self._matches(_words(command)) or self._matches(found.commands[0]))
 
     def catches(self, command: str) -> bool:
@@ -48,7 +57,7 @@ class CommandPattern:
             return is_read_only(command)
         if self._matches(_words(command)):
             return True
-        found = analyse(command)
+        found = analysed(command)
         if any(self._matches(text) for text in found.commands):
             return True
         return not found.shows_all and any(self._matches(part) for part in _parts(command))
@@ -74,6 +83,8 @@ def _words(command: str) -> str:
 
 def _parts(command: str) -> set[str]:
     """What may be the simple commands of a text nobody understands, also with the programs' bare names."""
+    from toolyard.policy.analysis import MAX_COMMAND_CHARS
+
     found: set[str] = set()
     text = command[:MAX_COMMAND_CHARS].replace("\\\n", "")
     text = _BETWEEN_BRACES.sub(lambda braces: f";{braces[1].replace(',', ' ')};", text)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from toolyard.core.actions import Action, Decision, Effect, Kind
 from toolyard.core.modes import PermissionMode
 from toolyard.policy import reasons
-from toolyard.policy.analysis import analyse
+from toolyard.policy.commands import analysed
 from toolyard.policy.index import PatternIndex, any_of
 from toolyard.policy.modes import MODES, SEVERITY, ModeRow, Zone, strictest
 from toolyard.policy.patterns import Place
@@ -260,7 +260,7 @@ class Policy:
                 return _ruled(rule, what)
         if not compiled.row.guards:
             return compiled.allowed
-        found = None if action.command is None else analyse(action.command)
+        found = None if action.command is None else analysed(action.command)
         read_only, does = (False, "") if found is None else (found.read_only, found.summary)
         if self.mode is PermissionMode.PLAN and not read_only:
             return Decision(Effect.DENY, reasons.plan_command(what, does), f"mode {self.mode}")
@@ -291,7 +291,7 @@ def _lifting_command(allow: tuple[Rule, ...], action: Action, place: Place | Non
     if lift is not None or action.command is None:
         return lift
     first: Rule | None = None
-    for piece in analyse(action.command).pieces:
+    for piece in analysed(action.command).pieces:
         rule = _lifting(allow, replace(action, command=piece.text), place, base) if piece.plain else None
         if rule is None and not piece.read_only:
             return None

@@ -61,6 +61,8 @@ _CLOSE_SECONDS = 3.0
 _UNWIND_SECONDS = 1.0
 """From a call's failure until the client has said whether it is broken altogether."""
 _UNAUTHORIZED = (401, 403)
+_CHALLENGE, _METADATA = "resource_metadata", "/.well-known/"
+"""Where a server tells of its sign-in: in its refusal, or at an address that everybody knows."""
 _GONE = 404
 _MEDIA = ("", "application/json", "text/event-stream")
 """What the protocol answers with; nothing where nobody has answered."""
@@ -88,6 +90,8 @@ class HttpConnection:
         self._closing = False
         self._last_status = 0
         self._last_media = ""
+        self._unauthorized = 0
+        self._searched = self._offers_sign_in = False
         self._bounds = Bounds(_OLD_EVENT_BYTES) if entry.transport == "sse" else Bounds()
         self.agreement = Agreement("")
         self._client: Client | None = None
@@ -221,6 +225,7 @@ class HttpConnection:
 
     async def _transport(self, stack: contextlib.AsyncExitStack) -> Any:
         url, auth = self._entry.url or "", await self._sign_in.auth()
+        self._searched = auth is not None  # the SDK looks for a sign-in at every place where one is told of
 
         def http_client(
             headers: dict[str, str] | None = None,
@@ -250,11 +255,19 @@ class HttpConnection:
 
     async def _answered(self, response: httpx2.Response) -> None:
         """The SDK does not say which status made a call fail."""
+        self._note_sign_in(response)
         # Many servers of the newer transport have no stream to GET, and say so. That fails nothing.
         if response.request.method != "GET" or self._entry.transport == "sse":
             self._last_status = response.status_code
             self._last_media = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         await self._bounds.apply(response)
+
+    def _note_sign_in(self, response: httpx2.Response) -> None:
+        if response.status_code in _UNAUTHORIZED:
+            self._unauthorized = response.status_code
+            self._offers_sign_in |= _CHALLENGE in response.headers.get("www-authenticate", "").lower()
+        elif response.is_success and _METADATA in response.request.url.path:
+            self._offers_sign_in |= "json" in response.headers.get("content-type", "").lower()
 
     async def _heard(self, message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -312,8 +325,8 @@ class HttpConnection:
         if self._last_status in _UNAUTHORIZED or any("OAuth" in type(cause).__name__ for cause in causes):
             return ServerUnavailable(
                 self._server,
-                f"wants to know who is asking (HTTP {self._last_status})",
-                hint="Give it its key in `headers`, or sign in: `toolyard sync` in a terminal asks you to.",
+                f"wants to know who is asking (HTTP {self._unauthorized or self._last_status})",
+                hint=self._how_to_be_known(),
                 retryable=False,
             )
         if self._last_status >= 400:
@@ -322,6 +335,17 @@ class HttpConnection:
             return self._unavailable(f"answers with {self._last_media[:_MEDIA_CHARS]}, which is not MCP")
         kinds = ", ".join(sorted({type(cause).__name__ for cause in causes}))
         return self._unavailable(f"cannot be reached ({kinds})" if kinds else "closed the connection")
+
+    def _how_to_be_known(self) -> str:
+        agreed = self._entry.oauth
+        if any(name.lower() == "authorization" for name in self._entry.headers):
+            return "Look whether `Authorization` in the `headers` of its entry is right."
+        if self._offers_sign_in:
+            return "Give it its key in `headers`, or sign in: `toolyard sync` in a terminal asks you to."
+        needs = "give it its key in the `headers` of its entry"
+        if self._searched or (agreed is not None and not agreed.enabled):
+            return f"It offers no sign-in: {needs}."
+        return f"Its answer offers no sign-in: {needs}. (`toolyard sync` in a terminal looks for one elsewhere, too.)"
 
     def _unavailable(self, what: str) -> ServerUnavailable:
         host = urlsplit(self._entry.url or "").hostname

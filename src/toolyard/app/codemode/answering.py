@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from toolyard.app.codemode.explaining import explained, misfits
+from toolyard.app.codemode.explaining import by_schema, explained, misfits
 from toolyard.app.codemode.questions import Questions
 from toolyard.app.codemode.upstream import Upstream, UpstreamCall
 from toolyard.app.recording import EventLog
@@ -54,7 +54,7 @@ class Answering:
                 try:
                     answer = await self.upstream.call(call)
                 except (ValidationError, ToolError) as error:
-                    raise explained(error, self._misfits(call)) from None
+                    raise explained(error, f"{call.server}.{call.tool}", self._misfits(call)) from None
                 return answer if not answer.is_error else self._explained(call, answer)
             case Doing.CUSTOM:
                 group, _, tool = request.tool.partition(".")
@@ -70,7 +70,7 @@ class Answering:
         found = self._misfits(call)
         if not found:
             return answer
-        text = f"By the schema of {call.server}.{call.tool}: {' '.join(found)}"
+        text = by_schema(f"{call.server}.{call.tool}", found)
         return replace(answer, content=(*answer.content, {"type": "text", "text": text}))
 
     def _misfits(self, call: UpstreamCall) -> tuple[str, ...]:

@@ -31,6 +31,9 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "object": (dict,),
     "null": (type(None),),
 }
+_ARTICLES: Mapping[str, str] = {"integer": "an ", "array": "an ", "object": "an ", "null": ""}
+"""Of the types that are not `a` something."""
+_STRANGER = "There is no argument {!r}."
 
 
 def misfits(schema: Json, arguments: Mapping[str, Any]) -> tuple[str, ...]:
@@ -41,22 +44,33 @@ def misfits(schema: Json, arguments: Mapping[str, Any]) -> tuple[str, ...]:
     known = cast("Mapping[str, Any]", properties)
     required: object = schema.get("required")
     names = cast("list[object]", required) if isinstance(required, list) else []
-    found = [f"the argument {name!r} is missing." for name in names if name in known and name not in arguments]
+    found = [f"The argument {name!r} is missing." for name in names if name in known and name not in arguments]
     for name, value in arguments.items():
         if name in known:
             found += _wrong(name, value, known[name])
         elif schema.get("additionalProperties") is False and not _UNSURE & schema.keys():
-            found.append(f"there is no argument {name[:_SHOWN_CHARS]!r}. {did_you_mean(name[:_SHOWN_CHARS], known)}")
+            shown = name[:_SHOWN_CHARS]
+            found.append(f"{_STRANGER.format(shown)} {did_you_mean(shown, known)}")
     more = len(found) - _MOST
-    return (*found[:_MOST], f"and {more} more.") if more > 0 else tuple(found)
+    return (*found[:_MOST], f"And {more} more.") if more > 0 else tuple(found)
 
 
-def explained(error: ToolyardError, found: Sequence[str]) -> ToolyardError:
-    """A server's refusal of a call with what may be the reasons in its hint; any other error as it is."""
-    new = [line for line in found if line.rstrip(".") not in error.message]
-    if new and isinstance(error, (ValidationError, ToolError)) and not error.retryable:
-        error.hint = f"By the tool's schema: {' '.join(new)} {error.hint}".rstrip()
+def explained(error: ToolyardError, tool: str, found: Sequence[str]) -> ToolyardError:
+    """A refusal of a call of `tool` with what may be the reasons in its hint; any other error as it is."""
+    if error.retryable or not isinstance(error, (ValidationError, ToolError)):
+        return error
+    fields = error.fields if isinstance(error, ValidationError) else ()
+    named = tuple(_STRANGER.format(each.field) for each in fields if error.message.startswith(f"{each.field}:"))
+    new = [line for line in found if line.rstrip(".") not in error.message and not (named and line.startswith(named))]
+    if new:
+        said = by_schema(tool, new)
+        # A hint about the arguments that the message names goes on from it; one of a server's refusal is general.
+        error.hint = f"{error.hint} {said}".lstrip() if fields else f"{said} {error.hint}".rstrip()
     return error
+
+
+def by_schema(tool: str, found: Sequence[str]) -> str:
+    return f"By the schema of {tool}: {' '.join(found)}"
 
 
 def _wrong(name: str, value: object, schema: object) -> list[str]:
@@ -68,7 +82,7 @@ def _wrong(name: str, value: object, schema: object) -> list[str]:
     kinds: object = wanted.get("type")
     listed = [kinds] if isinstance(kinds, str) else cast("list[object]", kinds) if isinstance(kinds, list) else []
     if listed and all(kind in _TYPES for kind in listed) and not any(_is(value, str(kind)) for kind in listed):
-        return [f"{name!r} has to be {' or '.join(map(str, listed))}, and is {_shown(value)}."]
+        return [f"{name!r} has to be {' or '.join(map(_with_article, listed))}, and is {_shown(value)}."]
     choices: object = wanted.get("enum")
     if isinstance(choices, list) and choices and value not in choices:
         values = cast("list[object]", choices)
@@ -76,6 +90,10 @@ def _wrong(name: str, value: object, schema: object) -> list[str]:
         more = f" and {len(values) - _SHOWN_VALUES} more" if len(values) > _SHOWN_VALUES else ""
         return [f"{name!r} has to be one of {shown}{more}, and is {_shown(value)}."]
     return []
+
+
+def _with_article(kind: object) -> str:
+    return f"{_ARTICLES.get(str(kind), 'a ')}{kind}"
 
 
 def _is(value: object, kind: str) -> bool:

@@ -16,6 +16,7 @@ from toolyard.app.codemode.syncing import (
     SyncReport,
     SyncWish,
     check_wish,
+    heard,
     known_names,
     problems,
     tell_nobody,
@@ -68,6 +69,7 @@ def preview(mode: CodeMode, wish: SyncWish, on_asked: OnAsked = tell_nobody) -> 
                 ),
                 custom=len(mode.custom),
                 last_words={server: said[server].stderr for server, _ in asked.failed},
+                heard=heard(catalog),
                 names=now,
             )
 

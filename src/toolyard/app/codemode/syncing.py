@@ -51,6 +51,8 @@ class SyncReport:
     """How many custom tools there are beside."""
     last_words: Mapping[str, str] = field(default_factory=dict[str, str])
     """What those that failed printed on stderr, as far as it is kept."""
+    heard: int = 0
+    """How many servers have ever answered: those that the tools are of."""
     names: Names = field(default_factory=dict[str, Collection[str]])
     """Of all tools that are known now; those of custom tools under `tools/<group>`."""
 
@@ -101,6 +103,7 @@ def sync(mode: CodeMode, wish: SyncWish, on_asked: OnAsked = tell_nobody) -> Syn
         note=wrote.note,
         custom=len(mode.custom),
         last_words=last_words,
+        heard=heard(mode.catalog),
         names=now,
     )
 
@@ -117,6 +120,10 @@ def check_wish(mode: CodeMode, wish: SyncWish) -> None:
             "no MCP servers are configured here, but tools of some are known; nothing was changed.",
             hint="Name the configuration that has them: --config F.",
         )
+
+
+def heard(catalog: Catalog) -> int:
+    return sum(1 for server in catalog.servers() if server.asked)
 
 
 def problems(mode: CodeMode) -> tuple[tuple[str, str], ...]:

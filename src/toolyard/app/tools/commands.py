@@ -17,7 +17,7 @@ from toolyard.core.calls import Result, Text
 from toolyard.core.errors import ToolError, ValidationError
 from toolyard.core.limits import RunLimits
 from toolyard.core.modes import PermissionMode
-from toolyard.policy.analysis.analyse import analyse
+from toolyard.policy.commands import analysed
 from toolyard.sandbox.shells import Shell
 from toolyard.sandbox.spec import Ending, Outcome, Request, Stream, Tier, What
 
@@ -110,7 +110,7 @@ def _request(arguments: BashArguments, gate: Gate) -> Request:
     seconds = longest_command(arguments, gate.sandboxes.limits)
     gate.command(arguments.command)
     if gate.resources.policy.mode is not PermissionMode.BYPASS:
-        found = analyse(arguments.command)
+        found = analysed(arguments.command)
         if found.refusal is not None:
             raise ToolError(found.refusal, hint=found.hint or "")
     return Request(What.COMMAND, arguments.command, seconds, folder=gate.sandboxes.folder(gate.call.session))
@@ -125,7 +125,7 @@ def _told(
     if outcome.exit_code:
         gate.remark(f"Exit code {outcome.exit_code}.")
     offline = not ready.spec.allowed_hosts and ready.sandbox.tier is not Tier.NONE
-    if outcome.exit_code and offline and analyse(command).uses_network:
+    if outcome.exit_code and offline and analysed(command).uses_network:
         notes.append("The sandbox has no network. (The user can name hosts in `code_execution.allowed_hosts`.)")
     most, file = gate.limits.output_chars, ""
     saved = None

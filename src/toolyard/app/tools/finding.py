@@ -8,7 +8,6 @@ from pydantic import Field
 
 from toolyard.app.gate import Gate
 from toolyard.app.tool import Arguments, Tool, output_schema
-from toolyard.codemode.search import render_hits
 from toolyard.core.calls import Result, Text
 
 _MOST_HITS = 20
@@ -28,6 +27,8 @@ def search_tools(arguments: SearchToolsArguments, gate: Gate) -> Result:
             "No tool fits." if gate.codemode.catalog.counts() else "No server's tools are known: `toolyard sync`."
         )
         return Result((Text(nothing),), {"tools": []})
+    from toolyard.codemode.search import render_hits  # whoever only lists the tools needs no search engine
+
     shown = render_hits(hits, _BUDGET_TOKENS)
     tools: list[dict[str, Any]] = [
         {"server": hit.server, "tool": hit.tool, "path": hit.path, "score": hit.score, "summary": hit.summary}
