@@ -6,12 +6,14 @@ READY := $(VENV)/.ready
 
 .PHONY: setup demo test lint types unit slow e2e docker bench constraints clean
 
+# Programs are started thousands of times: each would compile what it imports where nothing keeps the result.
 setup: $(READY)
+	@$(BIN)/python -m compileall -q src
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt --group dev -e ".[code,tokens,semantic,browser]"
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -c constraints.txt --group dev -e ".[code,tokens,semantic,browser]"
 	@touch $@
 
 demo: setup
