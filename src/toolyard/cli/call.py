@@ -21,12 +21,13 @@ from toolyard.cli.audit import printable
 from toolyard.cli.opening import find_place
 from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
 from toolyard.cli.tool_names import NamedTool, ToolNames
-from toolyard.core.errors import SecurityError, SystemFault, ToolError, ToolyardError
+from toolyard.core.errors import SecurityError, SystemFault, ToolyardError
 from toolyard.core.modes import PermissionMode
 from toolyard.core.upstream import Json, ToolAnswer
 
 FAILED, _WRONG_USE, _REFUSED = 1, 2, 126
 _STDIN = "-"
+_ENTRYS_TIMEOUT = "`timeout`"
 _ALLOWED = "What it may call is in the configuration: its servers, and `allowed_tools` and `exclude_tools`."
 _EXAMPLES = """\b
 Examples:
@@ -108,7 +109,7 @@ def _called(yard: Yard, words: tuple[str, ...], given: dict[str, Any], timeout: 
     except ToolyardError as error:
         if isinstance(error, NotAuthorized):
             error.hint = error.hint or _ALLOWED
-        elif isinstance(error, ToolError) and error.retryable and timeout is not None:
+        elif timeout is not None and _ENTRYS_TIMEOUT in error.hint:  # which is not the one that ran out
             error.hint = "Ask for less in one call, or give it longer: a higher `--timeout`."
         raise explained(error, f"{named.server}.{named.tool}", misfits(_schema(mode, named), given)) from None
     if answer.is_error and (found := misfits(_schema(mode, named), given)):

@@ -1,0 +1,49 @@
+"""A first sync with nothing to ask: said as such, with the server file of another program that lies beside."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+from toolyard.app.codemode.codemode import CodeMode
+from toolyard.codemode.folder import SERVERS, TOOLS, is_ours
+from toolyard.config.server_files import holds_servers
+from toolyard.core.errors import ConfigError
+
+_NEAR = (
+    ".mcp.json",
+    "mcp.json",
+    ".cursor/mcp.json",
+    ".vscode/mcp.json",
+    ".gemini/settings.json",
+    ".codex/config.toml",
+    ".roo/mcp.json",
+    "opencode.json",
+)
+
+
+def check_configured(mode: CodeMode) -> None:
+    """Raises ConfigError where there is nothing to sync, and nothing of an earlier sync to take back."""
+    resolved, root = mode.resolved, mode.root.path
+    if resolved.entries or resolved.errors or len(mode.custom) or mode.custom.problems or mode.catalog.servers():
+        return
+    if is_ours(root, SERVERS) or is_ours(root, TOOLS):
+        return
+    where = f" in {mode.around.config.source}" if mode.around.config.source else ""
+    raise ConfigError(f"No servers are configured{where}; nothing was written.", hint=_advice(root))
+
+
+def _advice(root: str) -> str:
+    for name in _NEAR:
+        for path in (name, os.path.join(root, name)):
+            if _has_servers(path):
+                return f"There are some in {path}: `toolyard sync --config {shlex.quote(path)}`."
+    return "Name a file that has them, yours or another program's: --config F."
+
+
+def _has_servers(path: str) -> bool:
+    """Only looked at: what a file that was merely found says is not done."""
+    try:
+        return os.path.isfile(path) and holds_servers(path)
+    except ConfigError:
+        return False
