@@ -52,6 +52,11 @@ def test_a_sync_with_nothing_to_ask_says_so_and_names_a_server_file_that_lies_be
     assert sorted(place.rglob("*")) == before
 
 
+def test_a_configuration_without_servers_is_synced(attached: Attached) -> None:
+    attached.document["toolyard"] = {"workspace": "ws", "available_mcp_servers": []}
+    assert attached.run("sync").startswith("0 tools of 0 servers;")
+
+
 def test_the_last_server_of_a_configuration_can_be_taken_out(attached: Attached) -> None:
     attached.run("sync")
     attached.document["toolyard"] = {"workspace": "ws"}

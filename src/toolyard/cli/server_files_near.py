@@ -23,14 +23,23 @@ _NEAR = (
 
 
 def check_configured(mode: CodeMode) -> None:
-    """Raises ConfigError where there is nothing to sync, and nothing of an earlier sync to take back."""
+    """Raises ConfigError where nobody configured anything, and there is nothing of an earlier sync to take back.
+
+    A configuration without servers is one: a program may have written it.
+    """
     resolved, root = mode.resolved, mode.root.path
-    if resolved.entries or resolved.errors or len(mode.custom) or mode.custom.problems or mode.catalog.servers():
+    if (
+        mode.around.config.source
+        or resolved.entries
+        or resolved.errors
+        or len(mode.custom)
+        or mode.custom.problems
+        or mode.catalog.servers()
+    ):
         return
     if is_ours(root, SERVERS) or is_ours(root, TOOLS):
         return
-    where = f" in {mode.around.config.source}" if mode.around.config.source else ""
-    raise ConfigError(f"No servers are configured{where}; nothing was written.", hint=_advice(root))
+    raise ConfigError("No servers are configured; nothing was written.", hint=_advice(root))
 
 
 def _advice(root: str) -> str:
