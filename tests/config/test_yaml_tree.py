@@ -1,0 +1,56 @@
+"""Two parsers behind one reading: the quick one in C for plain documents, the pure one for the rest."""
+
+import pytest
+import yaml
+
+from toolyard.config.yaml_tree import MAX_DEPTH, parse_yaml
+from toolyard.core.errors import ConfigError
+
+DOCUMENT = """\
+# a comment
+toolyard: &shared
+  workspace: "a b"   # quoted
+  numbers: [1, 0x10, 1.5, .inf, yes, no, null, ~, 2026-11-16]
+  text: |
+    two
+    lines
+agents:
+  - {id: a, backend: {cwd: ./work, <<: *shared}}
+  - id: 'b: c'
+"""
+
+
+@pytest.fixture
+def composed(monkeypatch):
+    """What the parser in C was given to compose."""
+    seen: list[str] = []
+
+    class Seen(yaml.CSafeLoader):
+        def get_single_node(self):
+            seen.append("composed")
+            return super().get_single_node()
+
+    monkeypatch.setattr(yaml, "CSafeLoader", Seen)
+    return seen
+
+
+def test_both_parsers_read_the_same_values_on_the_same_lines(monkeypatch, composed):
+    quick = parse_yaml(DOCUMENT, name="x")
+    assert composed == ["composed"]
+    monkeypatch.delattr(yaml, "CSafeLoader")
+    assert parse_yaml(DOCUMENT, name="x") == quick
+    assert composed == ["composed"]
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 100_000])
+def test_what_is_nested_deeply_is_not_composed_in_c(composed, depth):
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        parse_yaml("[" * depth + "]" * depth, name="x")
+    assert composed == []
+
+
+def test_what_is_wrong_is_told_by_the_pure_parser(composed):
+    with pytest.raises(ConfigError, match=r"x:2: is not valid YAML") as raised:
+        parse_yaml("a: 1\n\tb: 2", name="x")
+    assert "cannot start any token" in str(raised.value)
+    assert composed == []
