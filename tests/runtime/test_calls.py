@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import threading
+import time
 
 import pytest
 
@@ -32,6 +33,16 @@ def test_a_call_brings_back_text_content_and_structure(broker, handler):
 async def test_an_awaited_call_does_the_same(broker):
     result = await call_mcp_tool("s", "t", {"n": 1})
     assert (result.text, result.structured) == ("a:s:t", {"n": 1})
+
+
+async def test_a_call_looks_for_its_answer_for_a_moment_and_sleeps_when_it_takes_longer(broker, monkeypatch):
+    looks: set[int] = set()  # the broker's loop in the other thread looks, too
+    monkeypatch.setattr(os, "sched_yield", lambda: looks.add(threading.get_ident()))
+    before = time.thread_time()
+    with pytest.raises(ToolTimeout):
+        await call_mcp_tool("s", "hold", timeout=0.5)
+    assert threading.get_ident() in looks
+    assert time.thread_time() - before < 0.2
 
 
 async def test_a_blocking_call_may_be_made_where_a_loop_runs(broker):

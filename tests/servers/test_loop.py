@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import selectors
 import threading
 
 import pytest
 
 from toolyard.core.errors import SystemFault
 from toolyard.servers import LoopThread
+from toolyard.servers.loop import WakefulSelector
 
 
 async def _value(value):
@@ -79,3 +82,61 @@ def test_closing_lets_work_clean_up_and_refuses_more():
     assert future.cancelled()
     with pytest.raises(SystemFault, match="closed"):
         loop.run(_value(1))
+
+
+@pytest.fixture
+def sleeps(monkeypatch):
+    """The time-outs with which it really went to sleep, and a pipe that it watches."""
+    slept: list[float | None] = []
+    real = selectors.DefaultSelector.select
+
+    def select(self, timeout=None):
+        if timeout != 0:
+            slept.append(timeout)
+        return real(self, timeout)
+
+    monkeypatch.setattr(selectors.DefaultSelector, "select", select)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    receiver, sender = os.pipe()
+    with WakefulSelector() as selector:
+        selector.register(receiver, selectors.EVENT_READ)
+        yield slept, selector, sender
+    os.close(receiver)
+    os.close(sender)
+
+
+def test_after_something_happened_it_looks_before_it_sleeps(sleeps, monkeypatch):
+    slept, selector, sender = sleeps
+    os.write(sender, b"x")
+    assert len(selector.select(5)) == 1
+    assert slept == [5]
+    assert len(selector.select(5)) == 1  # it is still there to read
+    assert slept == [5]
+
+
+def test_it_looks_for_a_moment_only_and_not_where_nothing_happened(sleeps):
+    slept, selector, sender = sleeps
+    looked: list[float] = []
+    selector._looked = lambda timeout: looked.append(timeout) or []
+    assert selector.select(0.001) == []
+    assert (slept, looked) == ([0.001], [])
+    os.write(sender, b"x")
+    assert len(selector.select(5)) == 1
+    assert looked == []
+    assert len(selector.select(5)) == 1
+    assert (slept, looked) == ([0.001, 5, 5], [5])
+
+
+def test_looking_ends(sleeps):
+    slept, selector, _ = sleeps
+    selector._was_busy = True
+    assert selector.select(0.01) == []
+    assert slept == [0.01]
+
+
+def test_a_machine_with_one_processor_sleeps_at_once(sleeps, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    with WakefulSelector() as selector:
+        selector._was_busy = True
+        selector._looked = lambda timeout: pytest.fail("it looked")
+        assert selector.select(0.001) == []
