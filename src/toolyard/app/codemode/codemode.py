@@ -143,6 +143,11 @@ class CodeMode(Closing):
         workspace = self.around.mounts.workspace
         return workspace if self.around.home == workspace.path else Root(self.around.home)
 
+    @property
+    def sign_ins(self) -> str:
+        """The folder where connections keep what the user signed in with."""
+        return os.path.join(self.around.state, "sign-ins")
+
     @cached_property
     def resolved(self) -> ResolvedServers:
         """The servers that are configured, and what is wrong with others."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from toolyard.app.codemode.codemode import CodeMode
 
 _STDERR_CHARS = 4_000
-_SIGN_INS = "sign-ins"
 
 
 class Connected(Closing):
@@ -46,7 +44,7 @@ class Connected(Closing):
                     entries,
                     loop=self.loop,
                     on_list_changed=self._list_changed,
-                    tokens_folder=os.path.join(around.state, _SIGN_INS),
+                    tokens_folder=mode.sign_ins,
                     on_authorize=around.on_authorize,
                 )
             )

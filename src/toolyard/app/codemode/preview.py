@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from toolyard.app.codemode.codemode import CodeMode
 
 _KIND = "preview"
-SIGN_INS = "sign-ins"
-"""Where connections keep what the user signed in with: a sign-in is the user's act, and is kept."""
 
 
 def preview(mode: CodeMode, wish: SyncWish, on_asked: OnAsked = tell_nobody) -> SyncReport:
@@ -47,11 +45,11 @@ def preview(mode: CodeMode, wish: SyncWish, on_asked: OnAsked = tell_nobody) -> 
         _copy(mode.around.state, folder.path)
         with Catalog.open(folder.path) as catalog:
             changes = forget_others(catalog, {entry.name for entry in entries})
-            tokens = os.path.join(mode.around.state, SIGN_INS)
             search_path = environment().get("PATH", "")
             wanted = due(catalog, by_name(entries, wish.servers), search_path, everything=wish.refresh)
             asked_entries = [entry for entry in entries if entry.name in wanted]
-            with ServerPool(asked_entries, tokens_folder=tokens, on_authorize=mode.around.on_authorize) as pool:
+            authorize = mode.around.on_authorize  # a sign-in is the user's act, and is kept
+            with ServerPool(asked_entries, tokens_folder=mode.sign_ins, on_authorize=authorize) as pool:
                 asked = pool.loop.run(ask_servers(catalog, wanted, pool.listing, on_asked, mode.trusted))
                 said = pool.status()
             before, now = read_told(mode.around.state), known_names(catalog, mode.custom)
