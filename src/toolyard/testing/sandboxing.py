@@ -234,14 +234,19 @@ class Kit(Closing):
         if self.subject.lose is not None:
             self.subject.lose(opened.sandbox)
             return
-        for pid in (*opened.processes, *descendants_of(opened.processes)):
+        for pid in self.stop(opened):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def stop(self, opened: Opened) -> None:
-        """Hold all of a box with SIGSTOP."""
-        for pid in (*opened.processes, *descendants_of(opened.processes)):
-            os.kill(pid, signal.SIGSTOP)
+    def stop(self, opened: Opened) -> set[int]:
+        """Hold all of a box with SIGSTOP, those too that came to be meanwhile; the processes that are held."""
+        held: set[int] = set()
+        while found := {*opened.processes, *descendants_of(opened.processes)} - held:
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
+            held |= found
+        return held
 
     def marked(self) -> dict[int, str]:
         """The processes that carry this kit's mark, with their command lines."""
