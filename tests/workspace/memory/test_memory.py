@@ -315,7 +315,7 @@ def test_ast_grep_finds_a_fact_by_its_topic(memory: Memory, folder: Path) -> Non
     assert program is not None
     pair = {"kind": "pair", "pattern": {"context": '{"topic": "performance"}', "selector": "pair"}}
     rule = {"id": "topic", "language": "json", "rule": {"kind": "object", "has": pair}}
-    command = [program, "scan", "--inline-rules", json.dumps(rule), "core_memories.json"]
+    command = [program, "scan", "--json", "--inline-rules", json.dumps(rule), "core_memories.json"]
     found = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=30, check=False)
     assert "use caches" in found.stdout
     assert "use paint" not in found.stdout

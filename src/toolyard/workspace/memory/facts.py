@@ -20,7 +20,7 @@ from toolyard.core.ids import new_id
 MOST_FACTS = 20_000
 MOST_TEXT = 20_000
 MOST_METADATA = 20_000
-_MOST_TOPIC = 200
+MOST_TOPIC = 200
 _DIGEST_BYTES = 6
 
 Entry = dict[str, Any]
@@ -99,7 +99,7 @@ def new_entry(
     check_text("text", text, MOST_TEXT)
     entry: Entry = {}
     if topic:
-        check_text("topic", topic, _MOST_TOPIC)
+        check_text("topic", topic, MOST_TOPIC)
         entry["topic"] = topic
     entry |= {"id": identity or new_id(), "text": text, "created": created or now()}
     if updated and updated != entry["created"]:
