@@ -85,7 +85,7 @@ def test_a_plain_name_is_its_own_folder(name: str) -> None:
 
 
 def test_other_names_have_one_spelling_each() -> None:
-    names = ["the boss", "the/boss", "../boss", "..", ".", "community", "-x", ".hidden", "böss", "x" * 101, "x" * 102]
+    names = ["the boss", "the/boss", "../boss", "..", ".", "-x", ".hidden", "böss", "x" * 101, "x" * 102]
     spelled = [folder_name(name) for name in names]
     assert spelled == [folder_name(name) for name in names]
     assert len(set(spelled)) == len(names)
@@ -94,7 +94,7 @@ def test_other_names_have_one_spelling_each() -> None:
     assert skills_folder("community") == "skills/community"
 
 
-@pytest.mark.parametrize("name", ["", " ", "a\0b", "a\nb", "\ud800", "x" * 1_001])
+@pytest.mark.parametrize("name", ["", " ", "community", "a\0b", "a\nb", "\ud800", "x" * 1_001])
 def test_what_no_folder_can_be_called_is_refused(name: str) -> None:
     with pytest.raises(ValidationError, match="no name for an agent"):
         folder_name(name)

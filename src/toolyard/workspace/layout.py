@@ -37,10 +37,13 @@ _MARK = "~"
 
 
 def folder_name(agent: str) -> str:
-    """The one folder name of an agent: its own where that can be one, else a spelling that is always the same."""
+    """The one folder name of an agent: its own where that can be one, else a spelling that is always the same.
+
+    Refused is what says nothing, and `community`, whose skills are everybody's.
+    """
     if _PLAIN.fullmatch(agent) and agent not in _RESERVED:
         return agent
-    if not agent.strip() or len(agent) > _LONGEST_NAME or not agent.isprintable():
+    if agent in _RESERVED or not agent.strip() or len(agent) > _LONGEST_NAME or not agent.isprintable():
         raise ValidationError.of(
             "agent", "is no name for an agent", hint="Use letters, digits, dots, dashes and underscores."
         )

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from toolyard.core.errors import SecurityError, ToolError, ValidationError
 from toolyard.fs.roots import Root
-from toolyard.workspace.memory import Memory, documents, facts, history, preferences
-from toolyard.workspace.memory.documents import Unreadable, parse_list, write_list
+from toolyard.workspace import documents
+from toolyard.workspace.documents import Unreadable, parse_list, write_list
+from toolyard.workspace.memory import Memory, facts, history, preferences
 
 
 @pytest.fixture

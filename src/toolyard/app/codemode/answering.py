@@ -11,7 +11,6 @@ from typing import Any
 from toolyard.app.codemode.questions import Questions
 from toolyard.app.codemode.upstream import Upstream, UpstreamCall
 from toolyard.app.recording import EventLog
-from toolyard.codemode import skills
 from toolyard.codemode.broker import BrokerRequest, Doing, Progress, tell_nobody
 from toolyard.codemode.search import Hit
 from toolyard.core.actions import Action, Decision, Effect, Kind
@@ -22,6 +21,8 @@ from toolyard.core.ids import new_id
 from toolyard.core.upstream import ToolAnswer
 from toolyard.fs.roots import Root
 from toolyard.policy.policy import Policy
+from toolyard.workspace.layout import skills_folder
+from toolyard.workspace.skills import Skill, save
 
 SURFACE = "code"
 SAVE_SKILL = "save_skill"
@@ -111,14 +112,14 @@ class Answering:
         for name, value in given.items():
             if not isinstance(value, str):
                 raise ValidationError.of(name, "has to be text", hint="save_skill(name, code, description).")
-        skill = skills.Skill(**given)  # type: ignore[arg-type]
-        path = os.path.join(self.root.path, skills.FOLDER, request.agent, skill.name, "__init__.py")
+        skill = Skill(**given)  # type: ignore[arg-type]
+        path = os.path.join(self.root.path, skills_folder(request.agent), skill.name, "__init__.py")
         decision = self.policy.decide(Action(Kind.WRITE, SAVE_SKILL, path, path, agent=request.agent))
         is_allowed = decision.effect is Effect.ALLOW
         try:
             if not is_allowed:
                 raise SecurityError(decision.reason)
-            return skills.save(self.root, request.agent, skill)
+            return save(self.root, request.agent, skill)
         finally:
             self.audit.append(
                 Event(

@@ -19,8 +19,8 @@ from toolyard.config.yaml_tree import Plain
 from toolyard.core.errors import ToolError
 from toolyard.fs.roots import Root
 from toolyard.workspace import layout
+from toolyard.workspace.documents import Document, parse_list, write_list
 from toolyard.workspace.memory import facts, history, patterns, preferences
-from toolyard.workspace.memory.documents import Document, parse_list, write_list
 from toolyard.workspace.memory.facts import Fact
 from toolyard.workspace.memory.history import PastTask
 from toolyard.workspace.memory.patterns import Pattern

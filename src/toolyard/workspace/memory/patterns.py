@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from toolyard.workspace.memory.documents import text_of
+from toolyard.workspace.documents import text_of
 from toolyard.workspace.memory.facts import check_text, now
 
 TITLE = "# Learned patterns\n"

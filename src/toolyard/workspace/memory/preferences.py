@@ -11,7 +11,7 @@ import yaml
 
 from toolyard.config.yaml_tree import Located, Plain, parse_yaml
 from toolyard.core.errors import ConfigError, ValidationError
-from toolyard.workspace.memory.documents import Unreadable, text_of
+from toolyard.workspace.documents import Unreadable, text_of
 
 Preferences = dict[str, Plain]
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from toolyard.workspace.documents import Document, parse_list, write_list
 from toolyard.workspace.memory import facts
-from toolyard.workspace.memory.documents import Document, parse_list, write_list
 from toolyard.workspace.memory.facts import Fact
 from toolyard.workspace.memory.mem0.records import Mem0Memory
 from toolyard.workspace.memory.memory import Memory

@@ -1,4 +1,4 @@
-"""One file of a memory folder: read whole, changed under the folder's lock, replaced in one step.
+"""One file that people and programs share: read whole, changed under the folder's lock, replaced in one step.
 
 Agents and people write these files too. What cannot be understood is never overwritten: it stays where it is, a copy
 of it is kept beside it, and the error says what to do. `set_aside` is how somebody decides to begin anew.
@@ -20,7 +20,7 @@ from toolyard.fs.roots import Root
 from toolyard.workspace.places import ensure_folder, open_folder, place, read_file, rewrite_file
 
 FILE_BYTES = 8 * MIB
-"""The largest file of a memory. Together with its form in memory it has to be read in a moment."""
+"""The largest of them. Together with its form in memory it has to be read in a moment."""
 _ASIDE = ".unreadable-"
 _MOST_ASIDE = 20
 _DIGEST_BYTES = 5
