@@ -3,45 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import pathlib
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
+from tests.e2e import published
 
 from toolyard.fs.roots import Root
 from toolyard.workspace.memory import Memory
 from toolyard.workspace.memory.mem0 import import_mem0, read_store
 
-REPOSITORY = pathlib.Path(__file__).parents[3]
-ENVIRONMENT = REPOSITORY / ".cache" / "mem0"
-PACKAGES = ["mem0ai==2.2.1", "faiss-cpu==1.15.1", "chromadb==1.5.9"]
 PROGRAM = pathlib.Path(__file__).with_name("mem0_program.py")
-INSTALL_SECONDS = 400
 
 
 @pytest.fixture(scope="session")
 def python() -> str:
-    """A Python with mem0 and what it can store things in. These are no dependencies of ours."""
-    ENVIRONMENT.mkdir(parents=True, exist_ok=True)
-    found, done = ENVIRONMENT / "venv" / "bin" / "python", ENVIRONMENT / ".installed"
-    with (ENVIRONMENT / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (done.exists() and done.read_text() == repr(PACKAGES)):
-            uv = str(pathlib.Path(sys.executable).with_name("uv"))
-            for command in (
-                [uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(ENVIRONMENT / "venv")],
-                [uv, "pip", "install", "--quiet", "--python", str(found), *PACKAGES],
-            ):
-                ended = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
-                if ended.returncode:
-                    pytest.skip(f"mem0 cannot be installed: {ended.stderr[-300:]}")
-            done.write_text(repr(PACKAGES))
-    return str(found)
+    """With mem0 and what it can store things in. These are no dependencies of ours."""
+    return published.python_server("mem0ai", "python")
 
 
 class Mem0:

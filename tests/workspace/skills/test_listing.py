@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from toolyard.core.errors import ValidationError
 from toolyard.fs.roots import Root
 from toolyard.workspace.skills import Skill, find_skill, list_skills, save
-from toolyard.workspace.skills.page import module_name, page_name, parse_page, written_page
+from toolyard.workspace.skills.page import module_name, one_line, page_name, parse_page, written_page
 
 
 def put(folder: Path, page: str | bytes) -> None:
@@ -83,6 +83,13 @@ def test_a_page_that_bends_the_rules_is_shown_with_remarks(root: Root) -> None:
     assert [remark.partition(":")[0] for remark in entry.remarks] == ["name", "compatibility", "metadata", "model"]
 
 
+def test_a_colon_that_is_not_quoted_is_let_pass_with_a_remark(root: Root) -> None:
+    put(Path(root.path) / "skills/a/x", '---\nname: x\ndescription: Use when: the "sky" falls\nlicense: MIT\n---\n')
+    (entry,) = list_skills(root)
+    assert (entry.description, entry.fault) == ('Use when: the "sky" falls', "")
+    assert entry.remarks == ("header: is not valid YAML; put values with a colon in quotes",)
+
+
 def test_folders_of_other_programs_are_attached_and_never_written(root: Root, tmp_path: Path) -> None:
     theirs = tmp_path / "home/.claude/skills"
     put(theirs / "pdf-tools", "---\nname: pdf-tools\ndescription: >\n  Reads\n  PDFs.\nlicense: MIT\n---\n# How\n")
@@ -103,11 +110,22 @@ def test_folders_of_other_programs_are_attached_and_never_written(root: Root, tm
 
 @given(st.text(max_size=300))
 def test_any_description_can_be_written_and_read(text: str) -> None:
-    described = " ".join(text.split())
-    if not described or not described.isprintable():
+    described = one_line(text)
+    if not described:
         return
     page = parse_page(written_page("a-b", described, "# Body\n---\nmore\n"))
     assert (page.name, page.description, page.body) == ("a-b", described, "\n# Body\n---\nmore\n")
+
+
+@given(st.text(min_size=1, max_size=100))
+def test_any_description_makes_a_skill_that_can_be_read_and_run(text: str) -> None:
+    try:
+        files = Skill("s", "x = 1", text).files("a")
+    except ValidationError:
+        return
+    assert parse_page(files["SKILL.md"].decode()).faults == ()
+    exec(compile(files["__init__.py"], "s", "exec"), made := {})
+    assert (made["__doc__"], made["x"]) == (one_line(text), 1)
 
 
 @given(st.text(max_size=200))

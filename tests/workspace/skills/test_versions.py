@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -168,6 +170,24 @@ def test_what_a_killed_writer_left_becomes_a_version(root: Root, tmp_path: Path)
     ]
     numbers = [version.number for version in versions(root, "a", "s")]
     assert len(set(numbers)) == len(numbers)
+
+
+def test_a_writer_that_dies_in_the_middle_loses_nothing(root: Root, tmp_path: Path) -> None:
+    save(root, "a", skill(1))
+    program = (
+        "import os, sys; from toolyard.fs.roots import Root\n"
+        "from toolyard.workspace.skills import Skill, save, store\n"
+        "store._Place._move = lambda *_: os._exit(9)\n"
+        "save(Root(sys.argv[1]), 'a', Skill('s', 'x = 2', 'Says x.'))"
+    )
+    died = subprocess.run([sys.executable, "-c", program, str(tmp_path)], timeout=50, check=False)
+    assert died.returncode == 9
+    assert code(tmp_path / "skills/a/s") == "x = 2"
+    assert list_skills(root)[0].name == "s"
+    save(root, "a", skill(3))
+    kept = [path for path in (tmp_path / "skills/a/.versions/s").iterdir() if path.is_dir()]
+    assert {code(path) for path in kept} == {"x = 1", "x = 2"}
+    assert code(tmp_path / "skills/a/s") == "x = 3"
 
 
 def test_a_broken_record_keeps_nobody_from_saving(root: Root, tmp_path: Path) -> None:

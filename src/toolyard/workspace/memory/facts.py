@@ -11,11 +11,11 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, cast
 
 from toolyard.core.errors import ToolError, ValidationError
 from toolyard.core.ids import new_id
+from toolyard.workspace.clock import now
 
 MOST_FACTS = 20_000
 MOST_TEXT = 20_000
@@ -79,10 +79,6 @@ class Fact:
     def _mapping(self, key: str) -> Mapping[str, Any]:
         value = self._get(key)
         return cast("Entry", value) if isinstance(value, dict) else {}
-
-
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def new_entry(

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from toolyard.core.ids import new_id
-from toolyard.workspace.memory.facts import check_text, now
+from toolyard.workspace.clock import now
+from toolyard.workspace.memory.facts import check_text
 
 MOST_TASKS = 10_000
 """The oldest make room: a history that cannot grow would stop the agent's work."""

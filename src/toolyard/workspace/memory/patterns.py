@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from toolyard.workspace.clock import now
 from toolyard.workspace.documents import text_of
-from toolyard.workspace.memory.facts import check_text, now
+from toolyard.workspace.memory.facts import check_text
 
 TITLE = "# Learned patterns\n"
 _MOST_TITLE, _MOST_TEXT = 200, 20_000

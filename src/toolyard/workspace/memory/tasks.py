@@ -28,8 +28,9 @@ from toolyard.core.errors import ConfigError, ToolError
 from toolyard.core.ids import new_id
 from toolyard.fs.roots import Root
 from toolyard.workspace import layout
+from toolyard.workspace.clock import now
 from toolyard.workspace.documents import Document, Unreadable, text_of
-from toolyard.workspace.memory.facts import check_text, now
+from toolyard.workspace.memory.facts import check_text
 from toolyard.workspace.memory.memory import Memory
 from toolyard.workspace.places import ensure_folder, open_folder, rewrite_file
 

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from toolyard.fs.roots import Root
+from toolyard.workspace.clock import now
 from toolyard.workspace.documents import Document, parse_list, write_list
-from toolyard.workspace.memory.facts import now
 from toolyard.workspace.places import ensure_folder, read_file, rewrite_file
 
 VERSIONS = ".versions"

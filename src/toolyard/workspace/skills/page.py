@@ -11,6 +11,7 @@ an error, as long as there is a name and a description to show.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,9 @@ _MOST_COMPATIBILITY = 500
 _MOST_HEADER = 20_000
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _HEADER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_UNQUOTED = re.compile(r"^((?:name|description|license|compatibility):[ \t]+)([^\s\"'|>\[{&*!%@`#].*)$", re.MULTILINE)
+_NOT_YAML = "header: is not valid YAML; put values with a colon in quotes"
+_CONTROL = frozenset({"Cc", "Cs"})
 _KNOWN = {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
 
 
@@ -51,11 +55,7 @@ def parse_page(text: str) -> Page:
         raise _wrong("does not begin with a header between two lines of `---`")
     if len(found[1]) > _MOST_HEADER:
         raise _wrong(f"has a header of more than {_MOST_HEADER:,} characters")
-    try:
-        located = parse_yaml(found[1], name="header")
-    except ConfigError as error:
-        raise _wrong(f"has a header that cannot be read: {error.message}") from None
-    header = None if located is None else located.plain()
+    header, bent = _header(found[1])
     if not isinstance(header, dict):
         raise _wrong("has no names and values in its header")
     name, description = (header.get(key) for key in ("name", "description"))
@@ -63,7 +63,23 @@ def parse_page(text: str) -> Page:
         raise _wrong("has no `name`")
     if not isinstance(description, str) or not description.strip():
         raise _wrong("has no `description`")
-    return Page(name, description, header, text[found.end() :], tuple(_faults(name, description, header)))
+    return Page(name, description, header, text[found.end() :], (*bent, *_faults(name, description, header)))
+
+
+def _header(text: str) -> tuple[Plain, tuple[str, ...]]:
+    """Its values. Many pages have a colon in a value that is not quoted, which other readers let pass."""
+    for candidate, faults in ((text, ()), (_UNQUOTED.sub(_as_quoted, text), (_NOT_YAML,))):
+        try:
+            located = parse_yaml(candidate, name="header")
+        except ConfigError as error:
+            fault = error
+        else:
+            return None if located is None else located.plain(), faults
+    raise _wrong(f"has a header that cannot be read: {fault.message}") from None
+
+
+def _as_quoted(line: re.Match[str]) -> str:
+    return f"{line[1]}{_quoted(line[2].strip())}"
 
 
 def _faults(name: str, description: str, header: Mapping[str, Any]) -> list[str]:
@@ -83,6 +99,11 @@ def _faults(name: str, description: str, header: Mapping[str, Any]) -> list[str]
     return faults
 
 
+def one_line(text: str) -> str:
+    """A description without what no page and no docstring can hold: line ends, control characters."""
+    return " ".join("".join(" " if unicodedata.category(c) in _CONTROL else c for c in text).split())
+
+
 def written_page(name: str, description: str, body: str) -> str:
     """A page of ours. `description` is one line."""
     return f"---\nname: {page_name(name)}\ndescription: {_quoted(description)}\n---\n\n{body}"
@@ -100,7 +121,8 @@ def module_name(name: str) -> str:
 
 def _quoted(text: str) -> str:
     """As YAML reads it, whatever is in it."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
 
 
 def _wrong(why: str) -> ValidationError:

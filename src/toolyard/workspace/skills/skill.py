@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from toolyard.core.errors import ValidationError
 from toolyard.workspace.layout import COMMUNITY
-from toolyard.workspace.skills.page import MOST_DESCRIPTION, MOST_NAME, PAGE, page_name, written_page
+from toolyard.workspace.skills.page import MOST_DESCRIPTION, MOST_NAME, PAGE, one_line, page_name, written_page
 
 FOLDER = "skills"
 MODULE = "__init__.py"
@@ -40,7 +40,7 @@ class Skill:
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        if not self.description.strip() or len(self.description) > MOST_DESCRIPTION:
+        if not one_line(self.description) or len(self.description) > MOST_DESCRIPTION:
             raise ValidationError.of(
                 "description",
                 f"has to be 1 to {MOST_DESCRIPTION} characters",
@@ -56,7 +56,7 @@ class Skill:
         return {name: text.encode("utf-8", "replace") for name, text in texts.items()}
 
     def _page(self, owner: str) -> str:
-        described = " ".join(self.description.split())
+        described = one_line(self.description)
         body = f"# {self.name}\n\n{described}\n\n```python\n{import_line(owner, self.name)}\n```\n"
         return written_page(page_name(self.name), described, body)
 
@@ -64,7 +64,7 @@ class Skill:
         """The code under its description, unless it brings a docstring of its own."""
         if ast.get_docstring(parsed(self.code)) is not None:
             return self.code if self.code.endswith("\n") else self.code + "\n"
-        described = " ".join(self.description.split())
+        described = one_line(self.description)
         literal = '"""' + described.replace("\\", "\\\\").replace('"', '\\"') + '"""'
         return f"{literal}\n\n{self.code.strip(chr(10))}\n"
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from toolyard.fs.roots import Root
+from toolyard.workspace.clock import now
 from toolyard.workspace.documents import Document, parse_list, write_list
-from toolyard.workspace.memory.facts import now
 
 FILE = "skill_uses.json"
 _MOST_ROWS = 10_000
