@@ -113,8 +113,9 @@ def test_a_link_leads_a_search_nowhere(memories: Root, tmp_path: Path) -> None:
 
 
 def test_the_ranking_prefers_rare_words_and_knows_plain_endings() -> None:
-    texts = ["the cat sat", "the dog sat", "the createIndex call", "the the the"]
-    assert [position for _, position in rank("the cats", texts, 9)] == [0, 3, 1, 2]
+    texts = ["the cat sat", "the dog sat", "the createIndex call", "the the the", "sat"]
+    assert [position for _, position in rank("where the cats sat", texts, 9)] == [0, 4, 1]
+    assert [position for _, position in rank("the", texts, 1)] == [3]
     assert [position for _, position in rank("indexes", texts, 9)] == [2]
     assert rank("", texts, 9) == rank("xyz", texts, 9) == rank("cat", [], 9) == []
     assert words_of("queries query caching cached cache") == ["query", "query", "cach", "cach", "cach"]

@@ -17,6 +17,11 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ENDINGS = ("ing", "ies", "ed", "es", "s")
 _SHORTEST_STEM = 3
 _MOST_QUERY_WORDS = 50
+_SMALL = frozenset(
+    "a an and are as at be by did do does for from had has have how i in is it my of on or our the their there this"
+    " to was we were what when where which who why will with you your".split()
+)
+"""Words that say nothing of a question. In a small memory they are rare, and would count for much."""
 
 
 def words_of(text: str) -> list[str]:
@@ -34,7 +39,8 @@ def _stem(word: str) -> str:
 
 def rank(query: str, texts: Sequence[str], top: int) -> list[tuple[float, int]]:
     """The best `top` texts that have a word of the query, as score and position; of equals, the later one first."""
-    wanted = set(words_of(query)[:_MOST_QUERY_WORDS])
+    asked = words_of(query)[:_MOST_QUERY_WORDS]
+    wanted = {word for word in asked if word not in _SMALL} or set(asked)
     counted = [Counter(words_of(text)) for text in texts]
     if not wanted or not counted:
         return []
