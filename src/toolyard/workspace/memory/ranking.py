@@ -17,11 +17,6 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ENDINGS = ("ing", "ies", "ed", "es", "s")
 _SHORTEST_STEM = 3
 _MOST_QUERY_WORDS = 50
-_SMALL = frozenset(
-    "a an and are as at be by did do does for from had has have how i in is it my of on or our the their there this"
-    " to was we were what when where which who why will with you your".split()
-)
-"""Words that say nothing of a question. In a small memory they are rare, and would count for much."""
 
 
 def words_of(text: str) -> list[str]:
@@ -35,6 +30,15 @@ def _stem(word: str) -> str:
             stem = word[: -len(ending)] + ("y" if ending == "ies" else "")
             return stem.removesuffix("e")
     return word.removesuffix("e") if len(word) > _SHORTEST_STEM else word
+
+
+_SMALL = frozenset(
+    words_of(
+        "a an and are as at be by did do does for from had has have how i in is it my of on or our the their there"
+        " this to was we were what when where which who why will with you your"
+    )
+)
+"""Words that say nothing of a question. In a small memory they are rare, and would count for much."""
 
 
 def rank(query: str, texts: Sequence[str], top: int) -> list[tuple[float, int]]:
