@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolyard.core.errors import SecurityError, ToolError, ValidationError
@@ -211,7 +211,7 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_written(root: Root, fo
     assert small.read() == ["x"]
 
 
-WRITERS, EACH = 4, 12
+EACH = 5
 
 
 def test_writers_in_threads_and_processes_lose_nothing(memory: Memory, root: Root, tmp_path: Path) -> None:
@@ -285,11 +285,13 @@ VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(VALUES, max_size=4))
 def test_any_list_comes_back_as_it_was_written(entries: list) -> None:
     assert parse_list(write_list(entries)) == entries
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(st.from_regex(r"[A-Za-z_][A-Za-z0-9_.-]{0,9}", fullmatch=True), VALUES, max_size=4), st.binary()
 )

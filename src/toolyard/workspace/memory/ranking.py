@@ -10,6 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 
 _SATURATION, _LENGTH_SHARE = 1.2, 0.75
 _WORD = re.compile(r"[^\W_]+")
@@ -17,11 +18,18 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ENDINGS = ("ing", "ies", "ed", "es", "s")
 _SHORTEST_STEM = 3
 _MOST_QUERY_WORDS = 50
+_LONGEST_WORD = 100
+_MOST_REMEMBERED = 1 << 15
 
 
 def words_of(text: str) -> list[str]:
     """Its words in one spelling: small letters, without the commonest endings; `createIndex` is two."""
-    return [_stem(word.lower()) for whole in _WORD.findall(text) for word in _HUMP.split(whole)]
+    return [stem for word in _WORD.findall(text) for stem in _stems(word)]
+
+
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _stems(word: str) -> tuple[str, ...]:
+    return tuple(_stem(part.lower()) for part in _HUMP.split(word[:_LONGEST_WORD]))
 
 
 def _stem(word: str) -> str:
