@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -12,7 +13,18 @@ import pytest
 
 from toolyard.core.errors import SecurityError, SystemFault, ToolError, ValidationError
 from toolyard.fs.roots import Root
-from toolyard.workspace.skills import Skill, find_skill, list_skills, promote, remove, restore, save, store, versions
+from toolyard.workspace.skills import (
+    Skill,
+    find_skill,
+    list_skills,
+    promote,
+    remove,
+    restore,
+    save,
+    store,
+    tree,
+    versions,
+)
 from toolyard.workspace.skills.uses import Uses
 
 
@@ -237,6 +249,22 @@ def test_a_disk_without_exchange_serves_as_well(root: Root, tmp_path: Path, monk
     save(root, "a", skill(2))
     assert code(tmp_path / "skills/a/s") == "x = 2"
     assert code(tmp_path / "skills/a/.versions/s/1") == "x = 1"
+
+
+def test_a_full_disk_changes_nothing(root: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(root, "a", skill(1))
+    written = tree._write_file
+
+    def full(folder: int, path: str, file: tree.File) -> None:
+        if path == "__init__.py":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written(folder, path, file)
+
+    monkeypatch.setattr(tree, "_write_file", full)
+    with pytest.raises(SystemFault, match="disk is full; nothing was changed"):
+        save(root, "a", skill(2))
+    assert code(tmp_path / "skills/a/s") == "x = 1"
+    assert sorted(path.name for path in (tmp_path / "skills/a").iterdir()) == [".versions", "s"]
 
 
 def test_uses_are_counted_in_the_state_folder(root: Root, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from toolyard.workspace.skills.tree import File, Tree, digest_of, read_tree, rem
 
 KEPT_VERSIONS = 20
 _LEFTOVER = re.compile(re.escape(TEMPORARY_PREFIX) + r"([A-Za-z_][A-Za-z0-9_]*)\.[0-9a-f]+")
+_NO_FOLDER = {errno.ENOTDIR, errno.ELOOP, errno.EEXIST}
 _CANNOT_EXCHANGE = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
@@ -290,6 +291,8 @@ def _opened(root: Root, owner: str, name: str) -> Generator[_Place]:
         with files.locked((folder,), path, DEFAULT_LIMITS):
             yield _Place(root, folder, skills, name)
     except OSError as error:
+        if error.errno not in _NO_FOLDER:
+            raise refused(error, path) from error
         raise SystemFault(
             f"The skill cannot be kept in {path}: {error.strerror}.",
             hint="It has to be a plain folder of the workspace.",

@@ -44,6 +44,11 @@ class StoreContents:
     unreadable: int
     """Entries that are no memories or cannot be read."""
 
+    def belonging(self, **session: str) -> tuple[Mem0Memory, ...]:
+        """Those of one user, agent or run: `belonging(user_id="alice")`. Keys without a value ask for nothing."""
+        wanted = {key: value for key, value in session.items() if value}.items()
+        return tuple(memory for memory in self.memories if wanted <= memory.session.items())
+
 
 def read_store(path: str, collection: str = "") -> StoreContents:
     """Every memory of a store; `collection` has to be named only where there are several."""
