@@ -1,19 +1,4 @@
-"""Another name of `toolyard_runtime`'s calls, for code that was written for it."""
+"""Another name of `toolyard_runtime`, for code that was written for it."""
 
-from toolyard_runtime.massgen import (
-    call_custom_tool,
-    call_custom_tool_sync,
-    call_mcp_tool,
-    call_mcp_tool_sync,
-    save_skill,
-    semantic_search,
-)
-
-__all__ = [
-    "call_custom_tool",
-    "call_custom_tool_sync",
-    "call_mcp_tool",
-    "call_mcp_tool_sync",
-    "save_skill",
-    "semantic_search",
-]
+from toolyard_runtime import *  # noqa: F403 - all of it, and nothing else
+from toolyard_runtime import __all__  # noqa: F401

@@ -1,19 +1,4 @@
-"""The calls under the name `_massgen_runtime`, for code that was written for it."""
+"""The calls under the name `_massgen_runtime`, where nothing but this package is there."""
 
-from toolyard_runtime.calls import (
-    call_custom_tool,
-    call_custom_tool_sync,
-    call_mcp_tool,
-    call_mcp_tool_sync,
-    save_skill,
-    semantic_search,
-)
-
-__all__ = [
-    "call_custom_tool",
-    "call_custom_tool_sync",
-    "call_mcp_tool",
-    "call_mcp_tool_sync",
-    "save_skill",
-    "semantic_search",
-]
+from toolyard_runtime import *  # noqa: F403 - all of it, and nothing else
+from toolyard_runtime import __all__  # noqa: F401

@@ -30,6 +30,8 @@ _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "ptmx": "pts/ptmx"}
 _HOST_NAME = "toolyard"
+_TYPE_OF_FILE, _LINK = 0o170000, 0o120000
+_STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _GET_FLAGS, _SET_FLAGS, _INTERFACE_UP = 0x8913, 0x8914, 0x1
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -105,7 +107,7 @@ def _bind(source: str, place: str, attributes: int, *, plain: bool = False) -> N
     fd = os.open(_OLD + source, os.O_PATH | os.O_CLOEXEC | (os.O_NOFOLLOW if plain else 0))
     try:
         handle = f"{_OLD}/proc/self/fd/{fd}"
-        if plain and os.readlink(handle) != _OLD + source:
+        if plain and (_is_link(fd) or os.readlink(handle) != _OLD + source):
             raise OSError(errno.ELOOP, "a link was put in its way", source)
         if os.path.isdir(handle):
             _make_folder(place)
@@ -116,6 +118,10 @@ def _bind(source: str, place: str, attributes: int, *, plain: bool = False) -> N
     finally:
         os.close(fd)
     _set_attributes(place, attributes, recursive=True)
+
+
+def _is_link(fd: int) -> bool:
+    return os.fstat(fd).st_mode & _TYPE_OF_FILE == _LINK
 
 
 def _make_devices(place: str) -> None:
@@ -130,13 +136,38 @@ def _make_devices(place: str) -> None:
 
 
 def _make_folder(place: str) -> None:
-    os.makedirs(place, 0o755, exist_ok=True)
-    _check_plain(place)
+    os.close(_folder(place))
+
+
+def _folder(place: str) -> int:
+    """A handle on the folder, made where it is missing. Step by step: a link could lead to the host's own files."""
+    handle = os.open("/", _STEP)
+    for name in filter(None, place.split("/")):
+        try:
+            below = _step(name, handle)
+        except NotADirectoryError:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), place.removeprefix(_NEW)) from None
+        finally:
+            os.close(handle)
+        handle = below
+    return handle
+
+
+def _step(name: str, above: int) -> int:
+    try:
+        return os.open(name, _STEP, dir_fd=above)
+    except FileNotFoundError:
+        os.mkdir(name, 0o755, dir_fd=above)
+        return os.open(name, _STEP, dir_fd=above)
 
 
 def _write(place: str, text: str) -> None:
-    _make_folder(os.path.dirname(place))
-    fd = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o444)
+    folder = _folder(os.path.dirname(place))
+    try:
+        how = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        fd = os.open(os.path.basename(place), how, 0o444, dir_fd=folder)
+    finally:
+        os.close(folder)
     try:
         os.write(fd, text.encode())
     finally:

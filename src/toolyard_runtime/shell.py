@@ -35,7 +35,7 @@ _WAITING = (
 _BASH = ("bash", "--noprofile", "--norc", "-c")
 _LONGEST_ARGUMENT = 100_000
 _NOT_FOUND = 127
-_RESTORED = (_signal.SIGCHLD, _signal.SIGPIPE, _signal.SIGINT, _signal.SIGTERM)
+_RESTORED = (_signal.SIGCHLD, _signal.SIGPIPE, _signal.SIGINT, _signal.SIGTERM, _signal.SIGXFSZ)
 
 
 def ends() -> tuple[list[int], list[int]]:

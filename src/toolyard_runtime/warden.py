@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import select
 import sys
+from time import monotonic
 
 from toolyard_runtime import making, processes, shell, walls, wire, worker
 from toolyard_runtime.making import COMMAND, PYTHON
@@ -34,6 +35,7 @@ _PRELOAD_AFTER_MS = 5
 _FOLDER_BYTES = 8192
 _WALLS_MS = 5_000
 _ANSWER_BYTES = 48 * 1024 * 1024
+_REAPING_SECONDS = 0.05  # a run may make orphans faster than they can be reaped, and the host must be heard
 
 
 class Warden:
@@ -50,8 +52,8 @@ class Warden:
         self._setup: Setup | None = None
         self._to_import: list[str] = list(worker.FIRST_STEPS)
         self._forwarder = 0
-        self._woken, woken_by = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        _signal.set_wakeup_fd(woken_by, warn_on_full_buffer=False)
+        self._woken, self._waking = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        _signal.set_wakeup_fd(self._waking, warn_on_full_buffer=False)
         _signal.signal(_signal.SIGCHLD, _wake_up)
         # A run may send it. The kernel keeps signals without a handler from a namespace's first process, and Python
         # brings a handler for this one.
@@ -186,7 +188,10 @@ class Warden:
     def _worker_for(self, request: Request) -> Run | None:
         for_shell = request["what"] == "command" and shell.can_read(request["folder"], request["code"])
         self._used = COMMAND if for_shell and self._may_wait_in_shell() else PYTHON
-        return self._spares.pop(self._used, None) or self._made(self._used)
+        run = self._spares.pop(self._used, None) or self._made(self._used)
+        if run is None:
+            self._reap()  # the dead take up room too
+        return run or self._made(self._used)
 
     def _refuse(self, number: int, why: bytes) -> None:
         self._send(number, wire.ERR, why)
@@ -222,8 +227,8 @@ class Warden:
         if not self._to_import:
             processes.end_tree(self._spares.pop(PYTHON).pid)  # it has none of what was imported since
 
-    def _is_busy(self) -> bool:
-        return any(run.number or run.session for run in self._runs.values())
+    def _is_busy(self, beside: Run | None = None) -> bool:
+        return any(run is not beside and (run.number or run.session) for run in self._runs.values())
 
     def _made(self, kind: str) -> Run | None:
         """A worker of this kind that waits for its request; None where no process can be started."""
@@ -317,10 +322,15 @@ class Warden:
         run.answer.clear()
 
     def _end(self, run: Run) -> None:
-        processes.end_tree(run.pid)
+        if os.getpid() == 1 and not self._is_busy(beside=run):
+            os.kill(-1, processes.SIGKILL)  # no fork can outrun it
+            self._spares.clear()
+        else:
+            processes.end_tree(run.pid)
 
     def _reap(self) -> None:
-        while True:
+        until = monotonic() + _REAPING_SECONDS
+        while monotonic() < until:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
@@ -333,6 +343,10 @@ class Warden:
             run = self._runs.pop(pid, None)
             if run is not None:
                 self._finish(run, status)
+        try:
+            os.write(self._waking, b"\0")  # for the rest, after whatever else there is to do
+        except BlockingIOError:
+            return  # it is full of such words
 
     def _finish(self, run: Run, status: int) -> None:
         for fd in (run.out, run.err, run.reply):
@@ -342,7 +356,10 @@ class Warden:
         if self._sessions.get(run.session) is run:
             del self._sessions[run.session]
         self._spares = {kind: spare for kind, spare in self._spares.items() if spare is not run}
-        left, swept_all = processes.end_leftovers({*self._runs, self._forwarder}, alone=not self._is_busy())
+        alone = not self._is_busy()
+        if alone and os.getpid() == 1 and self._strangers():
+            os.kill(-1, processes.SIGKILL)  # before they are counted, which takes long while they fork
+        left, swept_all = processes.end_leftovers({*self._runs, self._forwarder}, alone=alone)
         if swept_all:
             self._spares.clear()
         if not run.number:

@@ -119,7 +119,7 @@ def forward(listener: socket.socket, socket_path: str) -> None:
 
 
 def _default_signals() -> None:
-    for number in (_signal.SIGCHLD, _signal.SIGPIPE, _signal.SIGTERM):
+    for number in (_signal.SIGCHLD, _signal.SIGPIPE, _signal.SIGTERM, _signal.SIGXFSZ):
         _signal.signal(number, _signal.SIG_DFL)
     _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     _signal.set_wakeup_fd(-1)
@@ -190,7 +190,8 @@ def _serve(program: str, notebook: Notebook | None) -> None:
         os._exit(1)
     if request["what"] == "command":
         shell.become(program, request["code"])
-    _signal.signal(_signal.SIGPIPE, _signal.SIG_IGN)  # as in every Python: a broken pipe is an exception
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):  # as in every Python: what they tell of is an exception
+        _signal.signal(number, _signal.SIG_IGN)
     if request["session"] or "import" in request["code"]:
         _see_installed_packages()
     if _BROKER in os.environ:

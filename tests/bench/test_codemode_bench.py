@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 import sys
 
 import pytest
@@ -10,6 +12,7 @@ from toolyard.bench import (
     codemode,
     codemode_attached,
     codemode_calls,
+    codemode_light,
     codemode_peers,
     codemode_search,
     codemode_tools,
@@ -75,9 +78,18 @@ def test_calls_are_measured_alone_among_many_in_parallel_and_beside_peers(settin
 
 
 @needs_a_sandbox
-def test_the_first_call_is_measured_beside_the_servers_own_start(settings):
+def test_the_first_call_is_measured_beside_the_servers_own_start(settings, monkeypatch):
+    called = []
+    figure = Served.figure
+
+    def watched(served, code):
+        called.extend(re.findall(r"from servers\.(\w+)", code))
+        return figure(served, code)
+
+    monkeypatch.setattr(Served, "figure", watched)
     row = measured(settings, "first")["first call to a server"]
     assert (row.target, row.ours > 1, row.peer > 1) == ("≤ 1.2x", True, True)
+    assert len(called) == len(set(called)) > TINY.starts  # no server is called twice
 
 
 def test_compiling_is_measured_for_each_tool(settings):
@@ -143,7 +155,12 @@ def test_finding_and_reading_is_counted_in_tokens_and_time(settings):
         "finding and reading one tool, time": "≤ 50 ms",
         "finding and reading one tool, real questions": "",
     }
-    assert all(row.ours > 0 for row in rows.values())
+    tokens = rows["finding and reading one tool, tokens"]
+    found, read = (int(number.replace(",", "")) for number in re.findall(r"(?:tools|file) ([\d,]+)", tokens.note))
+    assert 0 < found < tokens.ours
+    assert 0 < read < tokens.ours
+    assert rows["finding and reading one tool, time"].ours > 0
+    assert rows["finding and reading one tool, real questions"].ours > 0
 
 
 def test_the_quality_of_the_search_is_measured_here_too():
@@ -154,6 +171,11 @@ def test_the_help_and_the_runtimes_import_are_measured(settings):
     rows = measured(settings, "light")
     assert targets(rows) == {"toolyard --help": "≤ 300 ms", "import toolyard_runtime, processor time": "≤ 30 ms"}
     assert all(row.ours > 0 for row in rows.values())
+
+
+def test_what_cannot_be_imported_is_no_figure():
+    with pytest.raises(subprocess.CalledProcessError):
+        codemode_light._cpu_milliseconds(codemode_light._IMPORTING.format("no_such_module"))()
 
 
 def test_without_a_sandbox_only_what_needs_one_is_left_out(settings, monkeypatch):

@@ -68,8 +68,8 @@ def test_what_a_person_reads_says_what_changed_and_what_it_saves(run) -> None:
     ("words", "code", "said"),
     [
         (("call", "my-server", "fail", "--args", '{"text": "no luck"}'), 1, "no luck"),
-        (("call", "my-server", "ad"), 2, "Did you mean add?"),
-        (("call", "myserver", "add"), 2, "Did you mean my-server?"),
+        (("call", "my-server", "ad"), 2, "Did you mean my-server.add?"),
+        (("call", "myserver", "add"), 2, "Did you mean my-server.add"),
         (("call", "my-server", "add", "--args", "[1]"), 2, "expected an object"),
         (("call", "my-server", "add", "--args", "{"), 2, "no JSON"),
         (("call", "my-server", "add", "--args", "@missing.json"), 2, "cannot be read"),
@@ -85,7 +85,7 @@ def test_what_goes_wrong_is_said_and_has_its_exit_code(run, words, code: int, sa
 
 
 def test_searching_before_any_sync_says_what_to_do(run) -> None:
-    assert "run `toolyard sync`" in run("search", "anything", code=1)
+    assert "run `toolyard sync --config " in run("search", "anything", code=1)
 
 
 def test_a_server_that_does_not_start_is_named_by_sync_and_by_doctor(run, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from toolyard.app.toolsets import Toolset
+from toolyard.app.yard import Yard
 from toolyard.cli import mcp as module
 from toolyard.cli.main import toolyard
 from toolyard.core.errors import ConfigError
@@ -109,3 +110,38 @@ def test_a_broken_configuration_is_said_and_nothing_is_served(served, tmp_path):
     assert "permissions" in str(result.exception)
     assert notes == []
     assert not os.path.exists(tmp_path / "state")
+
+
+def served_names(yard_options):
+    with Yard.open(yard_options) as yard:
+        return set(yard.dispatch.tools)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "names"),
+    [
+        ("{filesystem: [read_file]}", {"search_tools", "execute_python", "read_file"}),
+        ("{code_execution: [execute_bash]}", {"search_tools", "execute_python", "execute_bash"}),
+        ('{code_execution: "*"}', {"search_tools", "execute_python", "execute_bash"}),
+    ],
+)
+def test_tools_in_context_stand_beside_the_minimal_set(served, tmp_path, chosen, names):
+    (tmp_path / "ws" / "toolyard.yaml").write_text(f"toolyard: {{in_context_tools: {chosen}}}\n")
+
+    result, notes = served("--tools", "minimal")
+
+    ((options, _, _),) = notes
+    assert result.exit_code == 0, result.output
+    assert names <= served_names(options)
+    assert "Read" not in served_names(options)
+
+
+@pytest.mark.parametrize("tools", ["claude", "reference", "all"])
+def test_a_set_that_takes_no_tools_in_context_says_so(served, tmp_path, tools):
+    (tmp_path / "ws" / "toolyard.yaml").write_text("toolyard: {in_context_tools: {filesystem: [read_file]}}\n")
+
+    result, notes = served("--tools", tools)
+
+    ((options, _, _),) = notes
+    assert options.toolset == tools
+    assert f"in_context_tools is for --tools code and minimal; --tools {tools} serves its own set." in result.output

@@ -185,3 +185,29 @@ def test_a_value_that_is_found_wrong_later_names_its_line_too(project, tmp_path,
     assert caught.value.where == f"{path}:{line}"
     assert caught.value.message.startswith(f"{path}:{line}: ")
     assert caught.value.hint
+
+
+TEAM = "agents: [{id: a, backend: {cwd: sub}}, {id: b}]\n"
+
+
+@pytest.mark.parametrize("text", [TEAM, "toolyard: {workspace: other}\n" + TEAM], ids=["apart", "with a root"])
+def test_of_several_agents_none_is_guessed_where_one_acts(project, text):
+    path = write(project, text)
+
+    for workspace in (None, str(project)):
+        with pytest.raises(ConfigError, match=r"several agents \(a, b\)") as caught:
+            find_place(workspace, path, acts=True)
+    assert caught.value.hint == "Say which one is meant: --agent a"
+    assert find_place(None, path, "a", acts=True).workspace == str(project / "sub")
+
+
+def test_whoever_only_looks_needs_a_folder_that_is_certain(project):
+    path = write(project, TEAM)
+
+    with pytest.raises(ConfigError, match="folders of their own"):
+        find_place(None, path)
+    assert find_place(str(project), path).workspace == str(project)
+    shared = write(project, "toolyard: {workspace: other}\n" + TEAM)
+    assert find_place(None, shared).workspace == str(project / "other")
+    alike = write(project, "agents: [{id: a}, {id: b}]\n")
+    assert find_place(None, alike).workspace == str(project)

@@ -30,7 +30,7 @@ def test_what_is_recorded_is_found_again_also_by_another_process_later(catalog: 
     assert changes == (ToolChange("disk", "read", Change.ADDED), ToolChange("disk", "write", Change.ADDED))
     with Catalog.open(str(tmp_path)) as other:
         (server,) = other.servers()
-        assert other.listing(server) == listing(READ, WRITE)
+        assert server.listing(other.tools("disk")) == listing(READ, WRITE)
         assert (server.evidence, server.error) == ("evidence", "")
         assert other.tool("disk", "read") == KnownTool("disk", READ, fingerprint(READ))
         assert (other.tool("disk", "rea"), other.tool("d", "read")) == (None, None)
@@ -63,6 +63,18 @@ def test_a_tool_that_changed_is_kept_as_it_was_until_it_is_accepted(catalog: Cat
     assert catalog.accept(["disk"]) == (ToolChange("disk", "read", Change.CHANGED),)
     assert catalog.tool("disk", "read") == KnownTool("disk", now, fingerprint(now))
     assert (catalog.quarantined(), catalog.accept(["disk"])) == ((), ())
+
+
+def test_what_changes_in_a_trusted_server_is_pinned_at_once(catalog: Catalog) -> None:
+    now, later = (ToolSchema("read", told, READ.input_schema) for told in ("Reads more.", "Reads less."))
+    catalog.record(listing(READ, WRITE), "")
+    catalog.learn("disk", "read", {"type": "object"})
+    assert catalog.record(listing(now, WRITE), "", is_trusted=True) == (ToolChange("disk", "read", Change.CHANGED),)
+    assert (catalog.tool("disk", "read"), catalog.quarantined()) == (KnownTool("disk", now, fingerprint(now)), ())
+    catalog.record(listing(later, WRITE), "")
+    assert len(catalog.quarantined()) == 1
+    catalog.record(listing(later, WRITE), None, is_trusted=True)  # trusted since: what waited is taken, too
+    assert (catalog.tool("disk", "read"), catalog.quarantined()) == (KnownTool("disk", later, fingerprint(later)), ())
 
 
 def test_a_listing_that_somebody_else_asked_for_counts_and_leaves_the_evidence(catalog: Catalog) -> None:

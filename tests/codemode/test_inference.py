@@ -88,3 +88,20 @@ def test_the_result_it_was_learnt_from_is_one_of_those_it_describes(value: Any) 
     schema = infer(ToolAnswer((), value))
     assert schema is not None
     jsonschema.validate(value, schema)
+
+
+@pytest.mark.parametrize(("depth", "width"), [(4, 8), (2, 40), (3, 16), (5, 5)])
+def test_a_shape_is_never_longer_than_a_reader_takes_in(depth: int, width: int) -> None:
+    def nested(left: int, name: str) -> Any:
+        names = (f"{name}{n}_{'x' * 60}"[:60] for n in range(width))
+        return {each: nested(left - 1, each[:10]) for each in names} if left else 1
+
+    shape = infer(ToolAnswer((), nested(depth, "k")))
+    assert shape is not None
+    assert len(shape["properties"]) == width
+    assert len(json.dumps(shape)) <= 8_000
+
+
+def test_names_that_are_too_long_to_show_are_not_learnt() -> None:
+    assert infer(ToolAnswer((), {"\U00020000" * 60 + str(n): 1 for n in range(30)})) is not None  # a mapping
+    assert infer(ToolAnswer((), {"\U00020000" * 50 + str(n): 1 for n in range(30)})) is None

@@ -127,3 +127,14 @@ def test_only_so_many_names_of_some_length_are_remembered():
     for number in range(5_000):
         assert not patterns.cover("s", str(number))
     assert authorization._covers.cache_info().currsize == 4_096
+
+
+def test_of_several_agents_none_that_is_not_named_may_call_anything(load):
+    rights = Authorization.for_agent(load(TEAM), None)
+    assert [server for server in ("github", "slack", "admin") if rights.may_use(server)] == []
+    assert not rights.may_call("github", "list")
+    assert not Authorization.for_custom_tools(load(TEAM), None).may_call("shop", "price_of")
+    only = load("available_mcp_servers: [a]\nagents: [{id: one, backend: {allowed_tools: [a.x]}}]\n")
+    assert Authorization.for_agent(only, None).may_call("a", "x")
+    assert not Authorization.for_agent(only, None).may_call("a", "y")
+    assert Authorization.for_agent(load("available_mcp_servers: [a]\n"), None).may_call("a", "x")

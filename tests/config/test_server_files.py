@@ -16,27 +16,7 @@ from toolyard.config.server_entry import OAuth, ServerEntry
 from toolyard.config.server_files import read_server_file
 from toolyard.core.errors import ConfigError
 
-HOME = "/home/user"
-
-
-@pytest.fixture
-def read(tmp_path):
-    def _read(name: str, content: object, **more: str):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content if isinstance(content, str) else json.dumps(content))
-        return read_server_file(str(path), home=HOME, **more)
-
-    return _read
-
-
-def plain(file) -> dict[str, dict[str, object]]:
-    """What the entries say beyond the defaults, without the place they come from."""
-    dumped = {entry.name: entry.model_dump(exclude_defaults=True) for entry in file.entries}
-    return {
-        name: {key: value for key, value in entry.items() if key not in {"name", "base", "origin"}}
-        for name, entry in dumped.items()
-    }
+from .conftest import HOME, plain
 
 
 def test_a_list_of_entries_is_a_server_file_too(read):

@@ -202,6 +202,21 @@ async def test_what_never_comes_is_given_up(yard, site):
         await yard.call("playwright_navigate", url=site.url(), wait_for="#never")
 
 
+async def test_a_page_that_is_busy_for_ever_is_given_up(yard, site):
+    yard.browser = yard.browser.model_copy(update={"seconds": 8.0})
+    site.pages["/busy"] = b"<script>onload = () => setTimeout(() => { while (true); }, 0)</script>"
+    with pytest.raises(ToolError, match="After 8 seconds the page was not ready"):
+        await yard.call("playwright_navigate", url=site.url("/busy"))
+
+
+async def test_of_a_title_without_end_the_beginning_is_told(yard, site):
+    site.pages["/long"] = (
+        b"<script>String.prototype.slice = function () { return this }</script><title>%b</title>" % (b"x" * 1_000_000)
+    )
+    answer = await yard.call("playwright_navigate", url=site.url("/long"))
+    assert answer.structured["title"] == "x" * 1_000
+
+
 async def test_a_host_that_does_not_answer_is_a_clear_error(yard):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -225,16 +240,16 @@ async def test_nothing_is_left_behind_when_a_call_is_cancelled(yard, site, own_t
     task = asyncio.create_task(yard.call("playwright_navigate", url=site.url(), wait_for="#never"))
     while not site.asked:
         await asyncio.sleep(0.05)
-    assert _browsers()
+    assert _browsers(own_temp)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    for _ in range(100):
-        if not _browsers():
-            break
-        await asyncio.sleep(0.1)
-    assert _browsers() == []
-    assert os.listdir(own_temp) == []
+    assert await _left_behind(own_temp) == ([], [])
+
+
+async def test_nothing_is_left_behind_when_a_call_has_ended(yard, site, own_temp):
+    await yard.call("playwright_navigate", url=site.url())
+    assert await _left_behind(own_temp) == ([], [])
 
 
 async def test_a_browser_that_is_none_does_not_start(yard):
@@ -243,21 +258,24 @@ async def test_a_browser_that_is_none_does_not_start(yard):
         await yard.call("playwright_navigate", url="data:text/html,x")
 
 
-def _browsers() -> list[int]:
-    """Browsers that descend from this process."""
-    parents: dict[int, tuple[int, str]] = {}
-    for entry in os.listdir("/proc"):
-        with contextlib.suppress(OSError, ValueError):
-            with open(f"/proc/{int(entry)}/stat") as file:
-                name, _, rest = file.read().partition("(")[2].rpartition(")")
-            state, parent = rest.split()[:2]
-            if state != "Z":
-                parents[int(entry)] = (int(parent), name)
+async def _left_behind(temp: str) -> tuple[list[int], list[str]]:
+    """The browsers that do not end within a while, and what is in the folder for temporary files."""
+    for _ in range(100):
+        if not _browsers(temp):
+            break
+        await asyncio.sleep(0.1)
+    return _browsers(temp), os.listdir(temp)
+
+
+def _browsers(temp: str) -> list[int]:
+    """Browsers whose home lies in this folder, whoever is their parent by now."""
     found: list[int] = []
-    for pid, (_, name) in parents.items():
-        above = pid
-        while above in parents and above != os.getpid():
-            above = parents[above][0]
-        if above == os.getpid() and "chrom" in name:
-            found.append(pid)
+    for entry in filter(str.isdecimal, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{entry}/comm") as file:
+                is_browser = "chrom" in file.read()
+            with open(f"/proc/{entry}/environ", "rb") as file:  # of one that has ended it is empty
+                is_ours = f"HOME={temp}/".encode() in file.read()
+            if is_browser and is_ours:
+                found.append(int(entry))
     return found

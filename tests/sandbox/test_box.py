@@ -97,3 +97,20 @@ def test_a_run_reads_nothing_of_what_its_warden_could(open_box, wanted):
         Request(*wanted, LONGEST_WAIT), lambda stream, data: printed.append(data), threading.Event()
     )
     assert (outcome.exit_code, printed) == (0, [])
+
+
+ORPHANS_WITHOUT_END = """
+import os
+from toolyard_runtime import warden
+def reap(pid, options, reap=os.waitpid):
+    found = reap(pid, options)
+    return (1 << 30, 0) if (pid, found[0]) == (-1, 0) else found
+os.waitpid = reap
+warden.main()
+"""
+
+
+def test_the_host_is_heard_while_orphans_come_faster_than_they_can_be_reaped(open_box):
+    box = open_box(ORPHANS_WITHOUT_END)
+    outcome = box.run(Request(What.COMMAND, "(true &); sleep 60", 0.5), lambda stream, data: None, threading.Event())
+    assert outcome.ending is Ending.TIMEOUT

@@ -1,14 +1,12 @@
-"""The conformance suite on bubblewrap, and what is particular to it."""
-
-import os
+"""The conformance suite on bubblewrap."""
 
 import pytest
 
-from toolyard.kernel import landlock
 from toolyard.sandbox.bubblewrap import bubblewrap, find_bubblewrap
 from toolyard.testing.sandboxing import Kit, Subject
 from toolyard.testing.sandboxing_broker import Brokered
 from toolyard.testing.sandboxing_endings import Leftovers, Limits, Losing
+from toolyard.testing.sandboxing_namespaces import OwnNamespaces
 from toolyard.testing.sandboxing_runs import Runs, Sessions
 from toolyard.testing.sandboxing_walls import Files, Network, Warden
 
@@ -60,40 +58,5 @@ class TestBrokered(Brokered):
     pass
 
 
-@pytest.mark.skipif(landlock.level() == 0, reason="this kernel has no Landlock")
-def test_landlock_stands_behind_the_mounts(kit):
-    """Nothing else keeps a process from writing what the kernel says about itself."""
-    box = kit.open()
-    write = "try: open('/proc/self/comm', 'w').write('x'); print('written')\nexcept PermissionError: print('refused')"
-    assert box.python(write).text == "refused\n"  # in the worker that was there before the walls
-    assert box.python(write, session="a").text == "refused\n"
-    assert box.command("( echo x > /proc/self/comm ) 2>/dev/null && echo written || echo refused").text == "refused\n"
-
-
-def test_runs_that_the_warden_started_cannot_look_into_it(kit):
-    """They share its Landlock domain, so that this wall does not stand between them."""
-    box = kit.open()
-    look = (
-        "for part in mem environ maps auxv; do ( : < /proc/1/$part ) && echo $part; done; readlink /proc/1/{cwd,fd/*}"
-    )
-    assert box.command(f"({look}) 2>/dev/null; true").out == b""
-    box.python("1")  # takes the worker that was there before the walls
-    ran = box.python(f"import subprocess\nsubprocess.run(['bash', '-c', {look!r}], capture_output=True).stdout")
-    assert ran.value == "b''"
-
-
-def test_what_the_view_is_built_of_is_mounted_read_only(kit):
-    """Landlock refuses most of these writes too; the mounts hold where a kernel has none."""
-    shown = kit.open().command("""awk '{split($6, o, ","); print $5, o[1]}' /proc/self/mountinfo""").text
-    rights = dict(line.rsplit(" ", 1) for line in shown.splitlines())
-    of_the_kernel = [path for path in ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq") if os.path.exists(path)]
-    built = ["/", "/dev", "/usr", *of_the_kernel]
-    assert {path: rights.get(path) for path in built} == dict.fromkeys(built, "ro")
-    assert rights[kit.workspace] == "rw"
-
-
-def test_it_shares_no_namespace_with_the_host(kit):
-    names = ("ipc", "mnt", "net", "pid", "user", "uts")
-    seen = kit.open().command(f"readlink /proc/self/ns/{{{','.join(names)}}}").text.split()
-    assert len(seen) == len(names)
-    assert set(seen) & {os.readlink(f"/proc/self/ns/{name}") for name in names} == set()
+class TestOwnNamespaces(OwnNamespaces):
+    pass

@@ -1,6 +1,7 @@
 """The conformance suite on Landlock and seccomp alone, and what is particular to them."""
 
 import os
+import subprocess
 
 import pytest
 
@@ -116,3 +117,21 @@ def test_root_keeps_no_capability(kit):
     status = "import ctypes\nheld = (ctypes.c_uint32 * 6)()\nheader = (ctypes.c_uint32 * 2)(0x20080522, 0)\n"
     ran = kit.open().python(f"{status}ctypes.CDLL(None).capget(header, held)\nlist(held)")
     assert ran.value == "[0, 0, 0, 0, 0, 0]"
+
+
+def test_how_other_processes_of_the_user_are_scheduled_stays_as_it_is(kit):
+    """The user's own programs, Toolyard among them. Root is held back by its lack of capabilities too."""
+    with subprocess.Popen(["sleep", "60"]) as victim:
+        try:
+            code = (
+                "import os\n"
+                "def tried(call, *given):\n try: call(*given); return True\n except PermissionError: return False\n"
+                f"p = {victim.pid}\n"
+                "[tried(os.setpriority, os.PRIO_PROCESS, p, 5), tried(os.sched_setaffinity, p, {0}),"
+                " tried(os.sched_setscheduler, p, os.SCHED_IDLE, os.sched_param(0)),"
+                " tried(os.setpriority, os.PRIO_PGRP, 0, 1), tried(os.sched_setaffinity, 0, os.sched_getaffinity(0)),"
+                " tried(os.setpriority, os.PRIO_PROCESS, 0, 5)]"
+            )
+            assert kit.open().python(code).value == str([False] * 4 + [True] * 2)
+        finally:
+            victim.kill()

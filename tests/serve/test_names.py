@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from toolyard.serve.mcp.wire import sendable
+from toolyard.serve.mcp.plain import sendable
 from toolyard.testing.client import StdioClient
 
 ODD = b"caf\xe9"

@@ -185,13 +185,18 @@ def test_signing_in_is_done_once_and_kept_in_a_file_of_the_users_own(open_pool, 
         second.close()
 
 
+def sign_in(open_pool, remote, folder) -> None:
+    browser = Browser()
+    pool = open_pool(entry(remote.url), tokens_folder=str(folder), on_authorize=browser)
+    echo(pool)
+    browser.join()
+    pool.close()
+
+
 def test_an_old_sign_in_is_renewed_without_the_user(open_pool, tmp_path):
-    folder, browser = tmp_path / "tokens", Browser()
+    folder = tmp_path / "tokens"
     with remote_server(oauth=True) as remote:
-        first = open_pool(entry(remote.url), tokens_folder=str(folder), on_authorize=browser)
-        echo(first)
-        browser.join()
-        first.close()
+        sign_in(open_pool, remote, folder)
         (kept,) = folder.iterdir()
         state = json.loads(kept.read_text())
         kept.write_text(json.dumps({**state, "ends": 1.0}))
@@ -216,12 +221,9 @@ def test_where_nobody_can_be_asked_a_wanted_sign_in_is_a_clear_error(open_pool, 
 
 
 def test_a_sign_in_that_ended_and_cannot_be_renewed_is_a_clear_error_where_nobody_can_be_asked(open_pool, tmp_path):
-    folder, browser = tmp_path / "tokens", Browser()
+    folder = tmp_path / "tokens"
     with remote_server(oauth=True) as remote:
-        first = open_pool(entry(remote.url), tokens_folder=str(folder), on_authorize=browser)
-        echo(first)
-        browser.join()
-        first.close()
+        sign_in(open_pool, remote, folder)
         remote.authority.access.clear()
         remote.authority.refresh.clear()
         second = open_pool(entry(remote.url), tokens_folder=str(folder))

@@ -23,6 +23,7 @@ from toolyard.app.seen import Seen
 from toolyard.app.tool import Tool
 from toolyard.app.tools.resources import RESOURCE_TOOLS
 from toolyard.app.toolsets import Toolset, has_code_mode, tools_of
+from toolyard.config.agents import agent_of
 from toolyard.config.settings import Settings
 from toolyard.core.actions import Effect, Kind
 from toolyard.core.closing import Closing
@@ -32,7 +33,7 @@ from toolyard.core.ids import new_id
 from toolyard.core.modes import PermissionMode
 from toolyard.core.paths import is_beneath
 from toolyard.fs.mounts import Mounts
-from toolyard.policy.build import agent_of, keeping, policy_for
+from toolyard.policy.build import keeping, policy_for
 from toolyard.policy.policy import Policy
 from toolyard.storage.audit_log import AuditLog
 from toolyard.storage.state import ensure_state_dir, state_dir

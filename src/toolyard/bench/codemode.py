@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import tempfile
 from collections.abc import Callable, Collection
 
 from toolyard.bench import (
@@ -16,14 +14,29 @@ from toolyard.bench import (
 )
 from toolyard.bench.bench import Bench, Sizes
 from toolyard.bench.machine import describe
+from toolyard.bench.measuring import Measure, Measures, measured
 from toolyard.bench.report import Report, Row, skipped
 from toolyard.bench.sandbox_subject import chosen
 from toolyard.config.settings import Settings
 from toolyard.core.errors import SecurityError
 
-MEASURES: dict[str, Callable[[Bench], list[Row]]] = {
-    "calls": codemode_calls.measure_calls,
-    "first": codemode_calls.measure_first_call,
+
+def _in_the_sandbox(name: str, measure: Measure) -> Measure:
+    """The measure, or why there is no sandbox to measure in."""
+
+    def measure_or_skip(bench: Bench) -> list[Row]:
+        try:
+            chosen()
+        except SecurityError as error:
+            return [skipped(name, "ms", str(error))]
+        return measure(bench)
+
+    return measure_or_skip
+
+
+MEASURES: Measures = {
+    "calls": _in_the_sandbox("calls", codemode_calls.measure_calls),
+    "first": _in_the_sandbox("first", codemode_calls.measure_first_call),
     "compile": codemode_tools.measure_compile,
     "sync": codemode_tools.measure_sync,
     "attached": codemode_attached.measure_attached,
@@ -32,7 +45,6 @@ MEASURES: dict[str, Callable[[Bench], list[Row]]] = {
     "search": codemode_search.measure_search,
     "light": codemode_light.measure_light,
 }
-IN_THE_SANDBOX = frozenset({"calls", "first"})
 ELSEWHERE = Row(
     "others",
     "ms",
@@ -43,18 +55,4 @@ ELSEWHERE = Row(
 
 def run(sizes: Sizes, settings: Settings, say: Callable[[str], None], only: Collection[str] = ()) -> Report:
     """Measure all of it, or the measures named in `only`. Leaves nothing behind."""
-    machine = describe()
-    rows: list[Row] = []
-    with tempfile.TemporaryDirectory(dir=settings.temp_dir, prefix="toolyard-bench-") as scratch:
-        bench = Bench(sizes, scratch, settings, say)
-        for name, measure in MEASURES.items():
-            if only and name not in only:
-                continue
-            try:
-                if name in IN_THE_SANDBOX:
-                    chosen()
-            except SecurityError as error:
-                rows.append(skipped(name, "ms", str(error)))
-                continue
-            rows += measure(dataclasses.replace(bench, scratch=bench.folder(name)))
-    return Report(machine, (*rows, ELSEWHERE))
+    return Report(describe(), (*measured(MEASURES, sizes, settings, say, only), ELSEWHERE))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
-import tempfile
 from collections.abc import Callable, Collection
 
 from toolyard.bench import sandbox_many, sandbox_runs, sandbox_served
-from toolyard.bench.bench import Bench, Sizes
+from toolyard.bench.bench import Sizes
 from toolyard.bench.machine import describe
+from toolyard.bench.measuring import Measures, measured
 from toolyard.bench.report import Report, Row, skipped
 from toolyard.bench.sandbox_subject import chosen
 from toolyard.config.settings import Settings
 from toolyard.core.errors import SecurityError
 
-MEASURES: dict[str, Callable[[Bench], list[Row]]] = {
+MEASURES: Measures = {
     "warm": sandbox_runs.measure_warm,
     "cold": sandbox_runs.measure_cold,
     "calls": sandbox_served.measure_calls,
@@ -32,15 +31,8 @@ ELSEWHERE = Row(
 
 def run(sizes: Sizes, settings: Settings, say: Callable[[str], None], only: Collection[str] = ()) -> Report:
     """Measure all of it, or the measures named in `only`. Leaves nothing behind."""
-    machine = describe()
     try:
         chosen()
     except SecurityError as error:
-        return Report(machine, (skipped("sandbox", "ms", str(error)), ELSEWHERE))
-    rows: list[Row] = []
-    with tempfile.TemporaryDirectory(dir=settings.temp_dir, prefix="toolyard-bench-") as scratch:
-        bench = Bench(sizes, scratch, settings, say)
-        for name, measure in MEASURES.items():
-            if not only or name in only:
-                rows += measure(dataclasses.replace(bench, scratch=bench.folder(name)))
-    return Report(machine, (*rows, ELSEWHERE))
+        return Report(describe(), (skipped("sandbox", "ms", str(error)), ELSEWHERE))
+    return Report(describe(), (*measured(MEASURES, sizes, settings, say, only), ELSEWHERE))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toolyard.cli.opening import find_place
+from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ConfigError, ToolError, ToolyardError
 from toolyard.core.events import Outcome
@@ -41,9 +42,10 @@ _OUTCOME_STYLES = {Outcome.OK: "green", Outcome.ASKED: "yellow", Outcome.CANCELL
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option("--workspace", metavar="DIR", help="The workspace's folder.  [default: the current folder]")
-@click.option("--state", metavar="DIR", help="The folder that holds all workspaces' state.")
-@click.option("--config", "config_file", metavar="F", help="Take the workspace from this configuration file.")
+@workspace_option()
+@agent_option("Whose workspace, where the agents have folders of their own.")
+@state_option("The folder that holds all workspaces' state.")
+@config_option("Take the workspace from this configuration file.")
 @click.option("--follow", is_flag=True, help="Go on with new calls as they happen, until interrupted.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @click.option("--verify", "check", is_flag=True, help="Look for changes: exit 0 none, 1 changed, 2 no log.")
@@ -55,6 +57,7 @@ _OUTCOME_STYLES = {Outcome.OK: "green", Outcome.ASKED: "yellow", Outcome.CANCELL
 def audit(
     *,
     workspace: str | None,
+    agent: str | None,
     state: str | None,
     config_file: str | None,
     follow: bool,
@@ -68,7 +71,7 @@ def audit(
     if check and (follow or last is not None or tool is not None or outcome is not None):
         raise click.UsageError("--verify looks at the whole log: leave out --follow, --last, --tool and --outcome.")
     try:
-        folder = _state_folder(workspace, state, config_file)
+        folder = _state_folder(workspace, state, config_file, agent)
         if check:
             sys.exit(_verify(folder, as_json=as_json))
         only = Filter(tool=tool, outcome=Outcome(outcome) if outcome else None)
@@ -93,9 +96,9 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-def _state_folder(workspace: str | None, state: str | None, config_file: str | None) -> str:
+def _state_folder(workspace: str | None, state: str | None, config_file: str | None, agent: str | None) -> str:
     if workspace is None:
-        workspace = find_place(None, config_file).workspace
+        workspace = find_place(None, config_file, agent).workspace
     return state_dir(state or Settings.from_environment().state_home, workspace)
 
 

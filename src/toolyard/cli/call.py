@@ -1,4 +1,4 @@
-"""`toolyard call`: call one tool of a server, the way an agent's code would.
+"""`toolyard call`: call one tool, the way an agent's code would.
 
 Exit codes: 0 fine, 1 the tool or its server failed, 2 for wrong use, 126 when it was refused.
 """
@@ -11,37 +11,48 @@ from typing import Any, cast
 
 import click
 
+from toolyard.app.codemode.codemode import CodeMode
+from toolyard.app.codemode.explaining import explained, misfits
 from toolyard.app.codemode.syncing import SyncWish, sync
 from toolyard.app.codemode.upstream import UpstreamCall
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.asking import terminal_asker, terminal_sign_ins
 from toolyard.cli.audit import printable
 from toolyard.cli.opening import find_place
-from toolyard.core.errors import SecurityError
+from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
+from toolyard.cli.tool_names import NamedTool, ToolNames
+from toolyard.core.errors import SecurityError, SystemFault, ToolyardError
 from toolyard.core.modes import PermissionMode
+from toolyard.core.upstream import Json, ToolAnswer
 
-FAILED, _REFUSED = 1, 126
+FAILED, _WRONG_USE, _REFUSED = 1, 2, 126
+_STDIN = "-"
 _EXAMPLES = """\b
 Examples:
   toolyard call time get_current_time --args '{"timezone": "UTC"}'
-  toolyard call github search_issues --args @query.json --config team.yaml
+  toolyard call servers.time.get_current_time --args '{"timezone": "UTC"}'
+  toolyard call github.search_issues --args @query.json --config team.yaml
+  jq '{query: .q}' in.json | toolyard call github.search_issues --args -
+  toolyard call tools.web.screenshot --args '{"url": "page.html", "path": "page.png"}'
+
+\b
+Exit codes: 0 fine, 1 the tool or its server failed, 2 wrong use (also a wrong name or argument), 126 refused.
 """
 
 
 @click.command(epilog=_EXAMPLES)
-@click.argument("server")
-@click.argument("tool")
-@click.option("--args", "arguments", metavar="JSON", default="{}", help="The arguments: JSON, or @FILE.")
+@click.argument("words", nargs=-1, required=True, metavar="[SERVER] TOOL")
+@click.option("--args", "arguments", metavar="JSON", default="{}", help="The arguments: JSON, @FILE, or - for stdin.")
 @click.option("--timeout", metavar="S", type=click.FloatRange(min=0.001), help="Seconds.")
-@click.option("--config", "config_file", metavar="F", help="The configuration file.  [default: toolyard.yaml]")
-@click.option("--workspace", metavar="DIR", help="The workspace's folder.  [default: the current folder]")
+@config_option()
+@workspace_option()
 @click.option("--permission-mode", type=click.Choice([m.value for m in PermissionMode]), help="[default: strict]")
-@click.option("--agent", metavar="ID", help="Which agent of the configuration it is called as.")
-@click.option("--state", metavar="DIR", help="Where catalog and audit log are kept, outside every workspace.")
+@agent_option("Which agent of the configuration it is called as; one of several has to be named.")
+@state_option("Where catalog and audit log are kept, outside every workspace.")
+@click.option("--json", "wants_json", is_flag=True, help="Print a failure as JSON too, as results always are.")
 def call(
     *,
-    server: str,
-    tool: str,
+    words: tuple[str, ...],
     arguments: str,
     timeout: float | None,
     config_file: str | None,
@@ -49,10 +60,17 @@ def call(
     permission_mode: str | None,
     agent: str | None,
     state: str | None,
+    wants_json: bool,
 ) -> None:
-    """Call TOOL of SERVER and print its result as JSON. The server is started when it is not running."""
+    """Call a tool of a server, or a custom tool, and print its result as JSON.
+
+    The tool is named by two words (SERVER TOOL) or by one (SERVER.TOOL, or as code imports it). The server is started
+    when it is not running.
+    """
+    if len(words) > 2:
+        raise click.UsageError("Name one tool: SERVER TOOL, or SERVER.TOOL. Its arguments go into --args.")
     given = _parsed(arguments)
-    place = find_place(workspace, config_file, agent)
+    place = find_place(workspace, config_file, agent, acts=True)
     options = YardOptions(
         workspace=place.workspace,
         config=place.config,
@@ -61,23 +79,69 @@ def call(
         state_home=state,
         on_authorize=terminal_sign_ins(),
     )
-    with Yard.open(options) as yard:
-        mode = yard.codemode
-        if not mode.catalog.tool_names(server) and server in {entry.name for entry in mode.resolved.entries}:
-            sync(mode, SyncWish((server,)))  # its first use: what it says now is what is pinned
-        try:
-            answer = mode.call(
-                UpstreamCall(server, tool, given, yard.agent, "cli", terminal_asker(), timeout=timeout)
-            )
-        except SecurityError as error:
-            click.echo(f"toolyard: {printable(str(error))}", err=True)
-            sys.exit(_REFUSED)
+    try:
+        with Yard.open(options) as yard:
+            answer = _called(yard, words, given, timeout)
+    except ToolyardError as error:
+        if not wants_json and not isinstance(error, SecurityError):
+            raise
+        sys.exit(_told(error, wants_json=wants_json))
     result: dict[str, Any] = {"content": list(answer.content), "isError": answer.is_error}
     if answer.structured is not None:
         result["structuredContent"] = answer.structured
-    click.echo(_shown(result) if sys.stdout.isatty() else json.dumps(result, indent=2))
+    click.echo(_shown(result) if sys.stdout.isatty() and not wants_json else json.dumps(result, indent=2))
     if answer.is_error:
         sys.exit(FAILED)
+
+
+def _called(yard: Yard, words: tuple[str, ...], given: dict[str, Any], timeout: float | None) -> ToolAnswer:
+    mode = yard.codemode
+    named = _found(mode, words)
+    call = UpstreamCall(
+        *(named.server, named.tool, given, yard.agent, "cli", terminal_asker()),
+        timeout=timeout,
+        is_custom=named.is_custom,
+    )
+    try:
+        answer = mode.call(call)
+    except ToolyardError as error:
+        raise explained(error, misfits(_schema(mode, named), given)) from None
+    if answer.is_error:
+        for line in misfits(_schema(mode, named), given):
+            click.echo(f"toolyard: {printable(line)}", err=True)
+    return answer
+
+
+def _found(mode: CodeMode, words: tuple[str, ...]) -> NamedTool:
+    names = ToolNames(mode)
+    unheard = names.unheard(words)
+    if unheard is not None:
+        report = sync(mode, SyncWish((unheard,)))  # its first use: what it says now is what is pinned
+        failed = dict(report.failed).get(unheard)
+        if failed is not None:
+            raise SystemFault(failed)
+        names = ToolNames(mode)
+    return names.find(words)
+
+
+def _schema(mode: CodeMode, named: NamedTool) -> Json:
+    if named.is_custom:
+        custom = mode.custom.get(f"{named.server}.{named.tool}")
+        return custom.schema.input_schema if custom is not None else {}
+    known = mode.catalog.tool(named.server, named.tool)
+    return known.schema.input_schema if known is not None else {}
+
+
+def _told(error: ToolyardError, *, wants_json: bool) -> int:
+    """The exit code of an error that was told."""
+    error.message, error.hint = runnable(error.message), runnable(error.hint)
+    if wants_json:
+        click.echo(json.dumps({"error": {"message": error.message, **error.data()}, "isError": True}, indent=2))
+    else:
+        click.echo(f"toolyard: {printable(str(error))}", err=True)
+    if isinstance(error, SecurityError):
+        return _REFUSED
+    return _WRONG_USE if error.kind in {"config", "validation"} else FAILED
 
 
 def _shown(result: dict[str, Any]) -> str:
@@ -87,12 +151,14 @@ def _shown(result: dict[str, Any]) -> str:
 
 
 def _parsed(text: str) -> dict[str, Any]:
-    if text.startswith("@"):
+    if text == _STDIN or text.startswith("@"):
+        name = _STDIN if text == _STDIN else text[1:]
         try:
-            with click.open_file(text[1:], encoding="utf-8") as file:
+            with click.open_file(name, encoding="utf-8") as file:
                 text = file.read()
         except (OSError, UnicodeDecodeError) as error:
-            raise click.BadParameter(f"{text[1:]} cannot be read: {error}", param_hint="'--args'") from None
+            shown = "standard input" if name == _STDIN else name
+            raise click.BadParameter(f"{shown} cannot be read: {error}", param_hint="'--args'") from None
     try:
         given: object = json.loads(text)
     except ValueError as error:

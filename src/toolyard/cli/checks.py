@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from toolyard.cli.check import Check, Status
 from toolyard.cli.opening import Place, find_place
@@ -55,6 +55,7 @@ class Patient:
     config_file: str | None
     state: str | None
     settings: Settings
+    agent: str | None = None
 
 
 def examine(patient: Patient) -> Iterator[Check]:
@@ -64,7 +65,7 @@ def examine(patient: Patient) -> Iterator[Check]:
     yield _guarded("search confinement", _landlock)
     yield _guarded("ripgrep", _ripgrep)
     try:
-        place = find_place(patient.workspace, patient.config_file)
+        place = find_place(patient.workspace, patient.config_file, patient.agent)
     except ToolyardError as error:
         yield Check(Status.FAIL, "configuration", error.message, error.hint)
         yield from _machine(CodeExecution(), patient.settings)  # what the machine offers does not depend on it
@@ -78,7 +79,7 @@ def examine(patient: Patient) -> Iterator[Check]:
         return
     yield _guarded("workspace", lambda: _unnamed_files(place.workspace))
     yield from _state(patient, place.workspace)
-    yield _guarded("permission mode", lambda: _mode(patient, place))
+    yield from _modes(patient, place)
     yield _guarded("context cost", _tokens)
     yield from server_checks(place, patient.settings, patient.state)
     yield from _machine(place.config.toolyard.code_execution, patient.settings)
@@ -176,8 +177,19 @@ def _audit(folder: str) -> Check:
     return Check(Status.OK, what, f"{found.events} events; the chain is whole")
 
 
-def _mode(patient: Patient, place: Place) -> Check:
-    policy = policy_for(place.config, patient.settings, os.path.realpath(place.workspace), None, None)
+def _modes(patient: Patient, place: Place) -> Iterator[Check]:
+    """Of the agent that is looked at; of several, each in turn."""
+    agents = [agent.id for agent in place.config.agents] if patient.agent is None else []
+    if len(agents) < 2:
+        yield _guarded("permission mode", lambda: _mode(patient, place, patient.agent))
+        return
+    for agent in agents:
+        what = f"permission mode of {agent}"
+        yield replace(_guarded(what, lambda agent=agent: _mode(patient, place, agent)), what=what)
+
+
+def _mode(patient: Patient, place: Place, agent: str | None) -> Check:
+    policy = policy_for(place.config, patient.settings, os.path.realpath(place.workspace), None, agent)
     found = f"{policy.mode.value}: {_MODES[policy.mode]}"
     if policy.mode is PermissionMode.BYPASS:
         fix = "Use another mode unless the whole machine is a sandbox."

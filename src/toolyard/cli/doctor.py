@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import click
 
 from toolyard.cli.audit import printable
 from toolyard.cli.check import Check, Status
 from toolyard.cli.checks import Patient, examine
+from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
 from toolyard.config.settings import Settings
 
 FAILED = 1
@@ -29,14 +30,18 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option("--workspace", metavar="DIR", help="The workspace's folder.  [default: the current folder]")
-@click.option("--config", "config_file", metavar="F", help="The configuration file.  [default: toolyard.yaml]")
-@click.option("--state", metavar="DIR", help="The folder that holds all workspaces' state.")
+@workspace_option()
+@config_option()
+@agent_option("Which agent of the configuration is looked at.")
+@state_option("The folder that holds all workspaces' state.")
 @click.option("--json", "wants_json", is_flag=True, help="Print the checks as JSON.")
-def doctor(*, workspace: str | None, config_file: str | None, state: str | None, wants_json: bool) -> None:
+def doctor(
+    *, workspace: str | None, config_file: str | None, agent: str | None, state: str | None, wants_json: bool
+) -> None:
     """Say what works on this machine and what is missing, by trying it."""
     settings = Settings.from_environment()
-    checks = tuple(examine(Patient(workspace, config_file, state, settings)))
+    patient = Patient(workspace, config_file, state, settings, agent)
+    checks = tuple(replace(check, found=runnable(check.found), fix=runnable(check.fix)) for check in examine(patient))
     failed = any(check.status is Status.FAIL for check in checks)
     if wants_json:
         click.echo(json.dumps({"ok": not failed, "checks": [asdict(check) for check in checks]}, indent=2))

@@ -19,6 +19,7 @@ from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.asking import terminal_asker
 from toolyard.cli.opening import find_place
+from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
 from toolyard.config.models import Config
 from toolyard.core.calls import Call, Image, Result
 from toolyard.core.errors import SecurityError
@@ -44,11 +45,11 @@ Examples:
 @click.option("-c", "code", metavar="CODE", help="The code itself.")
 @click.option("--bash", "as_bash", is_flag=True, help="It is a shell command, not Python.")
 @click.option("--timeout", metavar="S", type=click.FloatRange(min=0.001), help="Seconds.  [default: 120]")
-@click.option("--config", "config_file", metavar="F", help="The configuration file.  [default: toolyard.yaml]")
-@click.option("--workspace", metavar="DIR", help="The workspace's folder.  [default: the current folder]")
+@config_option()
+@workspace_option()
 @click.option("--permission-mode", type=click.Choice([m.value for m in PermissionMode]), help="[default: strict]")
-@click.option("--agent", metavar="ID", help="Which agent of the configuration it runs as.")
-@click.option("--state", metavar="DIR", help="Where the audit log is kept, outside every workspace.")
+@agent_option("Which agent of the configuration it runs as.")
+@state_option("Where the audit log is kept, outside every workspace.")
 @click.option("--images", metavar="DIR", help="Keep figures and images here, as image-1.png and so on.")
 @click.option("--json", "wants_json", is_flag=True, help="Print the result as JSON.")
 def exec(  # noqa: A001 - the name of the command
@@ -74,7 +75,7 @@ def exec(  # noqa: A001 - the name of the command
     text = code if code is not None else _read(file or "-")
     if not text:
         raise click.UsageError(f"There is nothing to run: {'CODE' if code is not None else _named(file)} is empty.")
-    place = find_place(workspace, config_file, agent)
+    place = find_place(workspace, config_file, agent, acts=True)
     options = YardOptions(
         workspace=place.workspace,
         config=_uncut(place.config),
@@ -93,7 +94,7 @@ def exec(  # noqa: A001 - the name of the command
         try:
             result = _ran(yard, tool, arguments)
         except SecurityError as error:
-            click.echo(f"toolyard: {error}", err=True)
+            click.echo(f"toolyard: {runnable(str(error))}", err=True)
             sys.exit(_REFUSED)
     _keep(result, images)
     if wants_json:
@@ -178,7 +179,7 @@ def _show(result: Result) -> None:
     click.echo(fields["stdout"], nl=False)
     click.echo(fields["stderr"], nl=False, err=True)
     if fields.get("error"):
-        click.echo(fields["error"], err=True)
+        click.echo(runnable(fields["error"]), err=True)
     if fields.get("value") is not None:
         click.echo(fields["value"])
     for note in fields["notes"]:

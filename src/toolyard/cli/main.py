@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import sys
+from typing import Any
 
 import click
 
 from toolyard import __version__
+from toolyard.cli.options import runnable
 from toolyard.cli.process import OWN_PROCESS
 from toolyard.config.suggest import did_you_mean
 from toolyard.core.errors import ToolyardError
@@ -26,7 +28,8 @@ _COMMANDS = {
     "mcp": ("toolyard.cli.mcp", "Serve a workspace over MCP: stdio, or HTTP with --http."),
     "sync": ("toolyard.cli.sync", "Ask the MCP servers for their tools and write the tool files."),
     "search": ("toolyard.cli.search", "Find tools of all servers by what they do."),
-    "call": ("toolyard.cli.call", "Call one tool of a server."),
+    "tools": ("toolyard.cli.tools", "List the tools that are known, or show one."),
+    "call": ("toolyard.cli.call", "Call one tool of a server, or a custom tool."),
     "exec": ("toolyard.cli.exec", "Run Python or a shell command in the sandbox."),
     "audit": ("toolyard.cli.audit", "Show what was done in a workspace, or verify the log."),
     "doctor": ("toolyard.cli.doctor", "Say what works on this machine and what is missing."),
@@ -57,6 +60,13 @@ class LazyGroup(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             raise click.UsageError(f"{error.message} {did_you_mean(args[0], _COMMANDS)}", ctx) from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ToolyardError as error:
+            error.message, error.hint = runnable(error.message, ctx), runnable(error.hint, ctx)
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

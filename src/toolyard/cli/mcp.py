@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -13,6 +14,7 @@ import click
 from toolyard.app.toolsets import Toolset, has_code_mode
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.opening import find_place
+from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
 from toolyard.cli.process import OWN_PROCESS
 from toolyard.config.settings import Settings
 from toolyard.core.modes import PermissionMode
@@ -33,6 +35,7 @@ _TOOLSETS = (
     "code: search_tools, Python, commands and files, with the MCP servers behind them. minimal: the first two alone."
 )
 _LARGEST_PORT = 65_535
+_RUNNING, _PYTHON = "code_execution", "execute_python"  # as `in_context_tools` names them
 
 
 def _address(context: click.Context, option: click.Parameter, value: str | None) -> tuple[str, int] | None:
@@ -46,16 +49,16 @@ def _address(context: click.Context, option: click.Parameter, value: str | None)
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option("--config", "config_file", metavar="F", help="The configuration file.  [default: toolyard.yaml]")
-@click.option("--workspace", metavar="DIR", help="The folder to serve.  [default: the current folder]")
+@config_option()
+@workspace_option("The folder to serve.  [default: the current folder]")
 @click.option("--permission-mode", type=click.Choice([m.value for m in PermissionMode]), help="[default: strict]")
-@click.option("--agent", metavar="ID", help="Which agent of the configuration is served.")
+@agent_option("Which agent of the configuration is served.")
 @click.option(
     "--tools", type=click.Choice([t.value for t in Toolset]), default="claude", show_default=True, help=_TOOLSETS
 )
 @click.option("--http", metavar="HOST:PORT", callback=_address, help="Serve HTTP at /mcp instead of stdio.")
 @click.option("--allow-host", metavar="NAME", multiple=True, help="A further name this server is reached by.")
-@click.option("--state", metavar="DIR", help="Where the audit log is kept, outside every workspace.")
+@state_option("Where the audit log is kept, outside every workspace.")
 def mcp(
     *,
     config_file: str | None,
@@ -71,7 +74,7 @@ def mcp(
 
     HTTP asks for the bearer token in TOOLYARD_TOKEN; without one, a fresh token is printed once on stderr.
     """
-    place = find_place(workspace, config_file, agent)
+    place = find_place(workspace, config_file, agent, acts=True)
     settings = Settings.from_environment()
     options = YardOptions(
         workspace=place.workspace,
@@ -82,6 +85,7 @@ def mcp(
         toolset=Toolset(tools),
         state_home=state,
     )
+    options = _in_context(options)
     if place.config.servers and not has_code_mode(options.toolset):
         click.echo(f"MCP servers are configured, which --tools {tools} does not reach; --tools code does.", err=True)
     with Yard.open(options) as yard:
@@ -97,6 +101,22 @@ def mcp(
             _serve_http(yard, settings, Address(*http, allowed_hosts=allow_host))
     if click.get_current_context().find_root().obj is OWN_PROCESS:
         _leave()
+
+
+def _in_context(options: YardOptions) -> YardOptions:
+    """With `in_context_tools`, the minimal set is those and what it has anyway: what `code` makes of both."""
+    section = options.config.toolyard
+    if not section.in_context_tools or options.toolset is Toolset.CODE:
+        return options
+    if options.toolset is not Toolset.MINIMAL:
+        told = f"in_context_tools is for --tools code and minimal; --tools {options.toolset} serves its own set."
+        click.echo(told, err=True)
+        return options
+    running = section.in_context_tools.get(_RUNNING, ())
+    if running != "*" and _PYTHON not in running:
+        running = (*running, _PYTHON)
+    chosen = section.model_copy(update={"in_context_tools": {**section.in_context_tools, _RUNNING: running}})
+    return replace(options, config=options.config.model_copy(update={"toolyard": chosen}), toolset=Toolset.CODE)
 
 
 def _leave() -> NoReturn:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from toolyard.config.agents import agent_of
 from toolyard.config.blame import blaming
 from toolyard.config.load import find_config, load_config
 from toolyard.config.models import Config
@@ -17,8 +18,9 @@ from toolyard.core.actions import Effect
 from toolyard.core.errors import ConfigError
 from toolyard.core.modes import PermissionMode
 from toolyard.core.paths import is_beneath
-from toolyard.policy.build import agent_of, presets
+from toolyard.policy.build import presets
 
+_SEVERAL = 2
 _WIDE_MODES = frozenset({PermissionMode.BYPASS, PermissionMode.MODERATE})
 
 
@@ -28,16 +30,19 @@ class Place:
     workspace: str
 
 
-def find_place(workspace: str | None, config_file: str | None, agent: str | None = None) -> Place:
+def find_place(
+    workspace: str | None, config_file: str | None, agent: str | None = None, *, acts: bool = False
+) -> Place:
     """The configuration in force and the workspace's folder.
 
     `--workspace` goes first, then the agent's `cwd`, then `toolyard.workspace`, both relative to the file that says
-    so; without any of them it is the current folder.
+    so; without any of them it is the current folder. A command that `acts` as an agent has to be told which one.
     """
     here = os.getcwd()
     found = _found(workspace, here) if config_file is None else None
     config = load_config(config_file or found)
     _check_hosts(config)
+    _check_agent(config, agent, acts=acts, chosen_by_file=workspace is None)
     place = Place(config, _workspace(config, workspace, agent, here))
     if found is not None:
         _refuse_widening(place, found, chosen_by_file=workspace is None)
@@ -58,6 +63,26 @@ def _make_folders(place: Place, *, chosen_by_file: bool) -> None:
             raise ConfigError(
                 f"the folder {folder} cannot be made: {error.strerror}.", where=place.config.source or ""
             ) from error
+
+
+def _check_agent(config: Config, agent: str | None, *, acts: bool, chosen_by_file: bool) -> None:
+    """Of several agents none is guessed: each has rights of its own, and perhaps a folder."""
+    if agent is not None or len(config.agents) < _SEVERAL:
+        return
+    ids = ", ".join(each.id for each in config.agents)
+    if acts:
+        raise ConfigError(
+            f"the configuration has several agents ({ids}), and each has its own rights.",
+            where=config.source or "",
+            hint=f"Say which one is meant: --agent {config.agents[0].id}",
+        )
+    has_root = "workspace" in config.toolyard.model_fields_set
+    if chosen_by_file and not has_root and any(each.backend.cwd for each in config.agents):
+        raise ConfigError(
+            f"its agents ({ids}) have folders of their own, and no `toolyard.workspace` that they share.",
+            where=config.source or "",
+            hint=f"Say whose is meant: --agent {config.agents[0].id}, or --workspace DIR",
+        )
 
 
 def _check_hosts(config: Config) -> None:

@@ -10,6 +10,7 @@ import click
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.audit import printable
 from toolyard.cli.opening import find_place
+from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
 
 NOTHING = 1
 _MOST = 100
@@ -24,9 +25,10 @@ Examples:
 @click.command(epilog=_EXAMPLES)
 @click.argument("query")
 @click.option("--top", metavar="N", type=click.IntRange(1, _MOST), default=5, show_default=True, help="How many.")
-@click.option("--config", "config_file", metavar="F", help="The configuration file.  [default: toolyard.yaml]")
-@click.option("--workspace", metavar="DIR", help="The workspace's folder.  [default: the current folder]")
-@click.option("--state", metavar="DIR", help="Where the catalog is kept, outside every workspace.")
+@config_option()
+@workspace_option()
+@agent_option("Whose workspace, where the agents have folders of their own.")
+@state_option("Where the catalog is kept, outside every workspace.")
 @click.option("--json", "wants_json", is_flag=True, help="Print the tools as JSON.")
 def search(
     *,
@@ -34,12 +36,13 @@ def search(
     top: int,
     config_file: str | None,
     workspace: str | None,
+    agent: str | None,
     state: str | None,
     wants_json: bool,
 ) -> None:
     """Find tools by what they do, the best first. Exit code 1 when nothing was found."""
-    place = find_place(workspace, config_file)
-    options = YardOptions(workspace=place.workspace, config=place.config, state_home=state)
+    place = find_place(workspace, config_file, agent)
+    options = YardOptions(workspace=place.workspace, config=place.config, agent=agent, state_home=state)
     with Yard.open(options) as yard:
         hits = yard.codemode.find(query, top)
         is_empty = not yard.codemode.catalog.counts()
@@ -52,8 +55,8 @@ def search(
         click.echo(f"    {printable(hit.signature)}")
         click.echo(f"    {printable(hit.summary)}")
     if note and (hits or not is_empty):
-        click.echo(f"! {printable(note)}", err=True)
+        click.echo(f"! {printable(runnable(note))}", err=True)
     if not hits:
         reason = "Nothing is known of any server yet: run `toolyard sync`." if is_empty else "No tool fits."
-        click.echo(reason, err=True)
+        click.echo(runnable(reason), err=True)
         sys.exit(NOTHING)

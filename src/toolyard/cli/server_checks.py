@@ -6,11 +6,15 @@ Starts no server: it tells what the last sync and the last calls left behind.
 from __future__ import annotations
 
 import os
+import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
+from toolyard.app.codemode.toolhome import toolhome_of
 from toolyard.cli.check import Check, Status
 from toolyard.cli.opening import Place
+from toolyard.cli.pattern_checks import KnownTools, idle_patterns
+from toolyard.cli.server_words import last_lines, without_name
 from toolyard.codemode.catalog import FILE_NAME, Catalog, KnownServer
 from toolyard.codemode.search import embedding
 from toolyard.codemode.writing import Written
@@ -32,17 +36,43 @@ def server_checks(place: Place, settings: Settings, state_home: str | None) -> I
             yield Check(status, f"server {problem.server}", problem.message, problem.hint)
         if place.config.toolyard.search_tools.enable_semtools:
             yield _searching()
-        if not resolved.entries:
-            return
-        state = state_dir(state_home or settings.state_home, place.workspace)
-        if not os.path.exists(os.path.join(state, FILE_NAME)):
-            found = f"{len(resolved.entries)} configured, none asked yet"
-            yield Check(Status.INFO, _WHAT, found, "Run `toolyard sync`.")
-            return
-        with Catalog.open(state) as catalog:
-            yield from _known(resolved, catalog)
+        groups: Mapping[str, Sequence[str]] = {}
+        if place.config.toolyard.available_custom_tools:
+            groups, checks = _custom(place, settings)
+            yield from checks
+        if resolved.entries:
+            home = toolhome_of(place.config, os.path.realpath(place.workspace)).root
+            yield from _servers(place, resolved, groups, state_dir(state_home or settings.state_home, home))
     except ToolyardError as error:
         yield Check(Status.FAIL, _WHAT, error.message, error.hint)
+
+
+def _servers(
+    place: Place, resolved: ResolvedServers, groups: Mapping[str, Sequence[str]], state: str
+) -> Iterator[Check]:
+    if not os.path.exists(os.path.join(state, FILE_NAME)):
+        found = f"{len(resolved.entries)} configured, none asked yet"
+        yield Check(Status.INFO, _WHAT, found, "Run `toolyard sync`.")
+        return
+    with Catalog.open(state) as catalog:
+        yield from _known(resolved, catalog)
+        names = {server: catalog.tool_names(server) for server in catalog.counts()}
+    for idle in idle_patterns(place.config, resolved, KnownTools.of(resolved, names, groups)):
+        yield Check(Status.WARN, "patterns", str(idle), idle.hint)
+
+
+def _custom(place: Place, settings: Settings) -> tuple[Mapping[str, Sequence[str]], list[Check]]:
+    """The custom tools, by their groups. Imports their modules, as every use of them does."""
+    from toolyard.codemode.custom import load_custom_tools
+
+    tools = load_custom_tools(place.config, settings)
+    groups = {
+        group: tuple(schema.name.removeprefix(f"{group}.") for schema in schemas)
+        for group, schemas in tools.groups.items()
+    }
+    listed = ", ".join(f"{group} ({len(names)})" for group, names in groups.items())
+    checks = [Check(Status.OK, "custom tools", listed)] if listed else []
+    return groups, [*checks, *(Check(Status.FAIL, f"custom tool {each.name}", each.text) for each in tools.problems)]
 
 
 def _searching() -> Check:
@@ -56,31 +86,33 @@ def _known(resolved: ResolvedServers, catalog: Catalog) -> Iterator[Check]:
     counts = catalog.counts()
     names = [entry.name for entry in resolved.entries]
     tokens = sum(Written.parse(known[name].written).tokens for name in names if name in known)
-    found = f"{len(names)} with {sum(counts.get(name, 0) for name in names):,} tools, asked {_age(known, names)}"
-    cost = f"; put into a context they would cost {tokens:,} tokens, as files none" if tokens else ""
-    yield Check(Status.OK, _WHAT, found + cost)
+    asked = [known[name].asked for name in names if name in known and known[name].asked]
+    if asked:
+        found = f"{len(names)} with {sum(counts.get(name, 0) for name in names):,} tools, asked {_age(min(asked))}"
+        cost = f"; put into a context they would cost {tokens:,} tokens, as files none" if tokens else ""
+        yield Check(Status.OK, _WHAT, found + cost)
+    else:
+        yield Check(Status.INFO, _WHAT, f"{len(names)} configured, none has answered yet", "Run `toolyard sync`.")
     worries = [check for name in names for check in _worries(name, known.get(name))]
     yield from worries[:_SHOWN_WORRIES]
     if len(worries) > _SHOWN_WORRIES:
         yield Check(Status.WARN, _WHAT, f"and {len(worries) - _SHOWN_WORRIES} more with something to say")
     for tool in catalog.quarantined():
-        fix = f"Look at the change: `toolyard sync`. Trust it: `toolyard sync --accept {tool.server}`."
+        accept = f"`toolyard sync --accept {shlex.quote(tool.server)}`"
+        fix = f"Look at the change: `toolyard sync`. Trust it: {accept}."
         yield Check(Status.WARN, f"server {tool.server}", f"{tool.schema.name} changed since it was pinned", fix)
 
 
 def _worries(name: str, known: KnownServer | None) -> Iterator[Check]:
-    what = f"server {name}"
+    what, again = f"server {name}", f"`toolyard sync {shlex.quote(name)}`"
     if known is None or (not known.asked and not known.error):
-        yield Check(Status.INFO, what, "not asked yet", f"Run `toolyard sync {name}`.")
+        yield Check(Status.INFO, what, "not asked yet", f"Run {again}.")
     elif known.error:
-        last = known.stderr.strip().rpartition("\n")[2]
-        said = f" It last printed: {last}" if last and last not in known.error else ""
-        yield Check(Status.WARN, what, known.error + said, f"When it is mended, run `toolyard sync {name}`.")
+        printed = last_lines(known.stderr, known.error)
+        said = f" It printed: {' | '.join(printed)}" if printed else ""
+        yield Check(Status.WARN, what, without_name(name, known.error) + said, f"When it is mended, run {again}.")
 
 
-def _age(known: dict[str, KnownServer], names: list[str]) -> str:
-    asked = [known[name].asked for name in names if name in known and known[name].asked]
-    if not asked:
-        return "never"
-    days = int((time.time() - min(asked)) // _DAY_SECONDS)
+def _age(asked: float) -> str:
+    days = int((time.time() - asked) // _DAY_SECONDS)
     return "within the last day" if days < 1 else f"up to {days} days ago"

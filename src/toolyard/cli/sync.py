@@ -6,20 +6,28 @@ Exit codes: 0 fine; 1 when a server could not be asked or a changed tool waits t
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
-from toolyard.app.codemode.syncing import SyncReport, SyncWish
+from toolyard.app.codemode.codemode import CodeMode
+from toolyard.app.codemode.syncing import SyncReport, SyncWish, tell_nobody
 from toolyard.app.codemode.syncing import sync as run_sync
+from toolyard.app.codemode.told import Names
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.asking import SignIns, terminal_sign_ins
 from toolyard.cli.audit import printable
 from toolyard.cli.opening import find_place
+from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
+from toolyard.cli.pattern_checks import IdlePattern, KnownTools, idle_patterns
+from toolyard.cli.server_words import last_lines, without_name
 from toolyard.codemode.catalog import Change, KnownTool, ToolChange
+from toolyard.codemode.sync import OnAsked
+from toolyard.codemode.writing import CUSTOM
 from toolyard.core.tokens import can_count
 
 ATTENTION = 1
@@ -28,26 +36,33 @@ _EXAMPLES = """\b
 Examples:
   toolyard sync                       ask new and changed servers, write servers/
   toolyard sync --refresh             ask all of them
+  toolyard sync --dry-run             show what would change, and write nothing
   toolyard sync --accept github       trust what changed in github's tools
   toolyard sync --config team.yaml --json
 """
+
+Run = Callable[[CodeMode, SyncWish, OnAsked], SyncReport]
 
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("servers", nargs=-1, metavar="[SERVER]...")
 @click.option("--refresh", is_flag=True, help="Ask every server, also those that cannot have changed.")
 @click.option("--accept", is_flag=True, help="Trust tools that changed since they were pinned.")
-@click.option("--config", "config_file", metavar="F", help="The configuration file.  [default: toolyard.yaml]")
-@click.option("--workspace", metavar="DIR", help="The workspace's folder.  [default: the current folder]")
-@click.option("--state", metavar="DIR", help="Where catalog and audit log are kept, outside every workspace.")
+@click.option("--dry-run", is_flag=True, help="Ask, show what would change, and write nothing.")
+@config_option()
+@workspace_option()
+@agent_option("Whose workspace, where the agents have folders of their own.")
+@state_option("Where catalog and audit log are kept, outside every workspace.")
 @click.option("--json", "wants_json", is_flag=True, help="Print what was done as JSON.")
 def sync(
     *,
     servers: tuple[str, ...],
     refresh: bool,
     accept: bool,
+    dry_run: bool,
     config_file: str | None,
     workspace: str | None,
+    agent: str | None,
     state: str | None,
     wants_json: bool,
 ) -> None:
@@ -56,24 +71,42 @@ def sync(
     Servers are asked in parallel. A tool that changed since it was pinned is not called until you accept the change.
     A remote server that wants you to sign in shows the address here, once.
     """
-    place = find_place(workspace, config_file)
+    if dry_run and accept:
+        raise click.UsageError("--accept writes, which --dry-run does not: leave out one of them.")
+    place = find_place(workspace, config_file, agent)
     sign_ins = terminal_sign_ins()
-    options = YardOptions(workspace=place.workspace, config=place.config, state_home=state, on_authorize=sign_ins)
+    options = YardOptions(
+        workspace=place.workspace, config=place.config, agent=agent, state_home=state, on_authorize=sign_ins
+    )
     wish = SyncWish(servers, refresh=refresh, accept=accept)
+    run = _preview if dry_run else run_sync
     with Yard.open(options) as yard:
         if wants_json or sign_ins is None:
-            report = run_sync(yard.codemode, wish)
+            report = run(yard.codemode, wish, tell_nobody)
         else:
-            report = _with_progress(yard, wish, sign_ins)
+            report = _with_progress(yard, run, wish, sign_ins)
+        idle = _idle(yard.codemode, report.names)
         if wants_json:
-            click.echo(json.dumps(_fields(report), indent=2))
+            click.echo(json.dumps(_fields(report, idle), indent=2))
         else:
-            _show(report)
+            _show(report, idle, dry_run=dry_run)
     if report.failed or report.quarantined:
         sys.exit(ATTENTION)
 
 
-def _with_progress(yard: Yard, wish: SyncWish, sign_ins: SignIns) -> SyncReport:
+def _preview(mode: CodeMode, wish: SyncWish, on_asked: OnAsked) -> SyncReport:
+    from toolyard.app.codemode.preview import preview  # brings the connections, which a sync may do without
+
+    return preview(mode, wish, on_asked)
+
+
+def _idle(mode: CodeMode, names: Names) -> tuple[IdlePattern, ...]:
+    servers = {name: tools for name, tools in names.items() if not name.startswith(CUSTOM)}
+    groups = {name.removeprefix(CUSTOM): tools for name, tools in names.items() if name.startswith(CUSTOM)}
+    return idle_patterns(mode.around.config, mode.resolved, KnownTools.of(mode.resolved, servers, groups))
+
+
+def _with_progress(yard: Yard, run: Run, wish: SyncWish, sign_ins: SignIns) -> SyncReport:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -87,13 +120,14 @@ def _with_progress(yard: Yard, wish: SyncWish, sign_ins: SignIns) -> SyncReport:
         def on_asked(server: str, error: str) -> None:
             progress.update(task, advance=1, description=f"{'✗' if error else '✓'} {printable(server)}")
 
-        return run_sync(yard.codemode, wish, on_asked)
+        return run(yard.codemode, wish, on_asked)
 
 
-def _fields(report: SyncReport) -> dict[str, Any]:
+def _fields(report: SyncReport, idle: Sequence[IdlePattern]) -> dict[str, Any]:
     return {
         "servers": report.servers,
         "tools": report.tools,
+        "custom_tools": report.custom,
         "written": report.written,
         "seconds": round(report.seconds, 3),
         "failed": [{"server": server, "error": error} for server, error in report.failed],
@@ -104,14 +138,16 @@ def _fields(report: SyncReport) -> dict[str, Any]:
         "quarantined": [{"server": tool.server, "tool": tool.schema.name} for tool in report.quarantined],
         "plain_tokens": report.plain_tokens,
         "note": report.note,
+        "warnings": [{"where": each.where, "pattern": each.pattern, "hint": each.hint} for each in idle],
     }
 
 
-def _show(report: SyncReport) -> None:
+def _show(report: SyncReport, idle: Sequence[IdlePattern], *, dry_run: bool) -> None:
+    custom = f" and {report.custom:,} custom tool{_plural(report.custom)}" if report.custom else ""
+    wrote = "wrote nothing" if dry_run else f"wrote {report.written:,} files"
     click.echo(
-        f"{report.tools:,} tool{_plural(report.tools)} of {report.servers:,} server{_plural(report.servers)};"
-        f" asked {len(report.asked)},"
-        f" wrote {report.written:,} files in {report.seconds:.1f} s."
+        f"{report.tools:,} tool{_plural(report.tools)} of {report.servers:,} server{_plural(report.servers)}{custom};"
+        f" asked {len(report.asked)}, {wrote} in {report.seconds:.1f} s."
     )
     lines = _changes(report.changes)
     for line in lines[:_SHOWN_CHANGES]:
@@ -123,9 +159,13 @@ def _show(report: SyncReport) -> None:
         cost = f"{about}{report.plain_tokens:,} tokens"
         click.echo(f"Put into a model's context they would cost {cost}; as files, none.")
     if report.note:
-        click.echo(f"! {printable(report.note)}", err=True)
+        click.echo(f"! {printable(runnable(report.note))}", err=True)
+    for each in idle:
+        click.echo(f"! {printable(f'{each} {each.hint}'.rstrip())}", err=True)
     for server, error in report.failed:
-        click.echo(f"✗ {printable(server)}: {printable(error)}", err=True)
+        click.echo(f"✗ {printable(server)}: {printable(runnable(without_name(server, error)))}", err=True)
+        for line in last_lines(report.last_words.get(server, ""), error):
+            click.echo(f"    {printable(line)}", err=True)
     for tool in report.quarantined:
         _show_waiting(tool)
 
@@ -134,9 +174,14 @@ def _changes(changes: Sequence[ToolChange]) -> list[str]:
     """A line for each tool; where that would be too many, one for each server."""
     signs = {Change.ADDED: "+", Change.CHANGED: "~", Change.REMOVED: "-"}
     if len(changes) <= _SHOWN_CHANGES:
-        return [f"{signs[change.change]} {change.server}.{change.tool}" for change in changes]
-    counted = Counter((change.server, change.change) for change in changes)
+        return [f"{signs[change.change]} {_dotted(change.server)}.{change.tool}" for change in changes]
+    counted = Counter((_dotted(change.server), change.change) for change in changes)
     return [f"{signs[change]} {server}: {count} tool{_plural(count)}" for (server, change), count in counted.items()]
+
+
+def _dotted(server: str) -> str:
+    """A group of custom tools as code imports it."""
+    return server.replace("/", ".", 1) if server.startswith(CUSTOM) else server
 
 
 def _plural(count: int) -> str:
@@ -156,4 +201,5 @@ def _show_waiting(tool: KnownTool) -> None:
     for line in list(difflib.unified_diff(before, after, lineterm="", n=0))[2:]:
         if not line.startswith("@@"):
             click.echo(click.style(f"    {printable(line)}", fg="green" if line.startswith("+") else "red"), err=True)
-    click.echo(f"  To trust it: toolyard sync --accept {printable(tool.server)}", err=True)
+    trust = runnable(f"`toolyard sync --accept {shlex.quote(tool.server)}`").strip("`")
+    click.echo(f"  To trust it: {printable(trust)}", err=True)

@@ -2,8 +2,8 @@
 
 One SQLite file in the state folder, which many processes may have open. A tool that was seen before and whose schema
 or description has changed since is kept as it was pinned, and is *quarantined*: its new form waits until the user
-accepts it. New tools of a known server are pinned at once. The pin of a tool that is gone is kept: when it comes back
-as something else, it is quarantined like any other.
+accepts it, unless its server is trusted. New tools of a known server are pinned at once. The pin of a tool that is
+gone is kept: when it comes back as something else, it is quarantined like any other.
 
 `Catalog` owns the connection until `close()`. It may be used from several threads.
 """
@@ -29,6 +29,7 @@ from toolyard.core.upstream import Json, ServerListing, ToolSchema
 FILE_NAME = "catalog.sqlite"
 _VERSION = 1
 _BUSY_SECONDS = 10.0
+_SHORT_SECONDS = 1.0
 _PRIVATE = 0o600
 _TABLES = """
 create table servers (
@@ -42,6 +43,10 @@ create table tools (
     primary key (server, name)
 ) without rowid;
 """
+
+
+class CatalogBusy(SystemFault):
+    """Another process is writing to it, and who wanted to write would not wait."""
 
 
 class Change(StrEnum):
@@ -74,6 +79,11 @@ class KnownServer:
     """What was written of it, in the words of whoever writes tool files."""
     stderr: str = ""
     """The last of what it printed there."""
+
+    def listing(self, tools: Iterable[KnownTool]) -> ServerListing:
+        """The server with its tools as they are pinned."""
+        schemas = tuple(tool.schema for tool in tools)
+        return ServerListing(self.name, schemas, self.version, self.protocol, self.instructions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,29 +168,27 @@ class Catalog(Closing):
         """How many tools each server has."""
         return dict(self._rows("select server, count(*) from tools where gone = 0 group by server"))
 
-    def listing(self, known: KnownServer) -> ServerListing:
-        """A server as it is pinned."""
-        schemas = tuple(tool.schema for tool in self.tools(known.name))
-        return ServerListing(known.name, schemas, known.version, known.protocol, known.instructions)
-
-    def record(self, listing: ServerListing, evidence: str | None) -> tuple[ToolChange, ...]:
+    def record(
+        self, listing: ServerListing, evidence: str | None, *, is_trusted: bool = False
+    ) -> tuple[ToolChange, ...]:
         """Take over what a server says it has now. What this changed, a quarantined tool only once.
 
-        Without `evidence` it stays as it was: somebody else asked, and sync shall ask again when it would have.
+        Without `evidence` it stays as it was: somebody else asked, and sync shall ask again when it would have. What
+        changed in a server that is trusted is pinned at once.
         """
         server, changes = listing.server, list[ToolChange]()
         # Of two with one name the first counts; a name that is half a character cannot be kept.
         now = {schema.name: schema for schema in reversed(listing.tools) if _is_text(schema.name)}
         kept = [schema for schema in listing.tools if now.get(schema.name) is schema]
-        with self._changing():
+        if evidence is None and _is_same({tool.schema.name: tool for tool in self.tools(server)}, kept):
+            return ()
+        with self._changing(0.0 if evidence is None else _BUSY_SECONDS):
             before = {tool.schema.name: tool for tool in self.tools(server)}
-            if evidence is None and _is_same(before, kept):
-                return ()
             for name in before.keys() - now.keys():
                 self._execute("update tools set gone = 1, waiting = null where server = ? and name = ?", server, name)
                 changes.append(ToolChange(server, name, Change.REMOVED))
             for position, schema in enumerate(kept):
-                changes += self._take(server, position, schema, before.get(schema.name))
+                changes += self._take(server, position, schema, before.get(schema.name), is_trusted=is_trusted)
             self._execute(
                 "insert into servers (name, evidence, asked, version, protocol, instructions)"
                 " values (?, ?, ?, ?, ?, ?)"
@@ -198,11 +206,11 @@ class Catalog(Closing):
         with self._lock:
             return int(self._connection.execute("pragma data_version").fetchone()[0])
 
-    def _take(self, server: str, position: int, schema: ToolSchema, before: KnownTool | None) -> Iterator[ToolChange]:
-        text, pin = (
-            _worded(schema),
-            before.fingerprint if before is not None else self._pin_of_gone(server, schema.name),
-        )
+    def _take(
+        self, server: str, position: int, schema: ToolSchema, before: KnownTool | None, *, is_trusted: bool
+    ) -> Iterator[ToolChange]:
+        text = _worded(schema)
+        pin = before.fingerprint if before is not None else self._pin_of_gone(server, schema.name)
         if pin is None:
             self._execute(
                 "insert into tools (server, name, position, fingerprint, schema) values (?, ?, ?, ?, ?)",
@@ -215,7 +223,9 @@ class Catalog(Closing):
             "update tools set position = ?, waiting = ?, gone = 0 where server = ? and name = ?",
             *(position, None if is_same else text, server, schema.name),
         )
-        if is_same and before is None:
+        if not is_same and is_trusted:
+            yield self._pin(server, schema)
+        elif is_same and before is None:
             yield ToolChange(server, schema.name, Change.ADDED)
         elif not is_same and (before is None or before.waiting != schema):
             yield ToolChange(server, schema.name, Change.CHANGED, is_quarantined=True)
@@ -242,13 +252,17 @@ class Catalog(Closing):
                 server, name, new = tool.server, tool.schema.name, tool.waiting
                 if new is None or (seen or {}).get((server, name), fingerprint(new)) != fingerprint(new):
                     continue
-                self._execute(
-                    "update tools set schema = ?, fingerprint = ?, waiting = null, inferred = null"
-                    " where server = ? and name = ?",
-                    *(_worded(new), fingerprint(new), server, name),
-                )
-                changes.append(ToolChange(server, name, Change.CHANGED))
+                changes.append(self._pin(server, new))
         return tuple(changes)
+
+    def _pin(self, server: str, schema: ToolSchema) -> ToolChange:
+        """Let a known tool be what it has become."""
+        self._execute(
+            "update tools set schema = ?, fingerprint = ?, waiting = null, inferred = null"
+            " where server = ? and name = ?",
+            *(_worded(schema), fingerprint(schema), server, schema.name),
+        )
+        return ToolChange(server, schema.name, Change.CHANGED)
 
     def quarantined(self) -> tuple[KnownTool, ...]:
         rows = self._rows(
@@ -269,38 +283,62 @@ class Catalog(Closing):
 
     def heard(self, server: str, stderr: str, error: str) -> None:
         """Keep what a server last said on stderr, and why it failed if it did, for whoever looks into it."""
-        self._execute(
-            "update servers set stderr = ?, error = iif(? = '', error, ?) where name = ?",
-            *map(_kept, (stderr, error, error, server)),
-        )
+        with self._changing(_SHORT_SECONDS):
+            self._execute(
+                "update servers set stderr = ?, error = iif(? = '', error, ?) where name = ?",
+                *map(_kept, (stderr, error, error, server)),
+            )
 
     def mark_stale(self, server: str) -> None:
         """It said that its tools have changed: ask again."""
         self._execute("update servers set evidence = '' where name = ?", server)
 
     def learn(self, server: str, tool: str, schema: Json) -> None:
-        """Keep the shape of a tool's results."""
-        self._execute(
-            "update tools set inferred = ? where server = ? and name = ?",
-            *(json.dumps(schema, separators=(",", ":")), server, tool),
-        )
+        """Keep the shape of a tool's results. Raises CatalogBusy at once while another process writes."""
+        with self._changing(0.0):
+            self._execute(
+                "update tools set inferred = ? where server = ? and name = ?",
+                *(json.dumps(schema, separators=(",", ":")), server, tool),
+            )
 
     def forget(self, server: str) -> None:
         with self._changing():
             self._execute("update tools set gone = 1, waiting = null where server = ?", server)
             self._execute("delete from servers where name = ?", server)
 
+    def is_busy(self, seconds: float = _SHORT_SECONDS) -> bool:
+        """Whether another process is writing to it, and still is after a while."""
+        try:
+            with self._changing(seconds):
+                return False
+        except CatalogBusy:
+            return True
+
     @contextmanager
-    def _changing(self) -> Generator[None]:
-        """All of it or nothing, also for other processes."""
+    def _changing(self, seconds: float = _BUSY_SECONDS) -> Generator[None]:
+        """All of it or nothing, also for other processes, which are waited for so long."""
         with self._lock:
-            self._connection.execute("begin immediate")
+            self._begin(seconds)
             try:
                 yield
             except BaseException:
                 self._connection.execute("rollback")
                 raise
             self._connection.execute("commit")
+
+    def _begin(self, seconds: float) -> None:
+        patience = "pragma busy_timeout = {:d}".format
+        self._connection.execute(patience(int(seconds * 1000)))
+        try:
+            self._connection.execute("begin immediate")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            raise CatalogBusy(
+                "Another process is writing to the catalog of tools.", hint="Try again in a moment.", retryable=True
+            ) from None
+        finally:
+            self._connection.execute(patience(int(_BUSY_SECONDS * 1000)))
 
     def _execute(self, statement: str, *values: object) -> None:
         with self._lock:

@@ -36,8 +36,7 @@ def evidence_of(entry: ServerEntry, search_path: str) -> str:
 
 def _paths(entry: ServerEntry, search_path: str) -> Iterator[str]:
     """The program, and whatever else of the entry may name a file."""
-    words = (entry.command,) if isinstance(entry.command, str) else (entry.command or ())
-    program, *arguments = (*words, *entry.args)
+    program, *arguments = entry.command_line
     yield shutil.which(program, path=search_path) or program
     folder = entry.cwd or os.getcwd()
     for word in (*arguments, *entry.env.values()):

@@ -1,8 +1,8 @@
 """The shape of a result, guessed from one of them: for tools that do not say what they return.
 
 A guess, and marked as one in the tool file. It is kept small: objects whose keys look like data (too many, or no
-names) become plain mappings, lists are described by what their first items have in common, and nothing is deeper than
-a reader could take in. No value of the result gets into it.
+names) become plain mappings, lists are described by what their first items have in common, and nothing is deeper or
+longer than a reader could take in. No value of the result gets into it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from typing import Any, cast
 
 from toolyard.core.upstream import Json, ToolAnswer
 
-_DEEPEST = 5
+_DEPTHS = (5, 3, 2, 1)
+"""How deep the shape goes: the first of these at which it is short enough."""
+_MOST_CHARS = 8_000
+"""Of the shape as JSON. Whoever reads the tool's file reads about a third of it."""
 _MOST_KEYS = 40
 _LONGEST_KEY = 60
 _ITEMS_LOOKED_AT = 20
@@ -28,7 +31,8 @@ def infer(answer: ToolAnswer) -> Json | None:
     value = answer.structured if answer.structured is not None else _json_in(answer)
     if not isinstance(value, (dict, list)) or not value or _is_large(cast("object", value)):
         return None
-    return _schema(cast("object", value), 0)
+    shapes = (_schema(cast("object", value), depth) for depth in _DEPTHS)
+    return next((shape for shape in shapes if len(json.dumps(shape)) <= _MOST_CHARS), None)
 
 
 def _is_large(value: object) -> bool:
@@ -59,13 +63,14 @@ def _json_in(answer: ToolAnswer) -> object:
 
 
 def _schema(value: object, depth: int) -> dict[str, Any]:
+    """`depth` is how many levels may still follow."""
     kind = _SCALARS.get(cast("type[None]", type(value)))
     if kind is not None:
         return {"type": kind}
-    if depth >= _DEEPEST:
+    if depth == 0:
         return {}
     if isinstance(value, list):
-        items = [_schema(item, depth + 1) for item in cast("list[object]", value)[:_ITEMS_LOOKED_AT]]
+        items = [_schema(item, depth - 1) for item in cast("list[object]", value)[:_ITEMS_LOOKED_AT]]
         return {"type": "array", "items": _common(items)} if items else {"type": "array"}
     return _object(cast("dict[str, object]", value), depth)
 
@@ -73,9 +78,9 @@ def _schema(value: object, depth: int) -> dict[str, Any]:
 def _object(value: dict[str, object], depth: int) -> dict[str, Any]:
     named = len(value) <= _MOST_KEYS and all(key.isidentifier() and len(key) <= _LONGEST_KEY for key in value)
     if not named:
-        schemas = [_schema(item, depth + 1) for item in list(value.values())[:_ITEMS_LOOKED_AT]]
+        schemas = [_schema(item, depth - 1) for item in list(value.values())[:_ITEMS_LOOKED_AT]]
         return {"type": "object", "additionalProperties": _common(schemas)}
-    properties = {key: _schema(item, depth + 1) for key, item in value.items()}
+    properties = {key: _schema(item, depth - 1) for key, item in value.items()}
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 

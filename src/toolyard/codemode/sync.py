@@ -59,8 +59,10 @@ def due(
     return found
 
 
-async def ask_servers(catalog: Catalog, wanted: dict[str, str], ask: Ask, on_asked: OnAsked) -> Asked:
-    """Ask each of `wanted` and record what it says."""
+async def ask_servers(
+    catalog: Catalog, wanted: dict[str, str], ask: Ask, on_asked: OnAsked, trusted: Collection[str] = ()
+) -> Asked:
+    """Ask each of `wanted` and record what it says. What changed in those that are `trusted` is taken as it is."""
     few = asyncio.Semaphore(_AT_ONCE)
     changes: list[ToolChange] = []
     failed: list[tuple[str, str]] = []
@@ -78,7 +80,7 @@ async def ask_servers(catalog: Catalog, wanted: dict[str, str], ask: Ask, on_ask
                 fail(server, str(error))
                 return
         try:
-            changes.extend(catalog.record(listing, evidence))
+            changes.extend(catalog.record(listing, evidence, is_trusted=server in trusted))
         except RecursionError:
             fail(server, f"A schema of {server} is nested too deeply to be kept. Leave this server out.")
         else:

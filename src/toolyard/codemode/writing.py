@@ -24,7 +24,7 @@ from toolyard.codemode.files import (
 from toolyard.codemode.folder import GeneratedFolder, Stamps
 from toolyard.codemode.search import ToolDoc, ToolIndex
 from toolyard.core.tokens import count_or_estimate
-from toolyard.core.upstream import ServerListing, ToolSchema
+from toolyard.core.upstream import ToolSchema
 
 FORMAT = 1
 """Raised whenever the files of an unchanged server would look different."""
@@ -72,13 +72,13 @@ def write_servers(catalog: Catalog, index: ToolIndex, folder: GeneratedFolder) -
         if before.basis == basis and is_indexed and folder.is_intact(before.folder, before.stamps):
             written[server.name] = before
             continue
-        schemas = tuple(tool.schema for tool in tools)
-        listing = ServerListing(server.name, schemas, server.version, server.protocol, server.instructions)
+        listing = server.listing(tools)
         inferred = {tool.schema.name: tool.inferred for tool in tools if tool.inferred is not None}
         compiled = compile_server(listing, inferred, folders[server.name])
         stamps = folder.write(compiled.folder, compiled.files)
-        index.replace_server(server.name, _documents(server.name, compiled, schemas, folder.path), basis)
-        now = Written(basis, compiled.folder, stamps, compiled.tools, injected_tokens(schemas))
+        documents = _documents(server.name, compiled, listing.tools, folder.path)
+        index.replace_server(server.name, documents, basis, server.instructions)
+        now = Written(basis, compiled.folder, stamps, compiled.tools, injected_tokens(listing.tools))
         catalog.wrote(server.name, now.worded())
         written[server.name] = now
         count += len(compiled.files)
@@ -127,7 +127,8 @@ def _finish(folder: GeneratedFolder, overview: Mapping[str, str], kept: Collecti
 
 
 def _basis(server: KnownServer, tools: Sequence[KnownTool], place: str) -> str:
-    return _hash([FORMAT, server.version, place, *((tool.fingerprint, tool.inferred) for tool in tools)])
+    said = (server.version, server.instructions)
+    return _hash([FORMAT, *said, place, *((tool.fingerprint, tool.inferred) for tool in tools)])
 
 
 def _hash(made_from: list[Any]) -> str:

@@ -6,6 +6,8 @@ empty) and its `exclude_tools` do not, and the same for the lists of the server'
 
 A pattern is a glob on any spelling of a tool: `server.tool`, `server/tool`, `mcp__server__tool` or `tool`; also
 `mcp__server` for the whole server. Dashes and dots may be written as the underscores that tool files have for them.
+
+Where the configuration has several agents and none is named, nothing may be called: nobody's rights are nobody's.
 """
 
 from __future__ import annotations
@@ -17,10 +19,9 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from toolyard.config.agents import agent_of
 from toolyard.config.models import Agent, Config
 from toolyard.config.server_entry import EVERY_SERVER, ServerEntry
-from toolyard.config.suggest import did_you_mean
-from toolyard.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from toolyard.config.server_registry import ResolvedServers
@@ -76,7 +77,6 @@ def _spellings(server: str, tool: str, plain: bool) -> tuple[str, ...]:
 class Authorization:
     """What one agent may call."""
 
-    agent: str
     own: frozenset[str] | None = None
     """The servers it was given; None where it may use all that are not reserved."""
     reserved: frozenset[str] = frozenset()
@@ -91,13 +91,14 @@ class Authorization:
         cls, config: Config, agent_id: str | None, resolved: ResolvedServers | None = None
     ) -> Authorization:
         """The rights of an agent; `resolved` adds what the user's servers file and other files say."""
-        agent = _agent(config, agent_id)
+        agent = agent_of(config, agent_id)
+        if agent is None and config.agents:
+            return cls(own=frozenset())
         known = resolved.entries if resolved else _entries(config)
         shared = set(_names(config.servers)) | (resolved.shared if resolved else frozenset[str]())
         given = {name for each in config.agents for name in _names(each.backend.mcp_servers)}
         own = frozenset(_names(agent.backend.mcp_servers)) if agent else frozenset[str]()
         return cls(
-            agent=agent.id if agent else agent_id or "",
             own=own if own and EVERY_SERVER not in own else None,
             reserved=frozenset() if EVERY_SERVER in own else frozenset(given - shared - {EVERY_SERVER}),
             entries={entry.name: entry for entry in known},
@@ -108,9 +109,10 @@ class Authorization:
     @classmethod
     def for_custom_tools(cls, config: Config, agent_id: str | None) -> Authorization:
         """The rights to custom tools, whose groups stand in the place of servers: only the agent's lists count."""
-        agent = _agent(config, agent_id)
-        name = agent.id if agent else agent_id or ""
-        return cls(agent=name, allowed=_allowed(agent), excluded=_excluded(agent))
+        agent = agent_of(config, agent_id)
+        if agent is None and config.agents:
+            return cls(own=frozenset())
+        return cls(allowed=_allowed(agent), excluded=_excluded(agent))
 
     def may_use(self, server: str) -> bool:
         return server not in self.reserved if self.own is None else server in self.own
@@ -138,17 +140,6 @@ def _allowed(agent: Agent | None) -> Patterns:
 
 def _excluded(agent: Agent | None) -> Patterns:
     return Patterns(agent.backend.exclude_tools if agent else ())
-
-
-def _agent(config: Config, agent_id: str | None) -> Agent | None:
-    """The agent of that id; None where the configuration has no agents, or several and none was named."""
-    if agent_id is None:
-        return config.agents[0] if len(config.agents) == 1 else None
-    found = next((agent for agent in config.agents if agent.id == agent_id), None)
-    if found is None and config.agents:
-        known = [agent.id for agent in config.agents]
-        raise ConfigError(f'there is no agent "{agent_id}" in the configuration.', hint=did_you_mean(agent_id, known))
-    return found
 
 
 def _names(servers: Iterable[ServerEntry | str]) -> Iterator[str]:

@@ -75,7 +75,7 @@ def _value(name: str, default: str | None, variables: Mapping[str, str], where: 
 
 def expanded(entry: ServerEntry, environment: Mapping[str, str]) -> ServerEntry:
     """The entry as it is started: values in place, paths absolute, the variables of `env_file` in `env`."""
-    where = f'server "{entry.name}"' + (f" ({entry.origin})" if entry.origin else "")
+    where = entry.origin or f'server "{entry.name}"'  # whoever starts it names it, too
     home = environment.get("HOME", "")
 
     def path(text: str) -> str:

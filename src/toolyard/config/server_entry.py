@@ -112,7 +112,7 @@ class ServerEntry(Section):
     exclude_tools: tuple[str, ...] = ()
     disabled: bool = False
     description: str = ""
-    """What the server is for, in the user's own words; it is searched."""
+    """What the server is for, in the user's own words: for whoever reads the file."""
     pinned: bool = True
     """Whether a tool that changed since it was accepted is held back until it is accepted again."""
     base: str = ""

@@ -9,13 +9,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 CLOSE_ENOUGH = 0.55
+_COMPARED_CHARS = 100
+"""Of a wrong word: comparing takes the longer the longer it is."""
+_MOST_LISTED = 20
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`Did you mean X?`, or the list of what is known where nothing comes close."""
     choices = sorted(set(known))
     lowered = {choice.lower(): choice for choice in choices}
-    close = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=CLOSE_ENOUGH)
+    close = difflib.get_close_matches(word[:_COMPARED_CHARS].lower(), lowered, n=1, cutoff=CLOSE_ENOUGH)
     if close:
         return f'Did you mean "{lowered[close[0]]}"?'
-    return f"Known here: {', '.join(choices)}."
+    more = f" and {len(choices) - _MOST_LISTED} more" if len(choices) > _MOST_LISTED else ""
+    return f"Known here: {', '.join(choices[:_MOST_LISTED])}{more}."

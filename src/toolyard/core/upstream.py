@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 Json = Mapping[str, Any]
 """An object of JSON, as it came."""
+Progress = Callable[[float, float | None, str], None]
+"""Told how far a call has come: done, of how much (where that is known), and words."""
 
 
 @dataclass(frozen=True, slots=True)

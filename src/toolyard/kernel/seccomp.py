@@ -174,6 +174,17 @@ _NAMED_OBJECTS = (
     *("msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink"),
 )
 
+# Nor is there anything but the user between them and how others are scheduled: only one's own process may be named.
+_OWN = (0,)
+_SCHEDULING: tuple[_Refusal, ...] = (
+    *(_Refusal(call, (_If(0, "outside", _OWN),)) for call in ("sched_setparam", "sched_setscheduler")),
+    *(_Refusal(call, (_If(0, "outside", _OWN),)) for call in ("sched_setaffinity", "sched_setattr")),
+    _Refusal("setpriority", (_If(0, "outside", (0,)),)),  # of a process, not of a group or a user
+    _Refusal("setpriority", (_If(1, "outside", _OWN),)),
+    _Refusal("ioprio_set", (_If(0, "outside", (1,)),)),
+    _Refusal("ioprio_set", (_If(1, "outside", _OWN),)),
+)
+
 _FALL_BACK = ("clone3", "openat2")
 
 _ALWAYS: tuple[tuple[str, ...], ...] = (
@@ -263,6 +274,7 @@ def _refusals(sockets: Sockets) -> Iterable[_Refusal]:
     yield from _BY_ARGUMENT
     if sockets is Sockets.NONE:
         yield from _NO_SOCKETS
+        yield from _SCHEDULING
         yield from (_Refusal(call) for call in _NAMED_OBJECTS)
     else:
         yield from _ORDINARY_SOCKETS

@@ -51,6 +51,12 @@ NUMBERS: dict[str, Numbers] = {
     "move_pages": Numbers(279, 239),
     "modify_ldt": Numbers(154, None),
     "prlimit64": Numbers(302, 261),
+    "setpriority": Numbers(141, 140),
+    "sched_setparam": Numbers(142, 118),
+    "sched_setscheduler": Numbers(144, 119),
+    "sched_setaffinity": Numbers(203, 122),
+    "sched_setattr": Numbers(314, 274),
+    "ioprio_set": Numbers(251, 30),
     # sockets
     "socket": Numbers(41, 198),
     "socketpair": Numbers(53, 199),

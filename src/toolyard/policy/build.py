@@ -11,8 +11,8 @@ import posixpath
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from toolyard.config.agents import agent_of
 from toolyard.config.blame import blaming
-from toolyard.config.suggest import did_you_mean
 from toolyard.core.actions import Effect
 from toolyard.core.errors import ConfigError
 from toolyard.core.modes import PermissionMode
@@ -25,7 +25,7 @@ from toolyard.policy.rules import Rule, parse_rule
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from toolyard.config.models import Agent, Config
+    from toolyard.config.models import Config
     from toolyard.config.settings import Settings
 
 
@@ -69,19 +69,6 @@ def policy_for(
 def keeping(policy: Policy, folder: str) -> Policy:
     """The policy, with a folder of Toolyard's own (absolute) protected from every writing tool."""
     return replace(policy, protected=(*policy.protected, "/" + _literal(folder.lstrip("/"))))
-
-
-def agent_of(config: Config, agent: str | None) -> Agent | None:
-    """The agent of that name; without a name the only one there is, if there is only one."""
-    if agent is None:
-        return config.agents[0] if len(config.agents) == 1 else None
-    for candidate in config.agents:
-        if candidate.id == agent:
-            return candidate
-    if not config.agents:
-        return None
-    known = [candidate.id for candidate in config.agents]
-    raise ConfigError(f'there is no agent "{agent}" in the configuration.', hint=did_you_mean(agent, known))
 
 
 def _contexts(

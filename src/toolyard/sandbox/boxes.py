@@ -62,6 +62,7 @@ class BoxSandbox(Closing):
         self._door: Door | None = None
         self._spec: Spec | None = None
         self._box: Box | None = None
+        self._lost = False
         self._group: Cgroup | None = None
         self._memory: MemoryWatch | None = None
         self._covered: tuple[Identities, Identities] = (), ()
@@ -100,6 +101,8 @@ class BoxSandbox(Closing):
             outcome = replace(outcome, ending=Ending.MEMORY)
         if group is not None and group.was_out_of_processes():
             outcome = replace(outcome, lacked_processes=True)
+        if not box.is_up:
+            self._give_up(box)
         return replace(outcome, sandbox_is_new=is_replaced)
 
     def drop_session(self, name: str) -> bool:
@@ -163,15 +166,25 @@ class BoxSandbox(Closing):
         with self._opening:
             if self._spec is None:
                 raise _closed()
-            lost = self._box is not None
             if self._box is not None and self._box.is_up:
                 return self._box, False
+            lost = self._lost or self._box is not None
             self._close_box()
             self._covered = identities(self._spec), special_identities(self._spec)
             box = self._launched(self._spec)
             self._watch_covers(box, self._spec, self._covered[0])
-            self._box = box  # last: from here on others run in it
+            self._box, self._lost = box, False  # last: from here on others run in it
             return box, lost
+
+    def _give_up(self, box: Box) -> None:
+        """End what may still run in a lost box: perhaps it only does not answer. The next run gets another."""
+        with self._opening:
+            if self._box is not box:
+                return
+            if self.tier in _WITH_OWN_MOUNTS:  # and so its own processes; without, the warden has to end them itself
+                box.kill()
+            self._close_box()
+            self._lost = True
 
     def _launched(self, spec: Spec) -> Box:
         # Whatever a link leads to would be shown inside, and written, as if it were the workspace.

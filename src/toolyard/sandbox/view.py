@@ -55,7 +55,7 @@ _READ_ONLY_PROC = (
     "/proc/acpi",
     "/proc/scsi",
 )
-_SHOWS_ROOT_MORE = ("/proc/kallsyms", "/proc/keys", "/proc/tty/driver")
+_OF_THE_KERNEL = ("/proc/kallsyms", "/proc/keys", "/proc/tty/driver")
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the sandbox's own
 _PID_MAX = "/proc/sys/kernel/pid_max"
 
@@ -142,7 +142,7 @@ def _kernel_files(*, sets_pid_max: bool) -> Iterator[Step]:
     yield Step(Kind.PROC, "/proc")
     for path in _READ_ONLY_PROC:
         yield Step(Kind.BIND_IF_THERE, path, path)
-    for path in _roots_own():
+    for path in _untold():
         yield _covered(path)
     if sets_pid_max:  # each namespace has its own
         yield Step(Kind.BIND_IF_THERE, _PID_MAX, _PID_MAX, writable=True)
@@ -150,9 +150,9 @@ def _kernel_files(*, sets_pid_max: bool) -> Iterator[Step]:
     yield Step(Kind.MEMORY, _SHARED_MEMORY, size=_SHARED_MEMORY_BYTES, mode=0o1777)
 
 
-def _roots_own() -> Iterator[str]:
-    """What the kernel shows of itself to root alone, or more of to root."""
-    yield from filter(os.path.exists, _SHOWS_ROOT_MORE)
+def _untold() -> Iterator[str]:
+    """What the kernel tells of itself and code has no use for; to root, whatever it tells nobody else."""
+    yield from filter(os.path.exists, _OF_THE_KERNEL)
     if os.geteuid() != 0:  # an ordinary user cannot read the rest anywhere
         return
     with os.scandir("/proc") as entries:

@@ -1,6 +1,5 @@
 """Upstream MCP servers: connecting when called, sharing one connection, closing when idle."""
 
-from toolyard.servers.connection import Progress
 from toolyard.servers.faults import (
     CallFailed,
     CallRefused,
@@ -18,7 +17,6 @@ __all__ = [
     "CallRefused",
     "CallTimedOut",
     "LoopThread",
-    "Progress",
     "ServerMisbehaved",
     "ServerPool",
     "ServerStatus",

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from toolyard.core.limits import MIB
 from toolyard.core.upstream import Json, ToolAnswer, ToolSchema
-from toolyard.servers.faults import CallFailed, ServerMisbehaved
+from toolyard.servers.faults import CallFailed, ServerMisbehaved, no_result
 
 MOST_TOOLS = 10_000
 MOST_PAGES = 1_000
@@ -22,7 +22,7 @@ Note = Callable[[str], None]
 
 def tool_answer(server: str, tool: str, result: object) -> ToolAnswer:
     if not isinstance(result, dict):
-        raise CallFailed(server, tool, f"Server '{server}' answered {tool} with something that is no result")
+        raise no_result(server, tool)
     body = cast("dict[str, Any]", result)
     if body.get("resultType") not in _COMPLETE:
         raise CallFailed(
@@ -70,9 +70,7 @@ async def all_tools(server: str, page: Page, note: Note, received: Callable[[], 
 
 
 def _misbehaved(server: str, what: str) -> ServerMisbehaved:
-    return ServerMisbehaved(
-        server, what, hint="Update the server, or take it out of the configuration.", retryable=False
-    )
+    return ServerMisbehaved(server, what, retryable=False)
 
 
 def _schema(raw: object, note: Note) -> ToolSchema | None:

@@ -6,11 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from toolyard.core.upstream import ServerListing, ToolAnswer
+from toolyard.core.upstream import Progress, ServerListing, ToolAnswer, ToolSchema
 from toolyard.servers.faults import ServerUnavailable
-
-Progress = Callable[[float, float | None, str], None]
-"""How far a call is, out of how much where that is known, and a word about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +19,9 @@ class Agreement:
     instructions: str = ""
     tells_changes: bool = False
     """Whether it promises to say when its list of tools changes."""
+
+    def listing(self, server: str, tools: tuple[ToolSchema, ...]) -> ServerListing:
+        return ServerListing(server, tools, self.version, self.protocol, self.instructions)
 
 
 @dataclass(frozen=True, slots=True)

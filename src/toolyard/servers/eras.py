@@ -39,7 +39,7 @@ async def agree(server: str, request: Request) -> Agreement:
         return await _discover(server, request, refusal)
     protocol = greeting.get("protocolVersion")
     if not isinstance(protocol, str):
-        raise ServerMisbehaved(server, "answered `initialize` without a protocol version", hint="Update the server.")
+        raise ServerMisbehaved(server, "answered `initialize` without a protocol version")
     return _agreement(protocol, greeting, greeting.get("serverInfo"))
 
 

@@ -21,16 +21,18 @@ from toolyard.core.errors import SystemFault, ToolError, ValidationError
 
 INVALID_PARAMS = -32602
 METHOD_NOT_FOUND = -32601
+_UPDATE = "Update the server, or take it out of the configuration."
 
 
 class ServerUnavailable(SystemFault):
     def __init__(self, server: str, message: str, *, hint: str = "", retryable: bool = True) -> None:
-        super().__init__(f"Server '{server}' {message}", hint=hint, retryable=retryable)
+        super().__init__(_subject(server) + message, hint=hint, retryable=retryable)
         self.server = server
 
 
 class ServerMisbehaved(ServerUnavailable):
-    pass
+    def __init__(self, server: str, message: str, *, hint: str = _UPDATE, retryable: bool = True) -> None:
+        super().__init__(server, message, hint=hint, retryable=retryable)
 
 
 class CallFailed(ToolError):  # noqa: N818 - what happened, in words
@@ -40,12 +42,23 @@ class CallFailed(ToolError):  # noqa: N818 - what happened, in words
         self.tool = tool
 
 
+def told_of_it(server: str, message: str) -> str:
+    """A message about a server, to go on with in a sentence that has named it."""
+    return "it " + message.removeprefix(_subject(server)) if message.startswith(_subject(server)) else message
+
+
+def no_result(server: str, tool: str) -> CallFailed:
+    """It answered, but not as the protocol wants a call answered."""
+    said = f"{_subject(server)}answered {tool} with something that is no result"
+    return CallFailed(server, tool, said, hint="Update the server, or do without this tool.")
+
+
 class CallTimedOut(CallFailed):
     def __init__(self, server: str, tool: str, seconds: float) -> None:
         super().__init__(
             server,
             tool,
-            f"Server '{server}' did not answer {tool} within {seconds:g} s",
+            f"{_subject(server)}did not answer {tool} within {seconds:g} s",
             hint="Ask for less in one call, or give the server a longer `timeout` in its entry.",
             retryable=True,
         )
@@ -65,6 +78,10 @@ class UnknownServer(ValidationError):  # noqa: N818 - what happened, in words
         hint = f"Attached are: {listed}." if names else "No server is attached; add one to the configuration."
         super().__init__(f"There is no server '{server}'", hint=hint)
         self.server = server
+
+
+def _subject(server: str) -> str:
+    return f"Server '{server}' "
 
 
 class RpcError(Exception):

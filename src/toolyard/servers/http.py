@@ -2,7 +2,10 @@
 
 An `HttpConnection` owns one task, in which the SDK's client is entered and left: its scopes want to end where they
 began. Calls come from any task of the loop. When the client's connection breaks, that task ends, the calls in flight
-fail, and the owner is told. The SDK is imported with the first remote server and not before: that takes a while.
+fail, and the owner is told. What the server answers is kept within bounds before the SDK reads it (`bodies`).
+
+With this module comes all of the SDK that it uses. That takes seconds on a busy machine, so it is imported with the
+first remote server, and aside from the loop.
 """
 
 from __future__ import annotations
@@ -11,13 +14,25 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
+import httpx2
+import mcp_types as types
+from mcp.client.client import Client
+from mcp.client.session import IncomingMessage
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH, REQUEST_TIMEOUT
+from pydantic import TypeAdapter, ValidationError
+
 from toolyard.config.models import ServerEntry
-from toolyard.core.upstream import ServerListing, ToolAnswer
+from toolyard.core.limits import MIB
+from toolyard.core.upstream import Progress, ServerListing, ToolAnswer
 from toolyard.servers.answers import all_tools, tool_answer
-from toolyard.servers.connection import Agreement, Callbacks, Progress
+from toolyard.servers.bodies import REFUSED, Bounds
+from toolyard.servers.connection import Agreement, Callbacks
 from toolyard.servers.eras import CLIENT, MODERN_VERSION
 from toolyard.servers.faults import (
     CallFailed,
@@ -27,24 +42,29 @@ from toolyard.servers.faults import (
     ServerMisbehaved,
     ServerUnavailable,
     call_failure,
+    no_result,
+    told_of_it,
 )
 from toolyard.servers.masking import Mask
 from toolyard.servers.oauth import SignIn
 from toolyard.servers.tails import Tail
 
-if TYPE_CHECKING:
-    import httpx2
-    from mcp.client.client import Client
-    from mcp.client.session import IncomingMessage
-
+_RESULT = TypeAdapter[types.CallToolResult | types.InputRequiredResult](
+    types.CallToolResult | types.InputRequiredResult
+)
 _CONNECT_SECONDS = 30.0
 _STREAM_SECONDS = 3_600.0
 """How long a stream of the server's may be silent; calls have time-outs of their own."""
+_OLD_EVENT_BYTES = 1 * MIB
+"""Of a message over the older SSE: the SDK's client ends the connection at a longer one."""
 _CLOSE_SECONDS = 3.0
 _UNWIND_SECONDS = 1.0
 """From a call's failure until the client has said whether it is broken altogether."""
 _UNAUTHORIZED = (401, 403)
 _GONE = 404
+_MEDIA = ("", "application/json", "text/event-stream")
+"""What the protocol answers with; nothing where nobody has answered."""
+_MEDIA_CHARS = 40
 _FAULT = 500
 _BROKEN = ("Connection closed", "SSE stream")
 """How the SDK says that a connection broke."""
@@ -67,7 +87,9 @@ class HttpConnection:
         self._stop = asyncio.Event()
         self._closing = False
         self._last_status = 0
-        self._agreement = Agreement("")
+        self._last_media = ""
+        self._bounds = Bounds(_OLD_EVENT_BYTES) if entry.transport == "sse" else Bounds()
+        self.agreement = Agreement("")
         self._client: Client | None = None
         loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[Client] = loop.create_future()
@@ -102,20 +124,12 @@ class HttpConnection:
         return connection
 
     @property
-    def agreement(self) -> Agreement:
-        return self._agreement
-
-    @property
     def pid(self) -> int | None:
         return None
 
     async def call(
         self, tool: str, arguments: Mapping[str, Any], seconds: float, progress: Progress | None
     ) -> ToolAnswer:
-        from mcp.shared.exceptions import MCPError
-        from mcp_types import HEADER_MISMATCH
-        from pydantic import ValidationError
-
         try:
             try:
                 result = await self._send_call(tool, arguments, seconds, progress)
@@ -128,52 +142,41 @@ class HttpConnection:
         except MCPError as error:
             raise await self._failure(tool, error, seconds) from None
         except ValidationError:
-            raise CallFailed(
-                self._server, tool, f"Server '{self._server}' answered {tool} with something that is no result"
-            ) from None
+            raise no_result(self._server, tool) from None
         return tool_answer(self._server, tool, result)
 
     async def _send_call(
         self, tool: str, arguments: Mapping[str, Any], seconds: float, hear: Progress | None
     ) -> Mapping[str, Any]:
-        import mcp_types as types
-        from pydantic import TypeAdapter
-
         async def report(progress: float, total: float | None, message: str | None) -> None:
             if hear is not None:
                 asyncio.get_running_loop().call_soon(hear, progress, total, message or "")
 
         result = await self._connected().session.send_request(
             types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=dict(arguments))),
-            TypeAdapter[types.CallToolResult | types.InputRequiredResult](
-                types.CallToolResult | types.InputRequiredResult
-            ),
+            _RESULT,
             request_read_timeout_seconds=seconds,
             progress_callback=report if hear is not None else None,
         )
         return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 
     async def listing(self, seconds: float) -> ServerListing:
-        import mcp_types as types
-        from mcp.shared.exceptions import MCPError
-        from pydantic import ValidationError
-
         async def page(cursor: str | None) -> Mapping[str, Any]:
             result = await self._connected().session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
             return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 
         try:
             async with asyncio.timeout(seconds):
-                tools = await all_tools(self._server, page, self._tail.add_odd, lambda: 0)
+                tools = await all_tools(self._server, page, self._tail.add_odd, lambda: self._bounds.received)
         except TimeoutError:
             raise CallTimedOut(self._server, "tools/list", seconds) from None
         except ValidationError:
             raise ServerMisbehaved(self._server, "lists its tools in a form that is not the protocol's") from None
         except MCPError as error:
             failure = await self._failure("tools/list", error, seconds)
-            raise ServerMisbehaved(self._server, f"did not list its tools. {failure}") from None
-        said = self._agreement
-        return ServerListing(self._server, tools, said.version, said.protocol, said.instructions)
+            why = told_of_it(self._server, str(failure))
+            raise ServerMisbehaved(self._server, f"did not list its tools: {why}") from None
+        return self.agreement.listing(self._server, tools)
 
     async def close(self) -> None:
         self._closing = True
@@ -190,9 +193,6 @@ class HttpConnection:
 
     async def _own(self) -> None:
         """Enter the client, keep it until it is asked to stop or breaks, leave it."""
-        import mcp_types as types
-        from mcp.client.client import Client
-
         async with contextlib.AsyncExitStack() as stack:
             transport = await self._transport(stack)
             client = await stack.enter_async_context(
@@ -206,24 +206,20 @@ class HttpConnection:
                 )
             )
             info, tools = client.server_info, client.server_capabilities.tools
-            self._agreement = Agreement(
+            self.agreement = Agreement(
                 client.protocol_version,
                 info.version if info is not None else "",
                 client.instructions or "",
                 bool(tools and tools.list_changed),
             )
             self._client = client
-            if self._agreement.protocol == MODERN_VERSION and self._agreement.tells_changes:
+            if self.agreement.protocol == MODERN_VERSION and self.agreement.tells_changes:
                 listener = asyncio.get_running_loop().create_task(self._listen(client))
                 stack.callback(listener.cancel)
             self._ready.set_result(client)
             await self._stop.wait()
 
     async def _transport(self, stack: contextlib.AsyncExitStack) -> Any:
-        import httpx2
-        from mcp.client.sse import sse_client
-        from mcp.client.streamable_http import streamable_http_client
-
         url, auth = self._entry.url or "", await self._sign_in.auth()
 
         def http_client(
@@ -235,7 +231,10 @@ class HttpConnection:
                 headers={**self._entry.headers, **(headers or {})},
                 timeout=timeout or httpx2.Timeout(_CONNECT_SECONDS, read=_STREAM_SECONDS),
                 auth=auth,
-                event_hooks={"response": [self._answered]},
+                event_hooks={
+                    "request": [self._sign_in.check, self._bounds.ask_plainly],
+                    "response": [self._answered],
+                },
             )
 
         if self._entry.transport == "sse":
@@ -247,15 +246,17 @@ class HttpConnection:
                 auth=auth,
             )
         client = await stack.enter_async_context(http_client())
-        return streamable_http_client(url, http_client=client)
+        return streamable_http_client(url, http_client=client, max_sse_event_size=None)  # `Bounds` have one
 
     async def _answered(self, response: httpx2.Response) -> None:
         """The SDK does not say which status made a call fail."""
-        self._last_status = response.status_code
+        # Many servers of the newer transport have no stream to GET, and say so. That fails nothing.
+        if response.request.method != "GET" or self._entry.transport == "sse":
+            self._last_status = response.status_code
+            self._last_media = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        await self._bounds.apply(response)
 
     async def _heard(self, message: IncomingMessage) -> None:
-        import mcp_types as types
-
         if isinstance(message, types.ToolListChangedNotification):
             self._callbacks.list_changed()
 
@@ -277,10 +278,11 @@ class HttpConnection:
             self._callbacks.lost(told)
 
     async def _failure(self, tool: str, error: Any, seconds: float) -> ServerUnavailable | CallFailed | CallRefused:
-        from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
-
         if error.code == REQUEST_TIMEOUT:
             return CallTimedOut(self._server, tool, seconds)
+        if error.message.startswith(REFUSED):
+            hint = "Ask for less in one call."
+            return ServerMisbehaved(self._server, error.message, hint=hint, retryable=False)
         if error.code == CONNECTION_CLOSED:  # or an error of the server's own, which has the same number
             await asyncio.wait((self._owner,), timeout=_UNWIND_SECONDS)
             if self._owner.done():
@@ -316,6 +318,8 @@ class HttpConnection:
             )
         if self._last_status >= 400:
             return self._unavailable(f"answered HTTP {self._last_status}")
+        if self._last_media not in _MEDIA:
+            return self._unavailable(f"answers with {self._last_media[:_MEDIA_CHARS]}, which is not MCP")
         kinds = ", ".join(sorted({type(cause).__name__ for cause in causes}))
         return self._unavailable(f"cannot be reached ({kinds})" if kinds else "closed the connection")
 

@@ -6,6 +6,7 @@ from a server and goes into an error, a status or a log passes its `Mask`.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -14,24 +15,38 @@ from toolyard.config.models import ServerEntry
 _SHORTEST = 4
 """Values shorter than this ("1", "on", "en") are no secrets, and masking them would eat ordinary words."""
 _MASKED = "***"
+_TOKENS = 8
+"""The last ones that were handed out at a sign-in; older ones open nothing any more."""
 
 
 class Mask:
     """Learns a server's secrets when it is started: before that their values are in nobody's hands."""
 
-    __slots__ = ("_values",)
+    __slots__ = ("_entry", "_tokens", "_values")
 
     def __init__(self) -> None:
+        self._entry: set[str] = set()
+        self._tokens: deque[str] = deque(maxlen=_TOKENS)
         self._values: list[str] = []
 
     def learn(self, written: ServerEntry, started: ServerEntry) -> None:
         """`written` is the entry of the file, `started` the same with the values of variables in it."""
-        values = {*self._values, *_secrets(started)}
+        values = {*self._entry, *_secrets(started)}
         # A word that holds the value of a variable is a secret wherever it stands.
         before = {*written.command_line, *_segments(written.url)}
         values |= {*started.command_line, *_segments(started.url)} - before
-        # The longest first: a value that contains another one must not leave its ends behind.
-        self._values = sorted((value for value in values if len(value) >= _SHORTEST), key=len, reverse=True)
+        self._entry = values
+        self._sort()
+
+    def learn_tokens(self, *tokens: str) -> None:
+        """What somebody who signed in was given for this server."""
+        self._tokens.extend(tokens)
+        self._sort()
+
+    def _sort(self) -> None:
+        """The longest first: a value that contains another one must not leave its ends behind."""
+        values = {value for value in (*self._entry, *self._tokens) if len(value) >= _SHORTEST}
+        self._values = sorted(values, key=len, reverse=True)
 
     def __call__(self, text: str) -> str:
         for value in self._values:

@@ -3,12 +3,17 @@
 The user is shown an address (`on_authorize`) and signs in there with a browser, which comes back to a port of this
 machine's loopback that is only listened on meanwhile. Where nobody can be shown an address, a server that wants a
 sign-in is an error that says so, and one that has been signed in at before is used with its kept tokens.
+
+Where to sign in is the server's to say, and we go where it says, from inside the user's network and with the user's
+tokens. So it has to be the server's own host, or one of the world's over https.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
+import ipaddress
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -16,6 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from toolyard.config.models import ServerEntry
 from toolyard.servers.faults import ServerUnavailable
+from toolyard.servers.masking import Mask
 from toolyard.servers.tokens import TokenFile
 
 if TYPE_CHECKING:
@@ -40,10 +46,10 @@ _PAGE = (
 class SignIn:
     """The sign-in at one server; `deadline` is the start it may hold up."""
 
-    def __init__(self, entry: ServerEntry, folder: str | None, on_authorize: OnAuthorize | None) -> None:
+    def __init__(self, entry: ServerEntry, folder: str | None, on_authorize: OnAuthorize | None, mask: Mask) -> None:
         self._entry = entry
         self._on_authorize = on_authorize
-        self._tokens = TokenFile(folder, entry.name, entry.url or "")
+        self._tokens = TokenFile(folder, entry.name, entry.url or "", mask)
         self._came_back: asyncio.Future[dict[str, str]] | None = None
         self._door: asyncio.Server | None = None
         self._state = ""
@@ -57,6 +63,7 @@ class SignIn:
         able = self._on_authorize is not None or self._tokens.is_signed_in
         if own or not able or (agreed is not None and not agreed.enabled):
             return None
+        await asyncio.to_thread(importlib.import_module, "mcp.client.auth")  # it takes a while, and others wait here
         from mcp.client.auth import OAuthClientProvider
         from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata
         from pydantic import AnyUrl
@@ -87,6 +94,16 @@ class SignIn:
         self._tokens.context = provider.context
         return provider
 
+    async def check(self, request: httpx2.Request) -> None:
+        """A hook of the client: stops a request to where a server may not send us."""
+        self._check(str(request.url))
+
+    def _check(self, url: str) -> None:
+        if not may_be_sent_to(self._entry.url or "", url):
+            host = urlsplit(url).hostname
+            why = f"it sends us to {host}, which is neither its own host nor one of the world's over https"
+            raise self._failed(why, "Ask whoever runs the server where to sign in.")
+
     def _redirect_uri(self, known: str) -> str:
         """Where the browser comes back to: the same place again, because servers remember it."""
         agreed = self._entry.oauth
@@ -108,6 +125,7 @@ class SignIn:
                 hint="`toolyard sync` in a terminal asks you to.",
                 retryable=False,
             )
+        self._check(url)
         loop = asyncio.get_running_loop()
         if self.deadline is not None:
             self.deadline.reschedule(loop.time() + _PERSON_SECONDS)
@@ -153,3 +171,32 @@ class SignIn:
 
     def _failed(self, why: str, hint: str) -> ServerUnavailable:
         return ServerUnavailable(self._entry.name, f"could not be signed in at: {why}", hint=hint)
+
+
+def may_be_sent_to(server: str, url: str) -> bool:
+    """Whether a server at one address may name the other one for signing in."""
+    own, other = urlsplit(server), urlsplit(url)
+    home, host = (own.hostname or "").rstrip("."), (other.hostname or "").rstrip(".")
+    if other.scheme not in {"http", "https"} or not host:
+        return False
+    if host == home and (own.scheme == "http" or other.scheme == "https"):
+        return True
+    if _is_loopback(home) and _is_loopback(host):  # all of it on the user's own machine
+        return True
+    return other.scheme == "https" and _is_of_the_world(host)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _is_of_the_world(host: str) -> bool:
+    """A name may still lead inside; then nobody there has a certificate for it."""
+    try:
+        return ipaddress.ip_address(host).is_global
+    except ValueError:
+        is_number = host.rpartition(".")[2].isdigit() or host.startswith("0x")  # 127.1, 0x7f000001, 2130706433
+        return not is_number and not _is_loopback(host)

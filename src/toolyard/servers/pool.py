@@ -8,6 +8,7 @@ entries stay in here: no error, status or `repr` shows a value of `env` or of a 
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,9 +18,9 @@ from toolyard.config.settings import environment
 from toolyard.core.closing import Closing
 from toolyard.core.errors import ConfigError
 from toolyard.core.limits import DEFAULT_LIMITS
-from toolyard.core.upstream import ServerListing, ToolAnswer
+from toolyard.core.upstream import Progress, ServerListing, ToolAnswer
 from toolyard.servers.child import Program
-from toolyard.servers.connection import Callbacks, Connection, Progress
+from toolyard.servers.connection import Callbacks, Connection
 from toolyard.servers.environment import server_environment
 from toolyard.servers.faults import ServerUnavailable, UnknownServer
 from toolyard.servers.loop import LoopThread
@@ -33,6 +34,7 @@ from toolyard.servers.watchdog import Watchdog
 IDLE_SECONDS = 300.0
 START_SECONDS = 60.0
 _CLOSE_SECONDS = 30.0
+_REMOTE = "toolyard.servers.http"
 
 
 class ServerPool(Closing):
@@ -128,9 +130,11 @@ class ServerPool(Closing):
                 return await StdioConnection.open(
                     program, mask, tail, callbacks, watchdog=self._watchdog, seconds=pace.start_seconds
                 )
-            from toolyard.servers.http import HttpConnection  # with it comes the SDK, which takes a while
+            # With it comes the SDK, which takes a while: aside, because the other servers are on this loop.
+            await asyncio.to_thread(importlib.import_module, _REMOTE)
+            from toolyard.servers.http import HttpConnection
 
-            sign_in = SignIn(started, self._tokens_folder, self._on_authorize)
+            sign_in = SignIn(started, self._tokens_folder, self._on_authorize, mask)
             return await HttpConnection.open(
                 started, mask, tail, callbacks, sign_in=sign_in, seconds=pace.start_seconds
             )

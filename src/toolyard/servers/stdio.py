@@ -20,10 +20,10 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 from toolyard.core.json_parts import MOST_PARTS, number_in, parts_of
 from toolyard.core.limits import MIB
 from toolyard.core.straight import Reply
-from toolyard.core.upstream import ServerListing, ToolAnswer
+from toolyard.core.upstream import Progress, ServerListing, ToolAnswer
 from toolyard.servers.answers import all_tools, tool_answer
 from toolyard.servers.child import Child, Program
-from toolyard.servers.connection import Agreement, Callbacks, Progress
+from toolyard.servers.connection import Agreement, Callbacks
 from toolyard.servers.eras import ENVELOPE, MODERN_VERSION, agree
 from toolyard.servers.faults import (
     METHOD_NOT_FOUND,
@@ -60,7 +60,7 @@ class StdioConnection:
         self._lost: str | None = None
         self._closing = False
         self._meta = b""
-        self._agreement = Agreement("")
+        self.agreement = Agreement("")
         self._child = Child(program, tail, watchdog, self._exited)
         self._writer = LineWriter(self._loop, self._child.stdin)
         self._reader = LineReader(self._loop, self._child.stdout, self._line, self._silent, self._overflow)
@@ -94,10 +94,6 @@ class StdioConnection:
         return connection
 
     @property
-    def agreement(self) -> Agreement:
-        return self._agreement
-
-    @property
     def pid(self) -> int | None:
         return self._child.pid
 
@@ -108,7 +104,7 @@ class StdioConnection:
         if progress is not None:
             self._progress[n] = progress
         try:
-            name, given = to_json(tool), _json(self._server, tool, arguments)
+            name, given = to_json(tool), self._arguments(tool, arguments)
             token = b'"progressToken":%d' % n if progress is not None else b""
             meta = self._meta + (b"," if self._meta and token else b"") + token
             members = b',"_meta":{%b}' % meta if meta else b""
@@ -133,8 +129,7 @@ class StdioConnection:
             raise ServerMisbehaved(self._server, f"refused to list its tools: {error.message}") from None
         except TimeoutError:
             raise CallTimedOut(self._server, "tools/list", seconds) from None
-        said = self._agreement
-        return ServerListing(self._server, tools, said.version, said.protocol, said.instructions)
+        return self.agreement.listing(self._server, tools)
 
     async def request(self, method: str, params: Mapping[str, Any], seconds: float) -> object:
         """Any request; the result as it came."""
@@ -152,12 +147,12 @@ class StdioConnection:
         async def ask(method: str, params: Mapping[str, Any]) -> object:
             return await self.request(method, params, float("inf"))  # the whole greeting has one deadline
 
-        self._agreement = await agree(self._server, ask)
-        if self._agreement.protocol != MODERN_VERSION:
+        self.agreement = await agree(self._server, ask)
+        if self.agreement.protocol != MODERN_VERSION:
             self._send({"method": "notifications/initialized"})
             return
         self._meta = to_json(ENVELOPE)[1:-1]
-        if self._agreement.tells_changes:
+        if self.agreement.tells_changes:
             # Its answer comes when the server stops telling, and nobody waits for it.
             self._last += 1
             params = {"notifications": {"toolsListChanged": True}, "_meta": ENVELOPE}
@@ -199,6 +194,13 @@ class StdioConnection:
         if future.done():
             future.result()
 
+    def _arguments(self, tool: str, arguments: Mapping[str, Any]) -> bytes:
+        try:
+            return _json(arguments)
+        except (TypeError, ValueError, RecursionError) as error:
+            why = f"The arguments of {tool} cannot be written as JSON: {error}"
+            raise CallRefused(self._server, tool, why) from None
+
     def _expire(self, n: int, what: str, seconds: float) -> None:
         future = self._waiting.get(n)
         if future is not None and not future.done():
@@ -211,15 +213,7 @@ class StdioConnection:
             self._send({"method": "notifications/cancelled", "params": {"requestId": n, "reason": reason}})
 
     def _send(self, message: Mapping[str, Any]) -> None:
-        said = {"jsonrpc": "2.0", **message}
-        try:
-            line = to_json(said)
-        except (
-            PydanticSerializationError,
-            UnicodeEncodeError,
-        ):  # the number of a server's question may hold half a character
-            line = json.dumps(said).encode()
-        self._writer.write(line + b"\n")
+        self._writer.write(_json({"jsonrpc": "2.0", **message}) + b"\n")
 
     def _line(self, line: bytes) -> None:
         if not line or line.isspace():
@@ -318,15 +312,11 @@ _PONG: dict[str, Any] = {"result": {}}
 _UNSUPPORTED = {"error": {"code": METHOD_NOT_FOUND, "message": "Toolyard does not offer this to servers"}}
 
 
-def _json(server: str, tool: str, arguments: Mapping[str, Any]) -> bytes:
+def _json(message: Mapping[str, Any]) -> bytes:
     try:
-        return to_json(arguments)
+        return to_json(message)
     except (PydanticSerializationError, UnicodeEncodeError):
-        pass
-    try:
-        return json.dumps(arguments).encode()  # text that is not Unicode: JSON can escape it
-    except (TypeError, ValueError, RecursionError) as error:
-        raise CallRefused(server, tool, f"The arguments of {tool} cannot be written as JSON: {error}") from None
+        return json.dumps(message).encode()  # half a character, which only an escape can carry
 
 
 def _slowly(line: bytes) -> object:

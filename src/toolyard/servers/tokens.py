@@ -1,7 +1,8 @@
 """Where the sign-ins at remote servers are kept: one file for each, readable by its owner alone.
 
 With the tokens goes what is needed to renew them after a restart: when they end, and where the authorization server
-is. Nothing of it is ever logged or shown. A file that cannot be read counts as none: the user signs in again.
+is. Nothing of it is ever logged or shown, nor when the server repeats it: the server's `Mask` knows it, too. A file
+that cannot be read counts as none: the user signs in again.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import json
 import os
 import secrets
 from typing import TYPE_CHECKING, Any, cast
+
+from toolyard.servers.masking import Mask
 
 if TYPE_CHECKING:
     from mcp.client.auth.oauth2 import OAuthContext
@@ -24,11 +27,12 @@ _FOLDER_MODE = 0o700
 class TokenFile:
     """The SDK's `TokenStorage` for one server at one address. Without a folder it lives as long as this process."""
 
-    def __init__(self, folder: str | None, server: str, url: str) -> None:
+    def __init__(self, folder: str | None, server: str, url: str, mask: Mask) -> None:
         # The address is part of the name: another server under the same name does not get these tokens.
         digest = hashlib.sha256(f"{server}\0{url}".encode()).hexdigest()[:32]
         self._path = os.path.join(folder, f"{digest}.json") if folder else None
         self._kept = self._read()
+        self._mask = mask
         self.context: OAuthContext | None = None
         """The state of the SDK's provider, into which more than the tokens is put back."""
 
@@ -41,6 +45,7 @@ class TokenFile:
 
         with contextlib.suppress(ValueError):
             tokens = OAuthToken.model_validate(self._kept["tokens"]) if self.is_signed_in else None
+            self._keep_secret(tokens)
             if self.context is not None and tokens is not None:
                 self.context.token_expiry_time = self._kept.get("ends")
                 if "authorization" in self._kept:
@@ -53,6 +58,7 @@ class TokenFile:
         return None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
+        self._keep_secret(tokens)
         self._kept["tokens"] = tokens.model_dump(mode="json", exclude_none=True)
         context = self.context
         if context is not None:
@@ -66,6 +72,10 @@ class TokenFile:
             }
             self._kept |= {name: value for name, value in parts.items() if value is not None}
         self._write()
+
+    def _keep_secret(self, tokens: OAuthToken | None) -> None:
+        if tokens is not None:
+            self._mask.learn_tokens(tokens.access_token, tokens.refresh_token or "")
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         from mcp.shared.auth import OAuthClientInformationFull

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from toolyard.core.upstream import ServerListing, ToolAnswer
-from toolyard.servers.connection import Callbacks, Connection, Progress
-from toolyard.servers.faults import CallTimedOut, ServerUnavailable
+from toolyard.core.upstream import Progress, ServerListing, ToolAnswer
+from toolyard.servers.connection import Callbacks, Connection
+from toolyard.servers.faults import CallTimedOut, ServerUnavailable, told_of_it
 from toolyard.servers.tails import Tail
 
 _FIRST_PAUSE_SECONDS = 1.0
@@ -175,9 +175,11 @@ class Upstream:
         if starting is None:
             pause = self._not_before - time.monotonic()
             if pause > 0:
+                why = told_of_it(self.name, self._last_error)
                 raise ServerUnavailable(
                     self.name,
-                    f"failed before and is not tried again for {pause:.1f} s. {self._last_error}",
+                    f"failed before and is not tried again for {pause:.1f} s: {why}",
+                    hint="Call it again then.",
                 )
             starting = self._starting = asyncio.get_running_loop().create_task(self._start())
             starting.add_done_callback(_look_at)

@@ -319,7 +319,6 @@ _ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "get_file_info": {"path": _PATH},
 }
 FILE_TOOLS: Final = ("Read", "Write", "Edit", "MultiEdit", "Grep", "Glob", "LS", "resources/read")
-READING_TOOLS: Final = ("Read", "Grep", "Glob", "LS", "resources/read")
 WRITING_TOOLS: Final = ("Write", "Edit", "MultiEdit")
 REFERENCE_TOOLS: Final = tuple(name for name in _ARGUMENTS if name.islower())
 """Those of the reference server that take one path."""

@@ -1,4 +1,4 @@
-"""What every kind of sandbox must do: the equipment. The cases are in `sandboxing_runs`, `_walls`, `_endings`.
+"""What every kind of sandbox must do: the equipment. The cases are in `sandboxing_*`.
 
 A test module says which sandbox it is about and takes the cases over:
 

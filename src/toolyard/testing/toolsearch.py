@@ -8,18 +8,19 @@ from __future__ import annotations
 import functools
 import json
 import lzma
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from toolyard.codemode.search import ToolDoc, ToolIndex
-from toolyard.core.errors import SystemFault
 from toolyard.core.upstream import ToolSchema
+from toolyard.testing.checkout import lines_of
 from toolyard.testing.universe import universe
 
 _DATA = "tests/data/toolsearch"
 _OWN = "own"
+_DESCRIBED = ("livemcpbench", "mcp_pool")
+"""The sets that come with descriptions of their servers."""
 _FURTHER = 300
 """Tools that are looked at for a ranking of servers; a server is as good as its best tool."""
 
@@ -66,6 +67,14 @@ def questions(name: str) -> tuple[Question, ...]:
     )
 
 
+@functools.cache
+def instructions(name: str) -> Mapping[str, str]:
+    """By server: what it says of itself, where that is known."""
+    if name == _OWN:
+        return {listing.server: listing.instructions for listing in universe()}
+    return {row["server"]: row["description"] for row in _rows(f"{name}.servers")} if name in _DESCRIBED else {}
+
+
 def documents(server: str, schemas: Iterable[ToolSchema]) -> list[ToolDoc]:
     """With the id in the place of the path."""
     return [ToolDoc(server, schema.name, f"{server}::{schema.name}", "", "", schema) for schema in schemas]
@@ -85,7 +94,7 @@ def simple_doc(
 def fill(index: ToolIndex, name: str) -> None:
     """Index all tools of a set."""
     for server, schemas in tools(name).items():
-        index.replace_server(server, documents(server, schemas))
+        index.replace_server(server, documents(server, schemas), instructions=instructions(name).get(server, ""))
 
 
 def searching(index: ToolIndex) -> Search:
@@ -142,13 +151,4 @@ def _percent(values: Iterable[float]) -> float:
 
 
 def _rows(name: str) -> list[dict[str, Any]]:
-    checkout = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-    path = os.path.join(checkout, _DATA, f"{name}.jsonl.xz")
-    try:
-        with lzma.open(path, "rt", encoding="utf-8") as lines:
-            return [json.loads(line) for line in lines]
-    except FileNotFoundError:
-        raise SystemFault(
-            f"The questions for the search are not at {path}.",
-            hint="They come with the sources: run from a checkout of them.",
-        ) from None
+    return [json.loads(line) for line in lines_of(f"{_DATA}/{name}.jsonl.xz", lzma.open)]

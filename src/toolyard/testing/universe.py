@@ -5,28 +5,18 @@ from __future__ import annotations
 import functools
 import gzip
 import json
-import os
 from typing import Any
 
-from toolyard.core.errors import SystemFault
 from toolyard.core.upstream import ServerListing, ToolSchema
+from toolyard.testing.checkout import lines_of
 
 _DATA = "tests/data/universe/servers.jsonl.gz"
 
 
 @functools.cache
 def universe() -> tuple[ServerListing, ...]:
-    """Every captured server, by name."""
-    checkout = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-    path = os.path.join(checkout, _DATA)
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            return tuple(listing(json.loads(line)) for line in lines)
-    except FileNotFoundError:
-        raise SystemFault(
-            f"The captured servers are not at {path}.",
-            hint="They come with the sources: run from a checkout of them.",
-        ) from None
+    """Every captured server, by name. Raises SystemFault where they are not at hand."""
+    return tuple(listing(json.loads(line)) for line in lines_of(_DATA, gzip.open))
 
 
 def listing(captured: dict[str, Any]) -> ServerListing:

@@ -59,6 +59,8 @@ class Upstream:
 
     folder: Path
     name: str
+    more: dict[str, Any] = field(default_factory=dict)
+    """Further keys of its entry."""
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True)
@@ -75,7 +77,7 @@ class Upstream:
     @property
     def entry(self) -> dict[str, Any]:
         files = [str(self.folder / name) for name in ("server.py", "tools.json")]
-        return {"name": self.name, "command": sys.executable, "args": files}
+        return {"name": self.name, "command": sys.executable, "args": files, **self.more}
 
 
 @dataclass

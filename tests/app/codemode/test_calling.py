@@ -232,6 +232,18 @@ async def test_a_skill_is_kept_under_the_agents_own_name_and_found_by_another(pl
     assert "skills/a/greet/SKILL.md" in found.text
 
 
+async def test_a_skill_that_cannot_be_kept_is_recorded_as_that(place: Place, one) -> None:
+    yard = place.open(agent="a")
+    (place.workspace / "skills").write_text("in the way")
+    kept = "from _massgen_runtime import save_skill\nsave_skill('greet', 'x = 1', 'Greets somebody.')"
+    assert "The skill cannot be kept" in await printed(yard, kept)
+    assert ("save_skill", "allow", "failed") in place.events(yard)
+    (place.workspace / "skills").unlink()
+    denied = place.open(agent="a", permissions={"deny": ["Write(skills/**)"]})
+    assert "PermissionError" in await printed(denied, kept)
+    assert ("save_skill", "deny", "denied") in place.events(denied)
+
+
 async def test_chosen_tools_stand_in_the_clients_own_list(place: Place, one) -> None:
     choices = {"one": ["send", "long", "broken"], "code_execution": ["execute_python"], "filesystem": "*"}
     yard = place.open(toolyard={"in_context_tools": choices})
@@ -331,3 +343,21 @@ async def test_a_search_within_folders_finds_what_lies_there_however_far_down(pl
         "print([f.path for f in semantic_search('send a message', ['servers/other5/'], top_k=1)])"
     )
     assert await printed(place.open(), code) == "['servers/other5/send.py']"
+
+
+def test_a_search_within_a_folder_finds_nothing_of_one_whose_name_begins_like_it(place: Place) -> None:
+    for name in ("git", "github"):
+        place.server(name, tool(f"{name}_commit", "Make a commit.", text=TEXT))
+    place.sync()
+    mode = place.open().codemode
+
+    def within(*paths: str) -> set[str]:
+        return {hit.path for hit in mode.find("make a commit", 10, paths)}
+
+    git, github = "servers/git/git_commit.py", "servers/github/github_commit.py"
+    for path in ("servers/git", "./servers/git/", ".toolyard/servers/git", git):
+        assert within(path) == {git}
+    for path in ("servers", ".", "/servers/"):
+        assert within(path) == {git, github}
+    assert within("servers/git", "servers/github") == {git, github}
+    assert within("servers/gi", "servers/git/git_com", "tools") == set()

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
 from types import SimpleNamespace
 
 import pytest
 
-from toolyard.app.codemode import connected
+from toolyard.app.codemode import aside
 from toolyard.app.codemode.upstream import UpstreamCall, _guess
 from toolyard.app.in_context import in_context_tools
+from toolyard.codemode import catalog
 from toolyard.codemode.broker import BrokerRequest, Doing, tell_nobody
 from toolyard.codemode.catalog import Catalog
 from toolyard.core.calls import ask_nobody
-from toolyard.core.errors import ConfigError, ValidationError
+from toolyard.core.errors import ConfigError, SecurityError, ValidationError
 from toolyard.core.upstream import ToolSchema
 
 from .conftest import Place, tool
@@ -26,8 +28,8 @@ def call(yard, server: str = "one"):
 
 
 def evidence(yard) -> dict[str, bool]:
-    with Catalog.open(yard.codemode.around.state) as catalog:
-        return {server.name: bool(server.evidence) for server in catalog.servers()}
+    with Catalog.open(yard.codemode.around.state) as known:
+        return {server.name: bool(server.evidence) for server in known.servers()}
 
 
 def changes(yard, server: str) -> None:
@@ -41,7 +43,7 @@ def changes(yard, server: str) -> None:
 
 
 def test_a_catalog_that_another_process_holds_keeps_no_call_waiting(place: Place, monkeypatch):
-    monkeypatch.setattr(connected, "_WRITE_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr(aside, "_AFTER_SECONDS", 0.0)
     for name in ("one", "two"):
         place.server(name, tool("t"))
     place.sync()
@@ -59,6 +61,85 @@ def test_a_catalog_that_another_process_holds_keeps_no_call_waiting(place: Place
         other.close()
     yard.close()
     assert evidence(yard) == {"one": False, "two": True}
+
+
+SOON = 20.0
+"""Longer than anything here takes on a busy machine, shorter than the catalog would be waited for."""
+
+
+@pytest.fixture
+def held(place: Place, monkeypatch):
+    """Another process writes to the catalog, from when it is called until what it returns is."""
+    monkeypatch.setattr(catalog, "_BUSY_SECONDS", 2 * SOON)
+    others: list[sqlite3.Connection] = []
+
+    def hold(yard):
+        other = sqlite3.connect(
+            os.path.join(yard.codemode.around.state, "catalog.sqlite"),
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        others.append(other)
+        other.execute("begin immediate")
+        return lambda: other.execute("rollback")
+
+    yield hold
+    for other in others:
+        other.close()
+
+
+def test_first_calls_and_what_is_learnt_from_them_wait_for_no_other_process(place: Place, held):
+    for name in ("one", "two"):
+        place.server(name, tool("t"))
+    place.sync()
+    yard = place.open()
+    call(yard, "one")
+    let_go = held(yard)
+    began = time.monotonic()
+    assert "given" in call(yard, "two").text
+    assert time.monotonic() - began < SOON
+    let_go()
+    assert yard.codemode.catalog.tool("two", "t").inferred is None
+    call(yard, "two")
+    assert yard.codemode.catalog.tool("two", "t").inferred is not None
+
+
+def test_a_call_whose_tool_changed_waits_for_the_other_process_and_nobody_else_does(place, held, monkeypatch):
+    for name in ("one", "two"):
+        place.server(name, tool("t"))
+    place.sync()
+    place.servers["one"].has(tool("t", "Now it says something else."))
+    yard = place.open()
+    call(yard, "two")
+    let_go = held(yard)
+    parts, record, tried = yard.codemode.connected, Catalog.record, threading.Event()
+
+    def telling(*given, **more):
+        tried.set()
+        return record(*given, **more)
+
+    monkeypatch.setattr(Catalog, "record", telling)
+    waiting = parts.loop.submit(parts.upstream.call(UpstreamCall("one", "t", {}, yard.agent, "test", ask_nobody)))
+    assert tried.wait(50)
+    began = time.monotonic()
+    call(yard, "two")
+    assert time.monotonic() - began < SOON
+    let_go()
+    with pytest.raises(SecurityError, match="has changed since it was pinned"):
+        waiting.result(30)
+
+
+def test_closing_does_not_wait_long_for_another_process(place: Place, held):
+    for name in ("one", "two"):
+        place.server(name, tool("t"))
+    place.sync()
+    yard = place.open()
+    call(yard, "one"), call(yard, "two")
+    let_go = held(yard)
+    began = time.monotonic()
+    yard.close()
+    assert time.monotonic() - began < SOON
+    let_go()
 
 
 def test_a_change_that_was_told_is_noted_before_a_sync(place: Place):

@@ -110,6 +110,23 @@ def test_a_changed_tool_is_shown_and_waits_until_it_is_accepted(place: Place) ->
     assert "~/.ssh" in (place.workspace / "servers/one/send.py").read_text()
 
 
+async def test_a_server_that_is_not_pinned_may_change_its_tools(place: Place) -> None:
+    server = place.server("one", tool("long", "First."))
+    server.more["pinned"] = False
+    file = place.workspace / "servers/one/long.py"
+    place.sync()
+    server.has(tool("long", "Second.", text=TEXT))
+    report = place.sync()
+    assert (report.changes, report.quarantined) == ((ToolChange("one", "long", Change.CHANGED),), ())
+    assert "Second." in file.read_text()
+    server.has(tool("long", "Third.", text=TEXT))
+    yard = place.open()
+    call = "from servers.one import long\nprint(len((await long(text='hi')).text))"
+    assert await printed(yard, call) == "200000"
+    yard.close()  # what was heard with a call is written by then
+    assert "Third." in file.read_text()
+
+
 def test_only_the_named_servers_are_accepted(place: Place) -> None:
     for name in ("one", "two"):
         place.server(name, tool("a", "Before."))
@@ -227,3 +244,19 @@ def test_custom_tools_that_cannot_be_loaded_are_told(place: Place) -> None:
     ((name, error),) = sync(yard.codemode, SyncWish()).failed
     assert "x" in name
     assert "nope.py" in name + error
+
+
+def test_a_change_that_the_next_answer_tells_is_not_noted_while_others_are_still_asked(place: Place) -> None:
+    place.server("one", tool("a"))
+    place.sync()
+    mode = place.open().codemode
+    parts = mode.connected
+
+    async def ask() -> None:
+        await parts.pool.listing("one")
+        parts.pool._upstreams["one"]._list_changed()
+        await parts.fresh_listing("one")
+
+    parts.loop.run(ask())
+    mode.note_changes()  # as it comes due while a sync waits for a slower server
+    assert [server.evidence != "" for server in mode.catalog.servers()] == [True]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
 
 import pytest
 
-from toolyard.codemode.custom import ToolContext
+from toolyard.codemode.custom import ToolContext, browsing
 from toolyard.codemode.custom.browsing import address_of, find_browser
 from toolyard.codemode.custom.context import NoFiles
 from toolyard.config.custom_tools import Browser
@@ -90,3 +91,26 @@ def test_the_tools_are_listed_without_playwright_being_imported():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True)
     assert done.stdout.strip() == "[]"
+
+
+async def test_only_a_few_browsers_run_at_once_and_the_next_one_waits():
+    running, most, done = 0, 0, 0
+    full, go = asyncio.Event(), asyncio.Event()
+
+    async def browse() -> None:
+        nonlocal running, most, done
+        async with browsing._place():
+            running += 1
+            most = max(most, running)
+            if running == browsing.AT_ONCE:
+                full.set()
+            await go.wait()
+            running -= 1
+        done += 1
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(10):
+            group.create_task(browse())
+        await full.wait()
+        go.set()
+    assert (most, done) == (browsing.AT_ONCE, 10)

@@ -42,9 +42,100 @@ def test_only_changed_tools_cost_a_vector(path, corpus, doc, monkeypatch):
     monkeypatch.setattr(embedding, "embed", lambda some: texts.extend(some) or embed(some))
     with ToolIndex.edit(path, semantic=True) as index:
         index.replace_server("s", corpus)
-        assert len(texts) == 3
-        index.replace_server("s", [*corpus, doc("s", "paint", "Paint a wall.")])
+        assert len(texts) == 1 + 3  # the server's own comes first
+        index.replace_server("s", corpus)
         assert len(texts) == 4
+        index.replace_server("s", [*corpus, doc("s", "paint", "Paint a wall.")])
+        assert [text.partition(".")[0] for text in texts[4:]] == [
+            "s:  Tools: transcribe, flight offers, rotate keys, paint",
+            "s: paint",
+        ]
+
+
+@installed
+def test_what_a_server_says_of_itself_decides_between_tools_that_are_alike(path, doc):
+    said = {"a": "Shares, dividends and bonds.", "b": "Rain, wind and temperatures.", "c": "Recipes and menus."}
+    with ToolIndex.edit(path, semantic=True) as index:
+        for server, instructions in said.items():
+            index.replace_server(server, [doc(server, "report", "Today's overview.")], instructions=instructions)
+        first = {query: index.search(query, top=1)[0].server for query in ("will it be stormy", "invest my savings")}
+    assert first == {"will it be stormy": "b", "invest my savings": "a"}
+
+
+@installed
+def test_instructions_of_any_kind_are_taken(path, doc):
+    with ToolIndex.edit(path, semantic=True) as index:
+        for number, said in enumerate(["", " \n", "\ud800", "word " * 100_000, "\x00", "漢字" * 500]):
+            index.replace_server(f"s{number}", [doc(f"s{number}", "paint", "Paint a wall.")], instructions=said)
+        assert index.search("colour the house")[0].tool == "paint"
+
+
+@installed
+def test_a_server_without_tools_does_no_harm(path, corpus):
+    with ToolIndex.edit(path, semantic=True) as index:
+        index.replace_server("empty", [])
+        assert index.search("airfares") == []
+        index.replace_server("s", corpus)
+        assert index.search("airfares", top=1)[0].tool == "flight_offers"
+
+
+@installed
+def test_tools_without_vectors_are_found_beside_those_with(path, corpus, doc):
+    with ToolIndex.edit(path) as index:
+        index.replace_server("old", [doc("old", "airfares", "Airfares of last year.")])
+    with ToolIndex.edit(path, semantic=True) as index:
+        index.replace_server("s", corpus)
+        assert {hit.tool for hit in index.search("airfares", top=2)} == {"airfares", "flight_offers"}
+
+
+@installed
+def test_no_score_exceeds_one(path, doc):
+    with ToolIndex.edit(path, semantic=True) as index:
+        index.replace_server("paint", [doc("paint", "paint", "Paint paint paint.", ["paint"])])
+        index.replace_server("cook", [doc("cook", "boil", "Boil an egg.")])
+        scores = [hit.score for hit in index.search("paint")]
+    assert scores == sorted(scores, reverse=True)
+    assert 0.5 < scores[0] <= 1
+
+
+@installed
+def test_small_differences_are_not_made_large():
+    import numpy as np
+
+    query = np.array([[1.0, 0.0]])
+    cosines = np.array([0.2] * 99 + [0.21])
+    near = vectors._near(np.stack([cosines, np.sqrt(1 - cosines**2)], 1), query)
+    assert near.max() < 0.5
+    cosines[-1] = 0.9
+    near = vectors._near(np.stack([cosines, np.sqrt(1 - cosines**2)], 1), query)
+    assert near[-1] == 1
+    assert near[:-1].max() < 0.05
+
+
+@installed
+def test_a_long_request_is_read_in_few_sentences(path, corpus, monkeypatch):
+    texts = []
+    embed = embedding.embed
+    with ToolIndex.edit(path, semantic=True) as index:
+        index.replace_server("s", corpus)
+        monkeypatch.setattr(embedding, "embed", lambda some: texts.extend(some) or embed(some))
+        talk = " ".join(f"This is sentence number {number}." for number in range(30))
+        found = index.search(f"I need a cheap trip by air to Lisbon. {talk}", top=1)
+    assert [hit.tool for hit in found] == ["flight_offers"]
+    assert len(texts) == 1 + vectors._MOST_SENTENCES
+
+
+@installed
+def test_texts_of_unlike_length_are_not_padded_to_each_other(monkeypatch):
+    widths = []
+    run = embedding._run
+    monkeypatch.setattr(embedding, "_run", lambda some: widths.append([len(each) for each in some]) or run(some))
+    texts = ["word " * 100, "read a file", "open a note", "word " * 99]
+    rows = embedding.embed(texts)
+    assert [len(each) for each in widths] == [2, 2]
+    monkeypatch.undo()
+    alone = [embedding.embed([text])[0] for text in texts]
+    assert all(abs(row - one).max() < 1e-4 for row, one in zip(rows, alone, strict=True))
 
 
 @installed

@@ -59,7 +59,7 @@ def test_code_mode_finds_reads_calls_and_keeps_over_one_server(team):
 
 
 def test_the_minimal_set_is_two_tools_and_reaches_everything(team):
-    with team.client("--tools", "minimal") as client:
+    with team.client("--tools", "minimal", "--agent", "agent_a") as client:
         names, tokens = listed(client)
         assert names == {"search_tools", "execute_python"}
         assert tokens <= MINIMAL_TOKENS
@@ -116,7 +116,7 @@ def test_chosen_tools_stand_in_the_clients_own_list(team, tmp_path, choice, name
     config = json.loads(team.config.read_text())
     config["toolyard"] |= {"in_context_tools": choice, "workspace": str(team.workspace)}
     (tmp_path / "team.yaml").write_text(json.dumps(config))
-    command = team.command("mcp", "--tools", "code")
+    command = team.command("mcp", "--tools", "code", "--agent", "agent_a")
     command[command.index(str(team.config))] = str(tmp_path / "team.yaml")
     with StdioClient(command) as client:
         assert listed(client)[0] == names

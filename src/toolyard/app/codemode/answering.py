@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from toolyard.app.codemode.explaining import explained, misfits
 from toolyard.app.codemode.questions import Questions
 from toolyard.app.codemode.upstream import Upstream, UpstreamCall
 from toolyard.app.recording import EventLog
@@ -15,7 +16,7 @@ from toolyard.codemode.broker import BrokerRequest, Doing, Progress, tell_nobody
 from toolyard.codemode.search import Hit
 from toolyard.core.actions import Action, Decision, Effect, Kind
 from toolyard.core.calls import AnswerPending
-from toolyard.core.errors import SecurityError, ValidationError
+from toolyard.core.errors import SecurityError, SystemFault, ToolError, ValidationError
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
 from toolyard.core.ids import new_id
 from toolyard.core.upstream import ToolAnswer
@@ -50,7 +51,12 @@ class Answering:
     async def __call__(self, request: BrokerRequest, progress: Progress) -> Any:
         match request.do:
             case Doing.MCP:
-                return await self.upstream.call(self._call(request, request.server, request.tool, progress))
+                call = self._call(request, request.server, request.tool, progress)
+                try:
+                    answer = await self.upstream.call(call)
+                except (ValidationError, ToolError) as error:
+                    raise explained(error, self._misfits(call)) from None
+                return answer if not answer.is_error else self._explained(call, answer)
             case Doing.CUSTOM:
                 group, _, tool = request.tool.partition(".")
                 call = replace(self._call(request, group, tool, progress), is_custom=True)
@@ -59,6 +65,18 @@ class Answering:
                 return await asyncio.to_thread(self._search, request)
             case Doing.SKILL:
                 return await asyncio.to_thread(self._keep, request)  # it is parsed, which takes a moment
+
+    def _explained(self, call: UpstreamCall, answer: ToolAnswer) -> ToolAnswer:
+        """The server's own words, and which arguments are not what its schema asks for."""
+        found = self._misfits(call)
+        if not found:
+            return answer
+        text = f"By the schema of {call.server}.{call.tool}: {' '.join(found)}"
+        return replace(answer, content=(*answer.content, {"type": "text", "text": text}))
+
+    def _misfits(self, call: UpstreamCall) -> tuple[str, ...]:
+        known = self.upstream.catalog.tool(call.server, call.tool)
+        return misfits(known.schema.input_schema, call.arguments) if known is not None else ()
 
     def goes_straight(self, request: BrokerRequest) -> bool:
         return request.do is Doing.MCP and self.upstream.goes_straight(request.server)
@@ -115,11 +133,14 @@ class Answering:
         skill = Skill(**given)  # type: ignore[arg-type]
         path = os.path.join(self.root.path, skills_folder(request.agent), skill.name, "__init__.py")
         decision = self.policy.decide(Action(Kind.WRITE, SAVE_SKILL, path, path, agent=request.agent))
-        is_allowed = decision.effect is Effect.ALLOW
+        outcome, code = Outcome.FAILED, SystemFault.code
         try:
-            if not is_allowed:
+            if decision.effect is not Effect.ALLOW:
+                outcome, code = Outcome.DENIED, SecurityError.code
                 raise SecurityError(decision.reason)
-            return save(self.root, request.agent, skill)
+            saved = save(self.root, request.agent, skill)
+            outcome, code = Outcome.OK, 0
+            return saved
         finally:
             self.audit.append(
                 Event(
@@ -132,8 +153,8 @@ class Answering:
                     target=path[:TARGET_CHARS],
                     decision=decision.effect.value,
                     reason=decision.reason[:TARGET_CHARS],
-                    outcome=Outcome.OK if is_allowed else Outcome.DENIED,
-                    code=0 if is_allowed else SecurityError.code,
+                    outcome=outcome,
+                    code=code,
                     milliseconds=0.0,
                 )
             )

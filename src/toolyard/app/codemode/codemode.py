@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import posixpath
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from toolyard.codemode.folder import OURS, SERVERS, TOOLS
 from toolyard.core.calls import Call
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
+from toolyard.core.paths import is_beneath
 from toolyard.core.upstream import ToolAnswer
 from toolyard.fs.roots import Root
 
@@ -77,9 +79,7 @@ class CodeMode(Closing):
 
     def close(self) -> None:
         if self._connected is not None:
-            self._connected.write_learnt()
-            self._connected.write_stale()
-            self._connected.keep_what_was_heard()
+            self._connected.write_down()
         with self._lock:
             self._is_closed = True
             parts = (self._catalog, self._index, self._connected)
@@ -151,6 +151,11 @@ class CodeMode(Closing):
         return resolve_servers(self.around.config, self.around.settings)
 
     @cached_property
+    def trusted(self) -> frozenset[str]:
+        """The servers whose tools may change without being accepted again (`pinned: false`)."""
+        return frozenset(entry.name for entry in self.resolved.entries if not entry.pinned)
+
+    @cached_property
     def custom(self) -> CustomTools:
         """The custom tools that are configured. Imports their modules."""
         from toolyard.app.codemode.custom_calls import AgentFiles
@@ -194,23 +199,30 @@ class CodeMode(Closing):
 
     def find(self, query: str, top: int, paths: Sequence[str] = ()) -> list[Hit]:
         """The tools that fit best; of those whose file lies below one of `paths`, where any are given."""
-        wanted = tuple(path.strip("/").removeprefix("./").removeprefix(f"{OURS}/") for path in paths)
+        wanted = [_place(path) for path in paths]
         if not wanted:
             return self.index.search(query, top=top)
         servers = [name for name, folder in self._folders() if any(_overlap(folder, path) for path in wanted)]
         hits = self.index.search(query, top=_LOOKED_AT, servers=servers)
-        fitting = (hit for hit in hits if hit.path.removeprefix(f"{OURS}/").startswith(wanted))
+        fitting = (hit for hit in hits if any(is_beneath(_place(hit.path), path) for path in wanted))
         return list(itertools.islice(fitting, top))
 
     def _folders(self) -> Iterator[tuple[str, str]]:
-        """The servers and groups that the index knows, and the folder of each."""
-        from toolyard.codemode.writing import CUSTOM, Written
+        """The servers and groups that the index knows, and the place of each."""
+        from toolyard.codemode.files import folder_names
+        from toolyard.codemode.writing import CUSTOM
 
-        for server in self.catalog.servers():
-            yield server.name, f"{SERVERS}/{Written.parse(server.written).folder}"
+        for server, folder in folder_names(server.name for server in self.catalog.servers() if server.asked).items():
+            yield server, f"/{SERVERS}/{folder}"
         for group in self.custom.groups:
-            yield f"{CUSTOM}{group}", f"{TOOLS}/{group}"
+            yield f"{CUSTOM}{group}", f"/{TOOLS}/{group}"
 
 
-def _overlap(folder: str, path: str) -> bool:
-    return folder.startswith(path) or path.startswith(f"{folder}/")
+def _place(path: str) -> str:
+    """A path of the workspace, the same whether our folders were put aside or not."""
+    clean = posixpath.normpath(path.strip("/")).removeprefix(f"{OURS}/")
+    return "/" if clean == "." else f"/{clean}"
+
+
+def _overlap(one: str, other: str) -> bool:
+    return is_beneath(one, other) or is_beneath(other, one)

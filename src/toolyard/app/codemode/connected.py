@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import sqlite3
-import threading
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from toolyard.app.codemode.answering import Answering
+from toolyard.app.codemode.aside import Aside
 from toolyard.app.codemode.custom_calls import CustomCallee, CustomKnowledge
 from toolyard.app.codemode.syncing import write
 from toolyard.app.codemode.upstream import Upstream
@@ -26,7 +24,6 @@ from toolyard.servers import LoopThread, ServerPool
 if TYPE_CHECKING:
     from toolyard.app.codemode.codemode import CodeMode
 
-_WRITE_AFTER_SECONDS = 2.0
 _STDERR_CHARS = 4_000
 _SIGN_INS = "sign-ins"
 
@@ -39,12 +36,10 @@ class Connected(Closing):
         self._mode = mode
         self._has_learnt = False
         self._stale: set[str] = set()
-        self._one_marks = threading.Lock()
-        self._is_marking = False
-        self._writing: asyncio.Task[None] | None = None
-        self._marking: asyncio.Task[None] | None = None
         with contextlib.ExitStack() as undo:
             self.loop = undo.enter_context(LoopThread("toolyard-servers"))
+            self._learning = Aside(self.loop.loop, self._write_learnt)
+            self._marking = Aside(self.loop.loop, self._write_stale)
             entries = mode.resolved.entries
             self.pool = undo.enter_context(
                 ServerPool(
@@ -64,6 +59,7 @@ class Connected(Closing):
                 authorization=mode.authorization,
                 allowances=allowances,
                 servers=frozenset(entry.name for entry in entries),
+                trusted=mode.trusted,
                 on_learnt=self._learnt,
             )
             self.custom = Upstream(
@@ -92,63 +88,60 @@ class Connected(Closing):
 
     async def fresh_listing(self, server: str) -> ServerListing:
         """What a server says now, for sync."""
-        return await self.pool.listing(server, fresh=True)
+        listing = await self.pool.listing(server, fresh=True)
+        self._stale.discard(server)  # what it said of changes before is in its answer
+        return listing
 
     def close(self) -> None:
         self._undo.close()
 
-    def keep_what_was_heard(self) -> None:
+    def _keep_what_was_heard(self) -> None:
         """What servers printed and why they failed, for `doctor`."""
         for name, status in self.pool.status().items():
             if status.starts:
-                with contextlib.suppress(sqlite3.Error):
+                with contextlib.suppress(ToolyardError, sqlite3.Error):
                     failed = status.last_error if status.state == "failed" else ""
                     self._mode.catalog.heard(name, status.stderr[-_STDERR_CHARS:], failed)
 
-    def write_learnt(self) -> None:
+    def write_down(self) -> None:
+        """Whatever was learnt and is not written yet: for whoever closes."""
+        self.write_stale()
+        if not self._mode.catalog.is_busy():  # the rest is not worth waiting for another process
+            self._learning.now()
+            self._keep_what_was_heard()
+
+    def _write_learnt(self) -> None:
         """Put the shapes that were learnt into the tools' files. A guess, so a failure is none."""
-        if not self._has_learnt:
+        if not self._has_learnt or self._mode.catalog.is_busy(0.0):  # waiting would hold up whoever looks there
             return
         self._has_learnt = False
         with contextlib.suppress(ToolyardError, sqlite3.Error), alone(self._mode.around.state):
             write(self._mode)
 
-    def was_asked(self, servers: Iterable[str]) -> None:
-        """What they said of changes before they were asked anew is in their answers."""
-        self._stale.difference_update(servers)
-
     def write_stale(self) -> None:
-        """Note in the catalog which servers have to be asked again. What cannot be noted now is kept for later."""
-        self._is_marking = False
-        with self._one_marks:  # who closes waits until what is under way is written
-            stale = tuple(self._stale)
-            if not stale:
-                return
-            self._stale.difference_update(stale)
-            try:
-                # Not the catalog of the loop, which would wait for this one while another process holds the file.
-                with Catalog.open(self._mode.around.state) as catalog:
-                    for server in stale:
-                        catalog.mark_stale(server)
-            except (ToolyardError, sqlite3.Error):
-                self._stale.update(stale)
+        """Note in the catalog which servers have to be asked again."""
+        self._marking.now()
+
+    def _write_stale(self) -> None:
+        """What cannot be noted now is kept for later."""
+        stale = tuple(self._stale)
+        if not stale:
+            return
+        self._stale.difference_update(stale)
+        try:
+            # Not the catalog of the loop, which would wait for this one while another process holds the file.
+            with Catalog.open(self._mode.around.state) as catalog:
+                for server in stale:
+                    catalog.mark_stale(server)
+        except (ToolyardError, sqlite3.Error):
+            self._stale.update(stale)
 
     def _list_changed(self, server: str) -> None:
         """The catalog may be locked by another process, and the loop waits for nobody: it is written aside."""
         self._stale.add(server)
-        if not self._is_marking:
-            self._is_marking = True
-            self.loop.loop.call_later(_WRITE_AFTER_SECONDS, self._mark_aside)
+        self._marking.soon()
 
-    def _mark_aside(self) -> None:
-        self._marking = self.loop.loop.create_task(asyncio.to_thread(self.write_stale))
-
-    def _learnt(self, server: str, tool: str) -> None:
-        """It goes into the tool's file a moment later, with whatever else is learnt by then."""
-        del server, tool
-        if not self._has_learnt:
-            self._has_learnt = True
-            self.loop.loop.call_later(_WRITE_AFTER_SECONDS, self._write_aside)
-
-    def _write_aside(self) -> None:
-        self._writing = self.loop.loop.create_task(asyncio.to_thread(self.write_learnt))
+    def _learnt(self) -> None:
+        """It goes into the tools' files a moment later, with whatever else is learnt by then."""
+        self._has_learnt = True
+        self._learning.soon()

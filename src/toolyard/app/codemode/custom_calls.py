@@ -11,7 +11,7 @@ from toolyard.codemode.custom import CustomTools
 from toolyard.core.actions import Action, Effect, Kind
 from toolyard.core.errors import SecurityError, ToolError
 from toolyard.core.limits import Limits
-from toolyard.core.upstream import Json, ServerListing, ToolAnswer
+from toolyard.core.upstream import Json, Progress, ServerListing, ToolAnswer
 from toolyard.fs import files
 from toolyard.fs.mounts import Mounts
 from toolyard.policy.policy import Policy
@@ -36,8 +36,10 @@ class CustomKnowledge:
     def version(self) -> int:
         return 0
 
-    def record(self, listing: ServerListing, evidence: str | None) -> tuple[ToolChange, ...]:
-        del listing, evidence
+    def record(
+        self, listing: ServerListing, evidence: str | None, *, is_trusted: bool = False
+    ) -> tuple[ToolChange, ...]:
+        del listing, evidence, is_trusted
         return ()
 
     def learn(self, server: str, tool: str, schema: Json) -> None:
@@ -63,7 +65,7 @@ class CustomCallee:
         tool: str,
         arguments: Mapping[str, Any],
         timeout: float | None = None,  # noqa: ASYNC109 - part of the call, as with servers
-        progress: Any = None,
+        progress: Progress | None = None,
     ) -> ToolAnswer:
         return await self.tools.call(server, tool, arguments, timeout, progress)
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from toolyard.app.recording import EventLog, Recorder
 from toolyard.codemode.allowances import Allowances
-from toolyard.codemode.catalog import KnownTool, ToolChange
+from toolyard.codemode.catalog import CatalogBusy, KnownTool, ToolChange
 from toolyard.codemode.inference import infer
 from toolyard.config.authorization import Authorization
 from toolyard.core.actions import Action, Decision, Effect, Kind
@@ -25,18 +25,17 @@ from toolyard.core.errors import SecurityError, SystemFault, ToolError, Toolyard
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
 from toolyard.core.ids import new_id
 from toolyard.core.straight import as_task
-from toolyard.core.upstream import Json, ServerListing, ToolAnswer
+from toolyard.core.upstream import Json, Progress, ServerListing, ToolAnswer
 from toolyard.policy.policy import Policy
 
 _OUTCOMES = {"security": Outcome.DENIED, "validation": Outcome.INVALID}
 _SHOWN_NAMES = 8
 _GUESSED_CHARS = 100
 """Of a wrong name: comparing takes the longer the longer it is."""
+_BUSY_SECONDS = 10.0
+_BUSY_PAUSE = 0.05
 _LOOK_SECONDS = 0.02
 """How long it may take until a sync of another process is noticed: looking costs a tenth of a call."""
-
-OnProgress = Callable[[float, float | None, str], None]
-Learn = Callable[[str, str], None]
 
 
 class Callee(Protocol):
@@ -48,7 +47,7 @@ class Callee(Protocol):
         tool: str,
         arguments: Mapping[str, Any],
         timeout: float | None = None,  # noqa: ASYNC109 - part of the call: the server is told, too
-        progress: OnProgress | None = None,
+        progress: Progress | None = None,
     ) -> ToolAnswer: ...
 
     def goes_straight(self, server: str) -> bool:
@@ -69,7 +68,9 @@ class Knowledge(Protocol):
 
     def version(self) -> int: ...
 
-    def record(self, listing: ServerListing, evidence: str | None) -> tuple[ToolChange, ...]: ...
+    def record(
+        self, listing: ServerListing, evidence: str | None, *, is_trusted: bool = False
+    ) -> tuple[ToolChange, ...]: ...
 
     def learn(self, server: str, tool: str, schema: Json) -> None: ...
 
@@ -88,7 +89,7 @@ class UpstreamCall:
     ask: Asker
     session: str = ""
     timeout: float | None = None
-    progress: OnProgress | None = None
+    progress: Progress | None = None
     is_custom: bool = False
     """A function of ours; the group stands in the place of the server."""
 
@@ -123,7 +124,10 @@ class Upstream:
     authorization: Authorization
     allowances: Allowances
     servers: Collection[str]
-    on_learnt: Learn
+    on_learnt: Callable[[], None]
+    """More is known of a tool than its file says."""
+    trusted: Collection[str] = ()
+    """Servers whose tools may change without being accepted again."""
     _known: dict[tuple[str, str], KnownTool] = field(default_factory=dict[tuple[str, str], KnownTool])
     _verified: dict[str, ServerListing] = field(default_factory=dict[str, ServerListing])
     _version: int = -1
@@ -185,10 +189,25 @@ class Upstream:
         listing = await self.callee.listing(call.server)
         if self._verified.get(call.server) is listing:
             return known
-        if self.catalog.record(listing, None):
+        is_trusted = call.server in self.trusted
+        if await self._recorded(listing, is_trusted=is_trusted):
             self._known.clear()
+            if is_trusted:
+                self.on_learnt()
         self._verified[call.server] = listing
         return self._allowed(call)
+
+    async def _recorded(self, listing: ServerListing, *, is_trusted: bool) -> tuple[ToolChange, ...]:
+        """What changed. Another process may be writing to the catalog: then this call waits, and no other."""
+        last = time.monotonic() + _BUSY_SECONDS
+        while True:
+            try:
+                return self.catalog.record(listing, None, is_trusted=is_trusted)
+            except CatalogBusy:
+                if time.monotonic() >= last:
+                    raise
+            await as_task()
+            await asyncio.sleep(_BUSY_PAUSE)
 
     def _allowed(self, call: UpstreamCall) -> KnownTool:
         """What is known of the tool, if this agent may call it."""
@@ -239,9 +258,12 @@ class Upstream:
         shape = infer(answer)
         if shape is None:
             return
-        self.catalog.learn(call.server, call.tool, shape)
+        try:
+            self.catalog.learn(call.server, call.tool, shape)
+        except CatalogBusy:  # the next result will do as well
+            return
         self._known.pop((call.server, call.tool), None)
-        self.on_learnt(call.server, call.tool)
+        self.on_learnt()
 
 
 def _guess(name: str, known: Collection[str]) -> str:

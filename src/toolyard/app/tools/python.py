@@ -41,7 +41,11 @@ def longest_code(arguments: PythonArguments, limits: RunLimits) -> float:
         return limits.seconds
     seconds = arguments.timeout / _MS
     if seconds > limits.most_seconds:
-        raise ValidationError.of("timeout", f"is more than {limits.most_seconds * _MS:,.0f} milliseconds")
+        raise ValidationError.of(
+            "timeout",
+            f"is more than {limits.most_seconds * _MS:,.0f} milliseconds",
+            hint="Do it in several calls; a session keeps the variables.",
+        )
     return seconds
 
 

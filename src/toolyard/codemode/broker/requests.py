@@ -7,15 +7,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, cast
 
-from toolyard.core.upstream import Json
+from toolyard.core.upstream import Json, Progress
 
 MOST_SECONDS = 86_400.0
 """The longest time-out a call may name."""
 MOST_NAME_CHARS = 1_000
 """Of a server or a tool: names are compared with many others, and remembered."""
-
-Progress = Callable[[float, float | None, str], None]
-"""How far a call has come: done, of how much (where that is known), and words."""
 
 
 def tell_nobody(done: float, total: float | None, message: str) -> None:

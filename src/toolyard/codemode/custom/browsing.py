@@ -14,10 +14,12 @@ import importlib.util
 import mimetypes
 import os
 import shutil
+from collections import deque
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote, urlsplit
+from weakref import WeakKeyDictionary
 
 from toolyard.codemode.custom.context import ToolContext
 from toolyard.core.errors import SecurityError, ToolError, ToolyardError, ValidationError
@@ -32,9 +34,13 @@ if TYPE_CHECKING:
 WORKSPACE_HOST: Final = "workspace.invalid"
 """The name under which pages see the workspace; nothing outside can have it."""
 PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+AT_ONCE: Final = 3
+"""Browsers; who comes next waits. Each takes hundreds of megabytes."""
+_places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 _PORTS: Final = {"http": 80, "https": 443}
 _RELAY_BYTES: Final = 64 * KIB
 _CLOSE_SECONDS: Final = 10.0
+_AN_ADDRESS: Final = "Give an http or https address, or a file of the workspace."
 _FLAGS: Final = (
     "--disable-quic",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
@@ -56,7 +62,7 @@ def address_of(url: str, context: ToolContext) -> str:
     try:
         parts = urlsplit(url.strip())
     except ValueError:
-        raise ValidationError.of("url", "is not an address") from None
+        raise ValidationError.of("url", "is not an address", hint=_AN_ADDRESS) from None
     scheme = parts.scheme.lower()
     if scheme == "data" or url == "about:blank":
         return url.strip()
@@ -64,16 +70,14 @@ def address_of(url: str, context: ToolContext) -> str:
         path = unquote(parts.path) if scheme == "file" else url.strip()
         return f"http://{WORKSPACE_HOST}/{quote(path.lstrip('/') if scheme == '' else path)}"
     if scheme not in _PORTS:
-        raise SecurityError(
-            f"A page at {scheme}: is not opened.", hint="Give an http or https address, or a file of the workspace."
-        )
+        raise SecurityError(f"A page at {scheme}: is not opened.", hint=_AN_ADDRESS)
     try:
         port = parts.port or _PORTS[scheme]
     except ValueError:
         port = 0
     host = _host(url.strip())
     if host is None or port == 0:
-        raise ValidationError.of("url", "has no host that could be reached")
+        raise ValidationError.of("url", "has no host that could be reached", hint=_AN_ADDRESS)
     if not AllowList(context.allowed_hosts).covers(host, port):
         raise _not_allowed(f"{host}:{port}" if port not in _PORTS.values() else host, context)
     return url.strip()
@@ -102,8 +106,8 @@ def workspace_path(url: str) -> str | None:
 @dataclass(frozen=True, slots=True)
 class OpenPage:
     page: Page
-    led_to: list[str]
-    """The addresses the page itself was at or on its way to, the last one last."""
+    led_to: deque[str]
+    """The address that the page itself is at or on its way to, once there is one."""
     refused: set[str]
     """The hosts that it wanted to reach and may not."""
 
@@ -113,7 +117,7 @@ async def open_page(context: ToolContext) -> AsyncGenerator[OpenPage]:
     """A fresh page without history or cookies."""
     executable = find_browser(context)
     refused: set[str] = set()
-    led_to: list[str] = []
+    led_to: deque[str] = deque(maxlen=1)  # a page may go on for ever
 
     def tell(host: str, port: int, allowed: bool) -> None:
         context.on_connection(host, port, allowed)
@@ -121,6 +125,7 @@ async def open_page(context: ToolContext) -> AsyncGenerator[OpenPage]:
             refused.add(host)
 
     async with contextlib.AsyncExitStack() as undo:
+        await undo.enter_async_context(_place())
         door = undo.enter_context(Door.open(context.allowed_hosts, tell))
         port = await undo.enter_async_context(_relay(os.path.join(door.folder, SOCKET_NAME)))
         home = undo.enter_context(TemporaryFolder("browser"))
@@ -141,6 +146,11 @@ async def open_page(context: ToolContext) -> AsyncGenerator[OpenPage]:
         await inside.route(lambda url: urlsplit(url).hostname == WORKSPACE_HOST, serve)
         page.on("request", lambda request: led_to.append(request.url) if _leads(request, page) else None)
         yield OpenPage(page, led_to, refused)
+
+
+def _place() -> asyncio.Semaphore:
+    """Places for browsers, one to be entered: the limits of the code that calls do not bound them."""
+    return _places.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE))
 
 
 def _leads(request: Request, page: Page) -> bool:

@@ -9,8 +9,8 @@ from typing import Protocol
 from toolyard.config.custom_tools import Browser, Vision
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ToolError
+from toolyard.core.upstream import Progress
 
-OnProgress = Callable[[float, float | None, str], None]
 OnConnection = Callable[[str, int, bool], None]
 """A host, a port, and whether it was let through."""
 
@@ -48,4 +48,4 @@ class ToolContext:
     allowed_hosts: tuple[str, ...] = ()
     """What the user lets tools reach; nothing else is."""
     on_connection: OnConnection = tell_nobody
-    progress: OnProgress = tell_nobody
+    progress: Progress = tell_nobody

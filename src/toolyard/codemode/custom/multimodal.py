@@ -16,6 +16,7 @@ from toolyard.fs.content.images import media_type_of
 
 MAX_IMAGE_BYTES: Final = 20 * MIB
 DEFAULT_QUESTION: Final = "Describe this picture."
+_USE_A_FILE: Final = "Save the picture in the workspace and give its image_path."
 
 
 async def vision_understanding(
@@ -27,7 +28,7 @@ async def vision_understanding(
 ) -> str:
     """Ask a model that sees about a picture: its content, design, text, or what is wrong with it."""
     if (image_path is None) == (image is None):
-        raise ValidationError.of("image_path", "give either image_path or image")
+        raise ValidationError.of("image_path", "give either image_path or image", hint="A path is shorter.")
     data = context.files.read(image_path) if image_path is not None else _decoded(image or "")
     if len(data) > MAX_IMAGE_BYTES:
         raise ToolError(f"The picture is larger than {MAX_IMAGE_BYTES} bytes.", hint="Make it smaller first.")
@@ -44,8 +45,8 @@ vision_understanding.__tool_annotations__ = {"readOnlyHint": True, "openWorldHin
 def _decoded(text: str) -> bytes:
     _, is_url, rest = text.partition(";base64,") if text.startswith("data:") else ("", "", text)
     if text.startswith("data:") and not is_url:
-        raise ValidationError.of("image", "this data URL is not base64")
+        raise ValidationError.of("image", "this data URL is not base64", hint=_USE_A_FILE)
     try:
         return base64.b64decode(rest, validate=True)
     except (binascii.Error, ValueError):
-        raise ValidationError.of("image", "is not base64") from None
+        raise ValidationError.of("image", "is not base64", hint=_USE_A_FILE) from None

@@ -14,7 +14,6 @@ from toolyard.codemode.custom import finding
 from toolyard.codemode.custom.context import (
     NoFiles,
     OnConnection,
-    OnProgress,
     ToolContext,
     WorkspaceFiles,
     tell_nobody,
@@ -26,7 +25,7 @@ from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.config.suggest import did_you_mean
 from toolyard.core.errors import ConfigError, ValidationError
-from toolyard.core.upstream import ToolAnswer, ToolSchema
+from toolyard.core.upstream import Progress, ToolAnswer, ToolSchema
 
 CALL_SECONDS: Final = 120.0
 _READ_ONLY: Final = {"readOnlyHint": True}
@@ -112,7 +111,7 @@ class CustomTools:
         tool: str,
         arguments: Mapping[str, Any],
         timeout: float | None = None,  # noqa: ASYNC109 - part of the call, as with servers
-        progress: OnProgress | None = None,
+        progress: Progress | None = None,
     ) -> ToolAnswer:
         """Call `server.tool`, where the group stands in the place of a server."""
         found = self._tools.get(f"{server}.{tool}")

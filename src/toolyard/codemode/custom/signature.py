@@ -58,7 +58,9 @@ class Signature:
                 FieldError(".".join(str(step) for step in each["loc"]), each["msg"])
                 for each in error.errors(include_url=False, include_input=False)
             )
-            raise ValidationError(f"{fields[0].field}: {fields[0].error}", fields) from None
+            takes = ", ".join(self.parameters)
+            hint = f"{self.schema.name} takes {takes}; its file says what each is."
+            raise ValidationError(f"{fields[0].field}: {fields[0].error}", fields, hint=hint) from None
         return values if self.context is None else {**values, self.context: context}
 
     def answer(self, value: Any) -> ToolAnswer:
@@ -106,7 +108,8 @@ def signature_of(function: Function, name: str, annotations: Json | None = None)
         hints = typing.get_type_hints(function, include_extras=True)
         shape = inspect.signature(function)
     except (NameError, TypeError, ValueError, AttributeError) as error:
-        raise ConfigError(f"the type hints of {name} cannot be read: {error}") from None
+        hint = "Import the names that they use where the function is defined."
+        raise ConfigError(f"the type hints of {name} cannot be read: {error}.", hint=hint) from None
     context = next((each for each, hint in hints.items() if hint is ToolContext and each != "return"), None)
     taken = [each for each in shape.parameters.values() if each.name != context]
     for each in taken:
@@ -164,7 +167,7 @@ def _adapter(what: Any, name: str) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(what)
     except pydantic.PydanticUserError as error:
-        raise ConfigError(f"{name} has a type that cannot be described: {str(error).partition(chr(10))[0]}") from None
+        raise _indescribable(name, error) from None
 
 
 def _schema(
@@ -173,7 +176,14 @@ def _schema(
     try:
         return adapter.json_schema(mode=mode)
     except pydantic.PydanticUserError as error:
-        raise ConfigError(f"{name} has a type that cannot be described: {str(error).partition(chr(10))[0]}") from None
+        raise _indescribable(name, error) from None
+
+
+def _indescribable(name: str, error: pydantic.PydanticUserError) -> ConfigError:
+    return ConfigError(
+        f"{name} has a type that cannot be described: {str(error).partition(chr(10))[0]}",
+        hint="Use what JSON can hold: text, numbers, lists, mappings, dataclasses, models.",
+    )
 
 
 def _described(schema: dict[str, Any], told: Mapping[str, str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, cast
+from typing import Any, ClassVar, Final, Protocol, cast
 
 from toolyard.config.custom_tools import Vision
 from toolyard.config.settings import Settings
@@ -35,14 +35,22 @@ class VisionModel(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class OpenAIVision:
-    """OpenAI, and everything that speaks its chat completions."""
+class _Reached:
+    """Where a model is, and how one is let in."""
 
     base_url: str
     model: str
     key: str = field(repr=False)
     seconds: float = 60.0
-    variable: str = "OPENAI_API_KEY"
+    variable: ClassVar[str]
+    """The one that holds the key."""
+
+
+class OpenAIVision(_Reached):
+    """OpenAI, and everything that speaks its chat completions."""
+
+    __slots__ = ()
+    variable = "OPENAI_API_KEY"
 
     async def look(self, image: bytes, media_type: str, question: str) -> str:
         picture = f"data:{media_type};base64,{base64.b64encode(image).decode()}"
@@ -54,13 +62,9 @@ class OpenAIVision:
         return _text(answer, ("choices", 0, "message", "content"))
 
 
-@dataclass(frozen=True, slots=True)
-class GeminiVision:
-    base_url: str
-    model: str
-    key: str = field(repr=False)
-    seconds: float = 60.0
-    variable: str = "GEMINI_API_KEY"
+class GeminiVision(_Reached):
+    __slots__ = ()
+    variable = "GEMINI_API_KEY"
 
     async def look(self, image: bytes, media_type: str, question: str) -> str:
         picture = {"inline_data": {"mime_type": media_type, "data": base64.b64encode(image).decode()}}
@@ -100,9 +104,7 @@ def _no_key(provider: str, variable: str) -> ToolError:
     )
 
 
-async def _post(
-    url: str, headers: Mapping[str, str], body: Mapping[str, Any], model: OpenAIVision | GeminiVision
-) -> Any:
+async def _post(url: str, headers: Mapping[str, str], body: Mapping[str, Any], model: _Reached) -> Any:
     import httpx2  # half a second that only this tool needs
 
     try:

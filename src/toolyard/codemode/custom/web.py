@@ -30,6 +30,9 @@ Address = Annotated[
     str, Field(description="http or https on an allowed host, a data: URL, or an HTML file of the workspace.")
 ]
 Selector = Annotated[str | None, Field(description="A CSS selector to wait for first.")]
+_TITLE_CHARS: Final = 1_000
+_URL_CHARS: Final = 8_000
+_SAID_CHARS: Final = 500
 _ANNOTATIONS: Final = {"destructiveHint": False, "openWorldHint": True}
 
 
@@ -77,14 +80,14 @@ async def _visit(url: str, context: ToolContext, wait_for: str | None, *, pictur
     try:
         async with open_page(context) as page, refusals_first(page, context):
             return await _look(page.page, address, context, wait_for, picture=picture, whole=whole)
-    except TooLate:
+    except (TooLate, TimeoutError):
         what = f"{wait_for!r} was not there" if wait_for else "the page was not ready"
         seconds = f"{context.browser.seconds:g} seconds"
         raise ToolError(
             f"After {seconds} {what}.", hint="Check the address and the selector.", retryable=True
         ) from None
     except Error as error:
-        first = error.message.strip().partition("\n")[0]
+        first = error.message.strip().partition("\n")[0][:_SAID_CHARS]
         raise ToolError(f"The page cannot be shown: {first}", hint="Check the address.") from None
 
 
@@ -94,7 +97,8 @@ async def _look(
     response = await page.goto(address, wait_until="load")
     if wait_for:
         await page.wait_for_selector(wait_for)
-    seen: dict[str, Any] = {"final_url": _as_asked(page.url), "title": await page.title()}
+    async with asyncio.timeout(context.browser.seconds):  # a page that is busy for ever does not answer
+        seen: dict[str, Any] = {"final_url": _as_asked(page.url)[:_URL_CHARS], "title": await _title(page)}
     if response is not None:
         seen["status"] = response.status
     content: list[dict[str, Any]] = []
@@ -105,6 +109,23 @@ async def _look(
         content = [{"type": "image", "data": base64.b64encode(data).decode(), "mimeType": "image/png"}]
     said = f"{seen['title']} ({seen['final_url']})"
     return ToolAnswer(({"type": "text", "text": said}, *content), seen)
+
+
+async def _title(page: Page) -> str:
+    """The beginning of the page's title: the whole may be half of the browser's memory.
+
+    It is cut in a world of our own, where the page's scripts cannot have replaced what cuts it.
+    """
+    devtools: Any = await page.context.new_cdp_session(page)  # its answers are untyped
+    frame = (await devtools.send("Target.getTargetInfo"))["targetInfo"]["targetId"]
+    world = await devtools.send("Page.createIsolatedWorld", {"frameId": frame})
+    cut = {
+        "expression": f"document.title.slice(0, {_TITLE_CHARS})",
+        "contextId": world["executionContextId"],
+        "returnByValue": True,
+    }
+    told = await devtools.send("Runtime.evaluate", cut)
+    return str(told["result"].get("value", ""))
 
 
 def _as_asked(url: str) -> str:

@@ -6,7 +6,7 @@ Everything in a schema is a stranger's text of any size and shape, so each field
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
@@ -21,6 +21,8 @@ _MOST_VALUES = 30
 """Of one enum."""
 _MEANING_CHARACTERS = 400
 _MEANING_PARAMETERS = 12
+_ABOUT_CHARACTERS = 250
+_ABOUT_TOOLS = 40
 _JOINT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_\-./]+")
 
 
@@ -93,6 +95,13 @@ def meaning(doc: ToolDoc) -> str:
     names = [name for name, _ in islice(_parameters(doc.schema.input_schema, 2), _MEANING_PARAMETERS)]
     told = f"{spelled(doc.server)}: {spelled(doc.tool)}. {description[:_MEANING_CHARACTERS]}"
     return f"{told} Parameters: {', '.join(map(spelled, names))}" if names else told
+
+
+def about(server: str, said: str, docs: Sequence[ToolDoc]) -> str:
+    """The server in a few words, as the embedding model reads it: what it says of itself, and what its tools are."""
+    names = ", ".join(spelled(doc.tool) for doc in docs[:_ABOUT_TOOLS])
+    told = " ".join(said[: 4 * _ABOUT_CHARACTERS].split())[:_ABOUT_CHARACTERS]
+    return f"{spelled(server)}: {told} Tools: {names}"
 
 
 def spelled(name: str) -> str:

@@ -8,7 +8,7 @@ thread.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -25,6 +25,8 @@ INSTALL = "`pip install 'toolyard[semantic]'`."
 MISSING = f"Searching by meaning needs the extra `semantic`: {INSTALL} Until then keywords are used."
 _MOST_PIECES = 128
 _AT_ONCE = 16
+_PADDED = 1.5
+"""So many times the shortest text of a batch its longest may be: all cost as much as the longest."""
 _THREADS = 1
 """More answer one query little sooner and take twice the processor time."""
 _SHORT = 127
@@ -40,10 +42,7 @@ def embed(texts: Sequence[str]) -> Any:
     numpy: Any = import_module("numpy")
     rows: Any = numpy.zeros((len(texts), 0), numpy.float32)
     numbered = [pieces(text, _MOST_PIECES) for text in texts]
-    # Texts of like length together: the shorter ones of a batch are padded to its longest.
-    order = sorted(range(len(texts)), key=lambda at: len(numbered[at]))
-    for start in range(0, len(order), _AT_ONCE):
-        some = order[start : start + _AT_ONCE]
+    for some in _batches([len(each) for each in numbered]):
         vectors = _run([numbered[at] for at in some])
         if not rows.shape[1]:
             rows = numpy.zeros((len(texts), vectors.shape[1]), numpy.float32)
@@ -59,8 +58,22 @@ def packed(rows: Any) -> list[bytes]:
 def unpacked(vectors: Iterable[bytes]) -> Any:
     numpy: Any = import_module("numpy")
     listed = list(vectors)
+    if not listed:
+        return numpy.zeros((0, 0), numpy.float32)
     flat = numpy.frombuffer(b"".join(listed), numpy.int8).astype(numpy.float32) / _SHORT
     return flat.reshape(len(listed), -1)
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """The places of texts of like length, together."""
+    batch: list[int] = []
+    for at in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if len(batch) == _AT_ONCE or (batch and lengths[at] > _PADDED * lengths[batch[0]]):
+            yield batch
+            batch = []
+        batch.append(at)
+    if batch:
+        yield batch
 
 
 def _run(numbered: list[list[int]]) -> Any:

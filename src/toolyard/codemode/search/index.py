@@ -12,17 +12,15 @@ import sqlite3
 import threading
 from collections.abc import Collection, Sequence
 from operator import neg
-from types import TracebackType
-from typing import Self
 
 from toolyard.codemode.search import embedding
-from toolyard.codemode.search.documents import Fields, Hit, ToolDoc, meaning
+from toolyard.codemode.search.documents import Fields, Hit, ToolDoc, about, meaning
+from toolyard.codemode.search.fusion import Nearness, by_keywords_and_meaning
 from toolyard.codemode.search.ranking import (
     Column,
     Corpus,
     Query,
     by_keywords,
-    by_keywords_and_meaning,
     columns,
     rank,
 )
@@ -32,6 +30,7 @@ from toolyard.codemode.search.spelling import Spelling
 from toolyard.codemode.search.store import MOST_TOOLS, TOOL_BITS, Server, Store, StoredTool
 from toolyard.codemode.search.vectors import Vectors, made
 from toolyard.codemode.search.weighing import Weighed, alike, weigh
+from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
 
 _LOOK_FURTHER = 4
@@ -41,7 +40,7 @@ _MOST_COLUMNS = 4_000
 _SYNC = "`toolyard sync` builds it from the catalog; no server is started for that."
 
 
-class ToolIndex:
+class ToolIndex(Closing):
     def __init__(self, path: str, store: Store | None, note: str, *, writable: bool, semantic: bool) -> None:
         uses, lacks = _semantic(semantic)
         self._path = path
@@ -73,14 +72,6 @@ class ToolIndex:
         store, note = Store.write(path)
         return cls(path, store, note, writable=True, semantic=semantic)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
         with self._lock:
             if self._store is not None:
@@ -96,28 +87,34 @@ class ToolIndex:
             server.name: server.fingerprint for server in servers if server.model == self._model or not self._model
         }
 
-    def replace_server(self, server: str, docs: Sequence[ToolDoc], fingerprint: str = "") -> bool:
-        """Index these tools as all that the server has. False where the fingerprint says that they already are."""
+    def replace_server(
+        self, server: str, docs: Sequence[ToolDoc], fingerprint: str = "", instructions: str = ""
+    ) -> bool:
+        """Index these tools as all that the server has. False where the fingerprint says that they already are.
+
+        `instructions` is what the server says of itself. It counts where meaning is searched.
+        """
         if fingerprint and self.fingerprints().get(server) == fingerprint:
             return False
         docs = docs[:MOST_TOOLS]
         weighed = [weigh(Fields.of(doc)) for doc in docs]
-        vectors = self._made(server, docs)
+        own, *vectors = self._made(server, docs, instructions)
         tools = [_stored(doc, each, vector) for doc, each, vector in zip(docs, weighed, vectors, strict=True)]
         with self._lock:
             store = self._editable()
             with store.writing():
                 store.remove(server)
-                store.add(server, fingerprint, self._model, tools, [each.weights for each in weighed])
+                store.add(server, fingerprint, self._model, tools, [each.weights for each in weighed], vector=own)
             self._version = -1
         return True
 
-    def _made(self, server: str, docs: Sequence[ToolDoc]) -> Sequence[bytes | None]:
+    def _made(self, server: str, docs: Sequence[ToolDoc], instructions: str) -> Sequence[bytes | None]:
+        """The vector of the server, then those of its tools."""
         if not self._model:
-            return [None] * len(docs)
+            return [None] * (1 + len(docs))
         with self._lock:
             before = self._editable().vectors_of(server)
-        return made([meaning(doc) for doc in docs], before)
+        return made([about(server, instructions, docs), *map(meaning, docs)], before)
 
     def remove_server(self, server: str) -> bool:
         """Forget a server. False where it was not there."""
@@ -173,20 +170,23 @@ class ToolIndex:
             ranking = rank(asked, corpus, lambda wanted: found_by_reading(store.told(), wanted), lambda _: ())
         else:
             ranking = rank(asked, corpus, lookup, nearest)
-        near = self._near(store, query) if asked.words else {}
-        scores = by_keywords_and_meaning(ranking, near) if near else by_keywords(ranking)
-        if servers is not None:
-            allowed = {key for key, name in names.items() if name in servers}
-            scores = {key: score for key, score in scores.items() if key >> TOOL_BITS in allowed}
+        allowed = None if servers is None else {key for key, name in names.items() if name in servers}
+        near = self._near(store, query) if asked.words else None
+        if near is not None:
+            scores = by_keywords_and_meaning(ranking, near, top * _LOOK_FURTHER, allowed)
+        else:
+            scores = by_keywords(ranking)
+            if allowed is not None:
+                scores = {key: score for key, score in scores.items() if key >> TOOL_BITS in allowed}
         best = heapq.nsmallest(top * _LOOK_FURTHER, zip(map(neg, scores.values()), scores, strict=True))
         keys = [key for _, key in best]
         return _hits(keys, scores, store.tools(keys), names)[:top]
 
-    def _near(self, store: Store, query: str) -> dict[int, float]:
+    def _near(self, store: Store, query: str) -> Nearness | None:
         if not self._model or not any(server.model == self._model for server in self._servers.values()):
-            return {}
+            return None
         if self._vectors is None:
-            self._vectors = Vectors(store.vectors(self._model))
+            self._vectors = Vectors(store.vectors(self._model), store.server_vectors(self._model))
         return self._vectors.near(query)
 
     def _refresh(self, store: Store) -> None:

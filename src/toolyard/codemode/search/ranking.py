@@ -34,9 +34,6 @@ _SENTENCE = 0.5
 """What the best sentence counts, the whole query counting the rest."""
 _SERVER = 0.35
 """What the server's cover counts beside the tool's own score."""
-_MEANING = 2.0
-"""What nearness in meaning counts beside the keywords' score, where it is known."""
-_SERVER_BESIDE_MEANING = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,22 +138,6 @@ def by_keywords(ranking: Ranking) -> dict[int, float]:
     return {
         tool: (score + gains.get(tool >> TOOL_BITS, 0.0)) / (1 + _SERVER) for tool, score in ranking.tools.items()
     }
-
-
-def by_keywords_and_meaning(ranking: Ranking, near: Mapping[int, float]) -> dict[int, float]:
-    """The same with how near each tool is in meaning; the nearest has 1. Also finds tools that share no word."""
-    best = max(ranking.tools.values(), default=0.0) or 1.0
-    whole = (1 + _MEANING) * (1 + _SERVER_BESIDE_MEANING)
-    share = 1 / (best * whole)
-    gain = _SERVER_BESIDE_MEANING / (1 + _SERVER_BESIDE_MEANING)
-    gains = {server: gain * cover for server, cover in ranking.servers.items()}
-    scores = {tool: score * share + gains.get(tool >> TOOL_BITS, 0.0) for tool, score in ranking.tools.items()}
-    for tool, nearness in near.items():
-        before = scores.get(tool)
-        if before is None:
-            before = gains.get(tool >> TOOL_BITS, 0.0)
-        scores[tool] = before + nearness * _MEANING / whole
-    return scores
 
 
 def _counted(text: str) -> dict[str, float]:

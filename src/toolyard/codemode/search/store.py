@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from toolyard.core.errors import SystemFault
 
 _APPLICATION = 0x546F6F79  # "Tooy"
-_FORMAT = 1
+_FORMAT = 2
 _PRIVATE_FILE = 0o600
 _WAIT_FOR_WRITER_MS = 10_000
 _WORDS_A_QUESTION = 500
@@ -33,7 +33,7 @@ _SCHEMA = f"""
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {_FORMAT};
 CREATE TABLE server (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, tools INTEGER NOT NULL,
-                     fingerprint TEXT NOT NULL, model TEXT NOT NULL);
+                     fingerprint TEXT NOT NULL, model TEXT NOT NULL, vector BLOB);
 CREATE TABLE tool (key INTEGER PRIMARY KEY, name TEXT NOT NULL, path TEXT NOT NULL, signature TEXT NOT NULL,
                    summary TEXT NOT NULL, name_key TEXT NOT NULL, sketch BLOB NOT NULL, vector BLOB);
 CREATE TABLE posting (word TEXT NOT NULL, server INTEGER NOT NULL, peak INTEGER NOT NULL, data BLOB NOT NULL,
@@ -168,10 +168,13 @@ class Store:
         model: str,
         tools: Sequence[StoredTool],
         weights: Sequence[dict[str, int]],
+        *,
+        vector: bytes | None = None,
     ) -> None:
+        """`vector` is the server's own."""
         row = self._connection.execute(
-            "INSERT INTO server (name, tools, fingerprint, model) VALUES (?, ?, ?, ?) RETURNING id",
-            (server, len(tools), fingerprint, model),
+            "INSERT INTO server (name, tools, fingerprint, model, vector) VALUES (?, ?, ?, ?, ?) RETURNING id",
+            (server, len(tools), fingerprint, model, vector),
         ).fetchone()
         number = int(row[0])
         first = number << TOOL_BITS
@@ -215,16 +218,23 @@ class Store:
     def vectors(self, model: str) -> list[tuple[int, bytes]]:
         """Of every tool of the servers whose vectors that model made."""
         question = (
-            "SELECT key, vector FROM tool JOIN server ON server.id = key >> ? "
-            "WHERE server.model = ? AND vector IS NOT NULL ORDER BY key"
+            "SELECT key, tool.vector FROM tool JOIN server ON server.id = key >> ? "
+            "WHERE server.model = ? AND tool.vector IS NOT NULL ORDER BY key"
         )
         return list(self._connection.execute(question, (TOOL_BITS, model)))
 
+    def server_vectors(self, model: str) -> list[tuple[int, bytes]]:
+        question = "SELECT id, vector FROM server WHERE model = ? AND vector IS NOT NULL ORDER BY id"
+        return list(self._connection.execute(question, (model,)))
+
     def vectors_of(self, server: str) -> list[bytes]:
+        """Those of its tools and its own."""
         question = (
-            "SELECT vector FROM tool JOIN server ON server.id = key >> ? WHERE server.name = ? AND vector IS NOT NULL"
+            "SELECT tool.vector FROM tool JOIN server ON server.id = key >> ? "
+            "WHERE server.name = ? AND tool.vector IS NOT NULL "
+            "UNION ALL SELECT vector FROM server WHERE name = ? AND vector IS NOT NULL"
         )
-        return [row[0] for row in self._connection.execute(question, (TOOL_BITS, server))]
+        return [row[0] for row in self._connection.execute(question, (TOOL_BITS, server, server))]
 
     def words(self) -> list[str]:
         return [row[0] for row in self._connection.execute("SELECT word FROM word")]

@@ -11,13 +11,24 @@ from importlib import import_module
 from typing import Any
 
 from toolyard.codemode.search import embedding
+from toolyard.codemode.search.fusion import Nearness
 from toolyard.codemode.search.words import sentences
 
 _HASH_BYTES = 8
-_MOST_SENTENCES = 16
+_MOST_SENTENCES = 4
+"""Each costs a vector. What a request is about is said early; more of them found no more."""
 _FEWEST_WORDS = 3
 _SENTENCE = 0.7
 """What the nearest sentence of a long query counts, its beginning as a whole counting the rest."""
+_USUAL = 0.1
+"""The cosine of two texts that have nothing to do with each other, about."""
+_FEW = 10
+"""With so many texts their own median counts half."""
+_LEAST_NEARNESS = 0.1
+"""Where none is nearer than that, none is near: the nearest has less than 1."""
+
+Stored = Sequence[tuple[int, bytes]]
+"""Vectors as they are kept, by key."""
 
 
 def made(texts: Sequence[str], before: Iterable[bytes]) -> list[bytes]:
@@ -34,23 +45,50 @@ def made(texts: Sequence[str], before: Iterable[bytes]) -> list[bytes]:
 class Vectors:
     """All vectors of an index, in memory: 1.5 kB a tool."""
 
-    def __init__(self, stored: Sequence[tuple[int, bytes]]) -> None:
-        self._keys = [key for key, _ in stored]
-        self._matrix: Any = embedding.unpacked(vector[_HASH_BYTES:] for _, vector in stored)
+    def __init__(self, tools: Stored, servers: Stored) -> None:
+        numpy: Any = import_module("numpy")
+        self._keys: Any = numpy.array([key for key, _ in tools], numpy.int64)
+        self._servers = [key for key, _ in servers]
+        self._of_tools, self._of_servers = map(_matrix, (tools, servers))
 
-    def near(self, query: str) -> dict[int, float]:
-        """How near each tool is to the query, by its key; the nearest has 1."""
+    def near(self, query: str) -> Nearness:
         parts = [part for part in sentences(query) if len(part.split()) >= _FEWEST_WORDS][:_MOST_SENTENCES]
         rows = embedding.embed([query, *(parts if len(parts) > 1 else ())])
-        cosines = self._matrix @ rows.T
-        near = cosines[:, 0]
-        if len(parts) > 1:
-            near = (1 - _SENTENCE) * near + _SENTENCE * cosines[:, 1:].max(1)
-        numpy: Any = import_module("numpy")
-        nearest = float(near.max())
-        if nearest <= 0:
-            return {}
-        return dict(zip(self._keys, (numpy.maximum(near, 0) / nearest).tolist(), strict=True))
+        servers = _near(self._of_servers, rows).tolist()
+        return Nearness(self._keys, _near(self._of_tools, rows), dict(zip(self._servers, servers, strict=True)))
+
+
+def _matrix(stored: Stored) -> Any:
+    return embedding.unpacked(vector[_HASH_BYTES:] for _, vector in stored)
+
+
+def _near(matrix: Any, query: Any) -> Any:
+    """How much nearer than the usual each row of the matrix is to a query; the nearest has 1.
+
+    `query` has a row for the whole and one for each sentence. What is usual differs from one to the other: talk is a
+    little like everything. So each counts from its own median.
+    """
+    numpy: Any = import_module("numpy")
+    if not len(matrix):
+        return numpy.zeros(0)
+    cosines = query @ matrix.T
+    cosines -= _usual(cosines)
+    near = cosines[0]
+    if len(query) > 1:
+        near = (1 - _SENTENCE) * near + _SENTENCE * cosines[1:].max(0)
+        near -= numpy.median(near) * _trust(len(matrix))
+    return numpy.maximum(near, 0) / max(float(near.max()), _LEAST_NEARNESS)
+
+
+def _usual(cosines: Any) -> Any:
+    """The median of each row. Few rows do not tell what is usual: then what is known of texts at large counts too."""
+    numpy: Any = import_module("numpy")
+    trust = _trust(cosines.shape[1])
+    return trust * numpy.median(cosines, 1, keepdims=True) + (1 - trust) * _USUAL
+
+
+def _trust(count: int) -> float:
+    return count / (count + _FEW)
 
 
 def _hash(text: str) -> bytes:

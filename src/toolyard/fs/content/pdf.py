@@ -107,7 +107,7 @@ def _open(data: bytes) -> PdfReader:
 def _guarded(job: Callable[[], Value], what: str) -> Value:
     try:
         return job()
-    except Exception as error:
+    except Exception as error:  # a stranger's bytes can make the library raise anything
         raise ToolError(
             f"The PDF is damaged or unusual: {what} ({type(error).__name__}: {str(error)[:200]}).",
             hint="Make or fetch the file again, or convert it to text with another program.",

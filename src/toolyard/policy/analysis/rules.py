@@ -85,9 +85,6 @@ class Rules:
         """The rules that speak to a command, in the order they are written."""
         return tuple(rule for rule in self._by_program.get(program_of(simple), ()) if rule.fits(simple))
 
-    def know(self, simple: Simple) -> bool:
-        return program_of(simple) in self._by_program
-
 
 def program_of(simple: Simple) -> str:
     """The program's name without a version: `python3.11` is `python`."""

@@ -27,7 +27,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolyard.core.actions import Action, Decision
 from toolyard.core.calls import AnswerPending, Asker, ask_nobody
-from toolyard.serve.mcp.wire import sendable
+from toolyard.serve.mcp.plain import sendable
 
 _SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -1,12 +1,11 @@
 """The fast lane of stdio: a plain tool call goes from its line to dispatch and back, past the SDK's message loop.
 
 Nearly all traffic is `tools/call` on a connection that has shaken hands; the SDK's streams, tasks and models cost
-more than such a call itself. The SDK keeps everything else: the handshake, the other methods, the 2026-07-28 era, and
-any call that is not plainly right. The lane opens when the SDK has served the first list or call of tools after the
-handshake, and keeps the SDK's promises: one answer a request, none after the client cancelled it, progress only when
-asked for.
+more than such a call itself. Any call that is not plainly right is the SDK's. The lane opens when it is known who
+shook hands, and keeps the SDK's promises: one answer a request, none after the client cancelled it, progress only
+when asked for.
 
-A Lane owns the tasks of its calls; `close()` cancels them and waits.
+A Lane owns the tasks of its answers; `close()` cancels them and waits.
 """
 
 from __future__ import annotations
@@ -19,14 +18,13 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import anyio
-from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR
-from pydantic_core import PydanticSerializationError, to_json
 
 from toolyard.core.calls import Progress, Result, no_progress
+from toolyard.core.errors import ToolyardError
 from toolyard.serve.mcp.line_writer import LineWriter
-from toolyard.serve.mcp.quick import PLAIN_PARAMETERS, plain_answer
+from toolyard.serve.mcp.plain import CONNECTION_CLOSED, INTERNAL_ERROR, answer_json, error_json, line_of
 
+PLAIN_PARAMETERS = frozenset({"name", "arguments", "_meta"})
 _METHOD = b'"tools/call"'
 _REQUEST_MEMBERS = frozenset({"jsonrpc", "id", "method", "params"})
 _MOST_AT_ONCE = 1_000  # beyond that the SDK's own way holds the reader back
@@ -37,7 +35,7 @@ _LAST_SECONDS = 1.0  # for the client to read its last answers
 class LaneClient:
     """Who is served: how to run a tool for it, and whether it gets the structured half of results.
 
-    `now` runs a quick call at once and gives None for any other; both raise MCPError for what failed.
+    `now` runs a quick call at once and gives None for any other.
     """
 
     now: Callable[[str, dict[str, Any]], Result | None]
@@ -64,36 +62,49 @@ class Lane:
     def open(self, client: LaneClient) -> None:
         self._client = client
 
+    def shut(self) -> None:
+        """Take no more calls, until it is opened again."""
+        self._client = None
+
     @property
     def is_open(self) -> bool:
         return self._client is not None
 
+    def has_room(self, request: int | str) -> bool:
+        """Whether a request under this id may be answered here."""
+        return request not in self._tasks and len(self._tasks) < _MOST_AT_ONCE
+
     def take(self, line: bytes) -> bool:
         """Start the call in `line`, if it is one for this lane."""
-        if self._client is None or _METHOD not in line or len(self._tasks) >= _MOST_AT_ONCE:
+        client = self._client
+        if client is None or _METHOD not in line:
             return False
         request = _plain_request(line)
-        if request is None or request.id in self._tasks:
+        if request is None or not self.has_room(request.id):
             return False
-        self._writer.owe(request.id)
-        loop = asyncio.get_running_loop()
         try:
-            result = self._client.now(request.tool, request.arguments)
+            result = client.now(request.tool, request.arguments)
         except Exception as error:  # noqa: BLE001 - raised any further it would take the lines after it along
-            answer = _failed(error)
+            self.say(request.id, _failed(error))
         else:
-            if result is None:
-                self._tasks[request.id] = loop.create_task(
-                    self._deliver(request, self._answered(request, self._client))
-                )
-                return True
-            answer = {"result": plain_answer(result, structured=self._client.structured)}
-        line = _line({"jsonrpc": "2.0", "id": request.id, **answer})
-        if self._writer.send_now(line):
-            self._writer.settle(request.id)
-        else:
-            self._tasks[request.id] = loop.create_task(self._deliver(request, self._writer.flush()))
+            if result is not None:
+                self.say(request.id, {"result": answer_json(result, structured=client.structured)})
+            else:
+                self.run(request.id, self._called(request, client))
         return True
+
+    def say(self, request: int | str, answer: dict[str, Any]) -> None:
+        """Answer at once; a client that does not read gets it when it does."""
+        self._writer.owe(request)
+        if self._writer.send_now(_response(request, answer)):
+            self._writer.settle(request)
+        else:
+            self._start(request, self._writer.flush())
+
+    def run(self, request: int | str, answering: Coroutine[Any, Any, dict[str, Any]]) -> None:
+        """Answer with what `answering` gives, in a task of its own."""
+        self._writer.owe(request)
+        self._start(request, self._answered(request, answering))
 
     def cancel(self, request: object) -> None:
         """The client wants no answer any more."""
@@ -115,32 +126,36 @@ class Lane:
             async with asyncio.timeout(_LAST_SECONDS):
                 await self._writer.flush()
 
-    async def _answered(self, request: _Request, client: LaneClient) -> None:
-        answer = await self._answer(request, client)
-        if request.id in self._cancelled:
+    def _start(self, request: int | str, sending: Coroutine[Any, Any, None]) -> None:
+        loop = asyncio.get_running_loop()
+        self._tasks[request] = loop.create_task(self._deliver(request, sending))
+
+    async def _answered(self, request: int | str, answering: Coroutine[Any, Any, dict[str, Any]]) -> None:
+        try:
+            answer = await answering
+        except Exception as error:  # noqa: BLE001 - the client waits for an answer, whatever happened to us
+            answer = _failed(error)
+        except asyncio.CancelledError:
+            # Cancelled by the client or by our own end; only the latter still owes an answer.
+            answer = {"error": {"code": CONNECTION_CLOSED, "message": "The server is stopping."}}
+        if request in self._cancelled:
             return
-        if not self._writer.send_now(_line({"jsonrpc": "2.0", "id": request.id, **answer})) and not self._closing:
+        if not self._writer.send_now(_response(request, answer)) and not self._closing:
             await self._writer.flush()
 
-    async def _deliver(self, request: _Request, sending: Coroutine[Any, Any, None]) -> None:
+    async def _deliver(self, request: int | str, sending: Coroutine[Any, Any, None]) -> None:
         try:
             await sending
         except anyio.BrokenResourceError:
             pass  # nobody is there to read it; the reader ends the server
         finally:
-            self._cancelled.discard(request.id)
-            del self._tasks[request.id]
-            self._writer.settle(request.id)
+            self._cancelled.discard(request)
+            del self._tasks[request]
+            self._writer.settle(request)
 
-    async def _answer(self, request: _Request, client: LaneClient) -> dict[str, Any]:
-        try:
-            result = await client.run(request.tool, request.arguments, self._progress(request))
-        except Exception as error:  # noqa: BLE001 - the client waits for an answer, whatever happened to us
-            return _failed(error)
-        except asyncio.CancelledError:
-            # Cancelled by the client or by our own end; only the latter still owes an answer.
-            return {"error": {"code": CONNECTION_CLOSED, "message": "The server is stopping."}}
-        return {"result": plain_answer(result, structured=client.structured)}
+    async def _called(self, request: _Request, client: LaneClient) -> dict[str, Any]:
+        result = await client.run(request.tool, request.arguments, self._progress(request))
+        return {"result": answer_json(result, structured=client.structured)}
 
     def _progress(self, request: _Request) -> Progress:
         token = request.token
@@ -152,23 +167,20 @@ class Lane:
             if total is not None:
                 params["total"] = total
             await self._writer.send_line(
-                _line({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+                line_of({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
             )
 
         return report
 
 
+def _response(request: int | str, answer: dict[str, Any]) -> bytes:
+    return line_of({"jsonrpc": "2.0", "id": request, **answer})
+
+
 def _failed(error: Exception) -> dict[str, Any]:
-    if not isinstance(error, MCPError):
-        return {"error": {"code": INTERNAL_ERROR, "message": f"Toolyard failed ({type(error).__name__})."}}
-    return {"error": {"code": error.error.code, "message": error.error.message, "data": error.error.data}}
-
-
-def _line(message: dict[str, Any]) -> bytes:
-    try:
-        return to_json(message)
-    except (PydanticSerializationError, UnicodeEncodeError):  # text that is not Unicode: JSON can escape it
-        return json.dumps(message).encode()
+    if isinstance(error, ToolyardError):
+        return {"error": error_json(error)}
+    return {"error": {"code": INTERNAL_ERROR, "message": f"Toolyard failed ({type(error).__name__})."}}
 
 
 def _plain_request(line: bytes) -> _Request | None:

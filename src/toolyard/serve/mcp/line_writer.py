@@ -7,36 +7,14 @@ import contextlib
 import os
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self
 
 import anyio
-from mcp.shared.message import SessionMessage
-from mcp_types.jsonrpc import JSONRPCError, JSONRPCResponse
 
 _DRAIN_SECONDS = 10.0
 _MOST_UNSENT = 32 << 20  # bytes the client has not read before we take no more messages
 
 
-class Stream:
-    """What the SDK expects of either half: an async context manager that closes."""
-
-    async def aclose(self) -> None:
-        raise NotImplementedError
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-
-class LineWriter(Stream):
+class LineWriter:
     """Writes one message a line. Blocks its sender, and only it, while the pipe is full.
 
     A sender that is cancelled in the middle of its line leaves the rest to the next one: a line is never torn.
@@ -74,14 +52,6 @@ class LineWriter(Stream):
         if self._owed:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._settled.wait(), _DRAIN_SECONDS)
-
-    async def send(self, item: SessionMessage) -> None:
-        message = item.message
-        try:
-            await self.send_line(message.model_dump_json(by_alias=True, exclude_unset=True).encode())
-        finally:
-            if isinstance(message, JSONRPCResponse | JSONRPCError):
-                self.settle(message.id)
 
     async def send_line(self, line: bytes) -> None:
         if not self.send_now(line):
@@ -122,9 +92,6 @@ class LineWriter(Stream):
             self._unsent[0] = first[written:]
         else:
             self._unsent.popleft()
-
-    async def aclose(self) -> None:
-        """Nothing to close: the descriptor belongs to whoever opened it."""
 
 
 async def _writable(fd: int) -> None:

@@ -16,11 +16,11 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp_types import SERVER_INFO_META_KEY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolyard.core.calls import Part, Result, Text
-from toolyard.serve.mcp.wire import block_on_the_wire
+from toolyard.core.calls import Result
+from toolyard.serve.mcp.lane import PLAIN_PARAMETERS
+from toolyard.serve.mcp.plain import answer_json
 
 _METHOD = "tools/call"
-PLAIN_PARAMETERS = frozenset({"name", "arguments", "_meta"})
 
 Context = ServerRequestContext[Any, Any]
 Run = Callable[[Context, str, dict[str, Any]], Awaitable[Result]]
@@ -45,19 +45,11 @@ class QuickCalls:
         if call is None:
             return await call_next(ctx)
         result = await self._run(ctx, call.tool, call.arguments)
-        answer = plain_answer(result, structured=self._structured(ctx))
+        answer = answer_json(result, structured=self._structured(ctx))
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             answer["resultType"] = "complete"
             answer["_meta"] = {SERVER_INFO_META_KEY: self._server_info()}
         return answer
-
-
-def plain_answer(result: Result, *, structured: bool) -> dict[str, Any]:
-    """A result in the shape of the handshake era."""
-    answer: dict[str, Any] = {"content": [_block(part) for part in result.parts], "isError": False}
-    if structured:
-        answer["structuredContent"] = result.structured
-    return answer
 
 
 def plain_call(context: Context) -> PlainCall | None:
@@ -79,9 +71,3 @@ def _is_ready(context: Context) -> bool:
         capabilities = session.client_capabilities
         return capabilities is None or capabilities.elicitation is None
     return session.client_params is not None  # the handshake is done
-
-
-def _block(part: Part) -> dict[str, Any]:
-    if isinstance(part, Text):
-        return {"type": "text", "text": part.text}
-    return block_on_the_wire(part).model_dump(by_alias=True, mode="json", exclude_none=True)

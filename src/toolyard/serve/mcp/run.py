@@ -1,20 +1,28 @@
-"""Serving one Yard: over stdio until the client leaves, or over HTTP until somebody stops us.
+"""Serving one Yard over stdio until the client leaves: without the SDK while that will do, with it from then on.
 
-SIGTERM and SIGINT end both gracefully: no new messages are taken, calls under way are cancelled and recorded.
+SIGTERM and SIGINT end it gracefully: no new messages are taken, calls under way are cancelled and recorded.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
+import sys
+from typing import TYPE_CHECKING
 
 from toolyard.app.yard import Yard
+from toolyard.core.errors import SystemFault
+from toolyard.serve.mcp.front import Doors, Front
 from toolyard.serve.mcp.lane import Lane
 from toolyard.serve.mcp.line_writer import LineWriter
-from toolyard.serve.mcp.server import YardServer
+from toolyard.serve.mcp.sdk import Sdk
 from toolyard.serve.mcp.stdio import LineReader, claimed_stdio
 
+if TYPE_CHECKING:
+    from toolyard.serve.mcp.session import Session
+
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SURFACE = "mcp-stdio"
 
 
 def serve_stdio(yard: Yard) -> None:
@@ -23,16 +31,55 @@ def serve_stdio(yard: Yard) -> None:
 
 async def _stdio(yard: Yard) -> None:
     with claimed_stdio() as (wire_in, wire_out):
-        writer = LineWriter(wire_out)
-        lane = Lane(writer)
-        reader = LineReader(wire_in, writer, lane)
-        server = YardServer(yard, "mcp-stdio", lane).build()
-        loop = asyncio.get_running_loop()
-        for number in _SIGNALS:
-            loop.add_signal_handler(number, reader.stop)
+        await serve_lines(yard, wire_in, wire_out)
+
+
+async def serve_lines(yard: Yard, wire_in: int, wire_out: int) -> None:
+    """Serve the client at the other end of two descriptors."""
+    writer = LineWriter(wire_out)
+    lane = Lane(writer)
+    sdk = Sdk()
+    front = Front(yard, _SURFACE, Doors(writer, lane, sdk.ask, sdk.need))
+    reader = LineReader(wire_in, writer, front)
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, reader.stop)
+    try:
         try:
-            await server.run(reader, writer, server.create_initialization_options())
-        finally:
-            await lane.close()
-            for number in _SIGNALS:
-                loop.remove_signal_handler(number)
+            session = await _session_when_needed(reader, sdk)
+        except SystemFault as fault:
+            sys.stderr.write(f"toolyard: {fault}\n")
+            await _refuse_all(reader, fault)
+        else:
+            if session is not None:
+                await session(yard, _SURFACE, lane, sdk).run(reader, writer, front)
+    finally:
+        await lane.close()
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+async def _session_when_needed(reader: LineReader, sdk: Sdk) -> type[Session] | None:
+    """Let the Front answer until something needs the SDK, and on while it is loaded. None: the client has left."""
+    lines = asyncio.ensure_future(reader.untaken())
+    loaded = asyncio.ensure_future(sdk.session())
+    stopped = asyncio.ensure_future(reader.stopped.wait())
+    tasks = (lines, loaded, stopped)
+    try:
+        while not loaded.done():
+            await asyncio.wait([task for task in tasks if not task.done()], return_when=asyncio.FIRST_COMPLETED)
+            if stopped.done() or (lines.done() and not lines.result()):
+                return None
+            if lines.done():
+                sdk.need()
+        return loaded.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _refuse_all(reader: LineReader, fault: SystemFault) -> None:
+    """Tell each request that needs the SDK why it is not there. What needs none is still answered."""
+    while await reader.untaken():
+        await reader.fail(reader.next(), fault)

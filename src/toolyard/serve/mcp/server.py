@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from mcp_types import (
     BlobResourceContents,
     CallToolRequestParams,
     CallToolResult,
-    Implementation,
+    EmptyResult,
     InputRequiredResult,
     InputResponseRequestParams,
     ListResourcesResult,
@@ -21,24 +22,25 @@ from mcp_types import (
     PaginatedRequestParams,
     ReadResourceRequestParams,
     ReadResourceResult,
-    Resource,
-    ResourceTemplate,
+    RequestParams,
     TextResourceContents,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolyard import __version__
-from toolyard.app.tools.resources import LIST_RESOURCES, READ_RESOURCE, uri_of
+from toolyard.app.tools.resources import LIST_RESOURCES, READ_RESOURCE
 from toolyard.app.yard import Yard
-from toolyard.core.calls import Call, Progress, Result
+from toolyard.core.calls import Asker, Call, Progress, Result
 from toolyard.core.errors import ToolyardError
 from toolyard.serve.mcp.asking import QuestionPut, asker_for
 from toolyard.serve.mcp.clients import wants_structured
-from toolyard.serve.mcp.lane import Lane, LaneClient
+from toolyard.serve.mcp.front import lane_client
+from toolyard.serve.mcp.greeting import NAME, TITLE, Greeting
+from toolyard.serve.mcp.lane import Lane
+from toolyard.serve.mcp.plain import resources_json, templates_json
 from toolyard.serve.mcp.quick import QuickCalls
 from toolyard.serve.mcp.wire import error_on_the_wire, result_on_the_wire, tool_on_the_wire
 
-NAME = "toolyard"
 _SESSION_HEADER = "mcp-session-id"
 
 Context = ServerRequestContext[Any, Any]
@@ -47,10 +49,20 @@ Context = ServerRequestContext[Any, Any]
 class YardServer:
     """Handlers for the SDK's low-level server. `surface` names the transport in the audit log."""
 
-    def __init__(self, yard: Yard, surface: str, lane: Lane | None = None) -> None:
-        """`lane` takes plain calls of a connection past the SDK, once it is known who is there."""
+    def __init__(
+        self,
+        yard: Yard,
+        surface: str,
+        lane: Lane | None = None,
+        on_asker: Callable[[Asker], None] | None = None,
+    ) -> None:
+        """`lane` takes plain calls of a connection past the SDK, once it is known who is there.
+
+        `on_asker` is told with each ping how the client of this connection can be asked.
+        """
         self._yard = yard
         self._lane = lane
+        self._on_asker = on_asker
         self._surface = surface
         tools = list(yard.dispatch.tools.values())
         self._listed = ListToolsResult(tools=[tool_on_the_wire(tool) for tool in tools])
@@ -60,13 +72,14 @@ class YardServer:
         server: Server[Any] = Server(
             NAME,
             version=__version__,
-            title="Toolyard",
-            instructions=_instructions(self._yard),
+            title=TITLE,
+            instructions=Greeting(self._yard).instructions,
             on_list_tools=self.list_tools,
             on_call_tool=self.call_tool,
             on_list_resources=self.list_resources,
             on_list_resource_templates=self.list_templates,
             on_read_resource=self.read_resource,
+            on_ping=self.ping,
         )
         # Tracing is off unless it is configured; the SDK's own middleware costs a tenth of every call.
         server.middleware[:] = [
@@ -85,19 +98,16 @@ class YardServer:
         """Let the lane speak for this connection. Only the handshake era has one to speak for."""
         if self._lane is None or self._lane.is_open or context.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return
-        # Outlives this request: questions go over the connection itself.
-        whole = replace(context, request_id=None, meta=None)
+        client = lane_client(
+            self._yard, self._surface, _asker(context), structured=wants_structured(_client(context))
+        )
+        self._lane.open(client)
 
-        async def run(tool: str, arguments: dict[str, Any], progress: Progress) -> Result:
-            return await self._dispatch(whole, InputResponseRequestParams(), tool, arguments, progress=progress)
-
-        def now(tool: str, arguments: dict[str, Any]) -> Result | None:
-            try:
-                return self._yard.dispatch.now(self._call(whole, tool, arguments))
-            except ToolyardError as error:
-                raise error_on_the_wire(error) from error
-
-        self._lane.open(LaneClient(now, run, structured=wants_structured(_client(context))))
+    async def ping(self, context: Context, params: RequestParams | None) -> EmptyResult:
+        del params
+        if self._on_asker is not None:
+            self._on_asker(_asker(context))
+        return EmptyResult()
 
     async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         del params
@@ -119,23 +129,13 @@ class YardServer:
         result = await self._dispatch(
             context, InputResponseRequestParams(), LIST_RESOURCES, {"after": after}, hidden=True
         )
-        return ListResourcesResult(
-            resources=[
-                Resource(uri=found["uri"], name=found["name"], mime_type=found["media_type"])
-                for found in result.structured["resources"]
-            ],
-            next_cursor=result.structured.get("next"),
-        )
+        return ListResourcesResult.model_validate(resources_json(result))
 
     async def list_templates(
         self, context: Context, params: PaginatedRequestParams | None
     ) -> ListResourceTemplatesResult:
         del context, params
-        root = uri_of(self._yard.mounts.workspace.path)
-        template = ResourceTemplate(
-            uri_template=f"{root}/{{+path}}", name="file", description="A file of the workspace"
-        )
-        return ListResourceTemplatesResult(resource_templates=[template])
+        return ListResourceTemplatesResult.model_validate(templates_json(self._yard.mounts.workspace.path))
 
     async def read_resource(
         self, context: Context, params: ReadResourceRequestParams
@@ -162,12 +162,11 @@ class YardServer:
         arguments: dict[str, Any],
         *,
         hidden: bool = False,
-        progress: Progress | None = None,
     ) -> Result:
         call = replace(
             self._call(context, tool, arguments),
             ask=asker_for(context, params),
-            progress=progress or _reporter(context),
+            progress=_reporter(context),
             hidden=hidden,
         )
         try:
@@ -184,9 +183,14 @@ def _reporter(context: Context) -> Progress:
     return report
 
 
-def _client(context: Context) -> Implementation | None:
+def _asker(context: Context) -> Asker:
+    """How to ask over the connection itself, long after this request."""
+    return asker_for(replace(context, request_id=None, meta=None), InputResponseRequestParams())
+
+
+def _client(context: Context) -> str | None:
     known = context.session.client_params
-    return known.client_info if known is not None else None
+    return known.client_info.name if known is not None else None
 
 
 def _session(context: Context, surface: str) -> str:
@@ -194,14 +198,3 @@ def _session(context: Context, surface: str) -> str:
     if context.request is None:
         return surface
     return context.request.headers.get(_SESSION_HEADER) or surface
-
-
-def _instructions(yard: Yard) -> str:
-    root = yard.mounts.workspace.path
-    finds = "search_tools" in yard.dispatch.tools
-    upstream = "search_tools finds tools of attached servers, execute_python calls them. " if finds else ""
-    return (
-        f"Tools for the workspace {root}. Paths may be absolute or relative to it. Commands and code run in a "
-        f"sandbox that sees the workspace and has no network unless hosts were allowed. "
-        f"{upstream}Permission mode: {yard.policy.mode.value}. Errors say what to do next."
-    )

@@ -18,14 +18,11 @@ import os
 import time
 from collections import deque
 from collections.abc import Generator
-from typing import Any, Protocol, Self, cast
+from typing import Any, Protocol, cast
 
-import anyio
-from mcp.shared.message import SessionMessage
-from mcp_types import INVALID_REQUEST, PARSE_ERROR
-from mcp_types.jsonrpc import JSONRPCNotification, JSONRPCRequest, jsonrpc_message_adapter
-
-from toolyard.serve.mcp.line_writer import LineWriter, Stream
+from toolyard.core.errors import SystemFault
+from toolyard.serve.mcp.line_writer import LineWriter
+from toolyard.serve.mcp.plain import INVALID_REQUEST, PARSE_ERROR, error_json, line_of
 
 _CHUNK = 1 << 18
 _LONGEST_LINE = 64 << 20
@@ -38,39 +35,30 @@ class Bypass(Protocol):
     """Somebody who answers some lines itself."""
 
     def take(self, line: bytes) -> bool: ...
-    def cancel(self, request: object) -> None: ...
 
 
-class LineReader(Stream):
-    """Reads messages a line at a time and answers broken ones through the writer."""
+class LineReader:
+    """Reads a line at a time and offers each to `front`; who serves the rest waits for what is `untaken`."""
 
-    def __init__(self, fd: int, writer: LineWriter, lane: Bypass | None = None) -> None:
-        """`lane` is offered each line first."""
+    def __init__(self, fd: int, writer: LineWriter, front: Bypass) -> None:
         self._fd = fd
         self._writer = writer
-        self._lane = lane
+        self._front = front
         self._waiting: deque[bytes] = deque()
         self._partial = bytearray()
         self._skipping = False
         self._too_long = 0
         self._ended = False
-        self._stopped = False
+        self.stopped = asyncio.Event()
+        """Nobody waits for anything any more."""
         self._turn_ends = 0.0
         self._wake: asyncio.Future[None] | None = None
         self._reading = False
         self._pump: asyncio.Task[None] | None = None
         writer.on_broken = self.stop  # a client that cannot hear us has left, whatever it still sends
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def receive(self) -> SessionMessage | Exception:
+    async def untaken(self) -> bool:
+        """Wait for a line that nobody took; False at the end, when every answer is out."""
         while True:
             while self._too_long:
                 self._too_long -= 1
@@ -78,70 +66,61 @@ class LineReader(Stream):
             if self._waiting and self._writer.is_behind and not self._ended:
                 await self._room()
             elif self._waiting:
-                message = await self._parse(self._waiting.popleft())
-                if message is not None:
-                    return message
+                line = self._waiting.popleft()
+                if not self._front.take(line):
+                    if not self.stopped.is_set():
+                        self._waiting.appendleft(line)
+                        return True
+                else:
+                    await asyncio.sleep(0)  # the call may have run at once; who else waits has a turn before the next
             elif self._ended:
-                if not self._stopped:
+                if not self.stopped.is_set():
                     await self._writer.drained()
-                raise anyio.EndOfStream
+                return False
             else:
                 await self._more()
 
-    async def aclose(self) -> None:
+    def next(self) -> bytes:
+        """The line that `untaken` found."""
+        return self._waiting.popleft()
+
+    def close(self) -> None:
         self._stop_reading()
         self._ended = True
 
     def stop(self) -> None:
         """End the stream now; what is under way is cancelled, and what still waits is not begun."""
-        self._ended = self._stopped = True
+        self._ended = True
+        self.stopped.set()
         self._waiting.clear()
         self._too_long = 0
         self._writer.forgive()
         self._stop_reading()
         self._awake()
 
-    async def _parse(self, line: bytes) -> SessionMessage | None:
-        if not line.strip():
-            return None
-        if self._is_taken(line):
-            await asyncio.sleep(0)  # the call may have run at once; who else waits has a turn before the next
-            return None
-        try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValueError:
-            await self._refuse(line)
-            return None
-        if isinstance(message, JSONRPCRequest):
-            self._writer.owe(message.id)
-        elif isinstance(message, JSONRPCNotification):
-            if _has_id(line):  # a request under an id that is none: its sender waits for an answer
-                await self._refuse(line)
-                return None
-            if message.method == "notifications/cancelled":
-                request = (message.params or {}).get("requestId")
-                self._writer.settle(request)
-                if self._lane is not None:
-                    self._lane.cancel(request)
-        return SessionMessage(message)
-
-    def _is_taken(self, line: bytes) -> bool:
-        return self._lane is not None and self._lane.take(line)
-
-    async def _refuse(self, line: bytes) -> None:
+    async def refuse(self, line: bytes) -> None:
         """Say what is wrong with a line, under its own id where it has one."""
         try:
-            raw = json.loads(line)
+            asked = _id_in(line)
         except (ValueError, RecursionError):
             await self._answer(None, PARSE_ERROR, "the line is not JSON")
             return
-        asked = cast("dict[str, Any]", raw).get("id") if isinstance(raw, dict) else None
         known = asked if isinstance(asked, int | str) and not isinstance(asked, bool) else None
         if isinstance(known, str):
             known = known[:_SHOWN_ID_CHARS]
         await self._answer(
             known, INVALID_REQUEST, "the message is not valid JSON-RPC, or its text is not valid Unicode"
         )
+
+    async def fail(self, line: bytes, fault: SystemFault) -> None:
+        """Answer a line, where it asks for an answer, with what is wrong with us."""
+        with contextlib.suppress(ValueError, RecursionError):
+            asked = _id_in(line)
+            if asked is not None and b'"method"' in line:
+                response = {"jsonrpc": "2.0", "id": asked, "error": error_json(fault)}
+                await self._writer.send_line(line_of(response))
+            return
+        await self.refuse(line)
 
     async def _answer(self, request: int | str | None, code: int, message: str) -> None:
         hint = "Send one JSON-RPC 2.0 message a line, as UTF-8."
@@ -243,8 +222,8 @@ class LineReader(Stream):
                 self._too_long += 1
 
     def _arrived(self, line: bytes) -> None:
-        # In order: the lane may not overtake a line that still waits.
-        if self._waiting or self._writer.is_behind or self._turn_is_over or not self._is_taken(line):
+        # In order: none may overtake a line that still waits.
+        if self._waiting or self._writer.is_behind or self._turn_is_over or not self._front.take(line):
             self._waiting.append(line)
 
     @property
@@ -252,8 +231,9 @@ class LineReader(Stream):
         return time.monotonic() > self._turn_ends
 
 
-def _has_id(line: bytes) -> bool:
-    return b'"id"' in line and "id" in json.loads(line)
+def _id_in(line: bytes) -> object:
+    raw = json.loads(line)
+    return cast("dict[str, Any]", raw).get("id") if isinstance(raw, dict) else None
 
 
 @contextlib.contextmanager

@@ -1,0 +1,25 @@
+"""Measures, one after the other, each in a scratch folder of its own that goes with it."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+from toolyard.bench.bench import Bench, Sizes
+from toolyard.bench.report import Row
+from toolyard.config.settings import Settings
+
+Measure = Callable[[Bench], list[Row]]
+Measures = Mapping[str, Measure]
+
+
+def measured(
+    measures: Measures, sizes: Sizes, settings: Settings, say: Callable[[str], None], only: Collection[str]
+) -> Iterator[Row]:
+    """The rows of all measures, or of those named in `only`. Leaves nothing behind."""
+    with tempfile.TemporaryDirectory(dir=settings.temp_dir, prefix="toolyard-bench-") as scratch:
+        bench = Bench(sizes, scratch, settings, say)
+        for name, measure in measures.items():
+            if not only or name in only:
+                yield from measure(dataclasses.replace(bench, scratch=bench.folder(name)))

@@ -1,0 +1,56 @@
+"""The options that commands share, and what the user said with them: a command that a hint names repeats it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+_SAID = "toolyard.options"
+_FLAGS = {"config_file": "--config", "workspace": "--workspace", "agent": "--agent", "state": "--state"}
+_NAMED = re.compile(r"`toolyard (?:audit|call|doctor|exec|mcp|search|sync|tools)\b[^`\n]*`")
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _kept(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    if value is not None:
+        context.meta.setdefault(_SAID, {})[option.name] = value
+    return value
+
+
+def config_option(help_text: str = "The configuration file.  [default: toolyard.yaml]") -> Decorator:
+    return click.option("--config", "config_file", metavar="F", callback=_kept, help=help_text)
+
+
+def workspace_option(help_text: str = "The workspace's folder.  [default: the current folder]") -> Decorator:
+    return click.option("--workspace", metavar="DIR", callback=_kept, help=help_text)
+
+
+def agent_option(help_text: str) -> Decorator:
+    return click.option("--agent", metavar="ID", callback=_kept, help=help_text)
+
+
+def state_option(help_text: str) -> Decorator:
+    return click.option("--state", metavar="DIR", callback=_kept, help=help_text)
+
+
+def runnable(text: str, context: click.Context | None = None) -> str:
+    """`text` with every command of ours in it as the user has to type it, here and now.
+
+    Whoever wrote the hint knows which command helps, and nothing of the command line.
+    """
+    context = context or click.get_current_context(silent=True)
+    said: dict[str, str] = context.meta.get(_SAID, {}) if context is not None else {}
+    return _NAMED.sub(lambda found: f"`{_completed(found[0].strip('`'), said)}`", text) if said else text
+
+
+def _completed(command: str, said: dict[str, str]) -> str:
+    words = [command]
+    for name, flag in _FLAGS.items():
+        if name in said and flag not in command.split():
+            words += [flag, shlex.quote(said[name])]
+    return " ".join(words)

@@ -1,0 +1,22 @@
+"""Which agent of the configuration is meant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolyard.config.suggest import did_you_mean
+from toolyard.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from toolyard.config.models import Agent, Config
+
+
+def agent_of(config: Config, agent: str | None) -> Agent | None:
+    """The agent of that name; without a name the only one there is, if there is only one."""
+    if agent is None:
+        return config.agents[0] if len(config.agents) == 1 else None
+    found = next((candidate for candidate in config.agents if candidate.id == agent), None)
+    if found is None and config.agents:
+        known = [candidate.id for candidate in config.agents]
+        raise ConfigError(f'there is no agent "{agent}" in the configuration.', hint=did_you_mean(agent, known))
+    return found

@@ -1,0 +1,67 @@
+"""A configuration with one real server and one custom tool, and the command line run in this process."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from toolyard.cli.main import toolyard
+from toolyard.core.errors import ToolyardError
+
+SERVER = [sys.executable, "-m", "toolyard.testing.upstream_server"]
+SHOP = '''
+def price_of(part: str, count: int = 1) -> float:
+    """What a number of parts costs."""
+    return {"bolt": 0.5, "nut": 0.25}[part] * count
+'''
+
+
+class Attached:
+    """Runs commands on a configuration that a test may change."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.config = base / "team.yaml"
+        self.state = base / "state"
+        (base / "ws").mkdir()
+        (base / "shop.py").write_text(SHOP)
+        self.document: dict[str, Any] = {
+            "toolyard": {
+                "workspace": "ws",
+                "available_mcp_servers": {"my-server": {"command": SERVER}},
+                "available_custom_tools": [{"group": "shop", "path": "shop.py", "read_only": True}],
+            }
+        }
+
+    def run(self, *words: str, code: int = 0, stdin: str = "") -> str:
+        """What the command says on both streams."""
+        self.config.write_text(json.dumps(self.document))
+        where = ("--config", str(self.config), "--state", str(self.state))
+        ran = CliRunner().invoke(toolyard, [*words, *where], input=stdin)
+        ended, said = ran.exit_code, ran.output
+        if isinstance(ran.exception, ToolyardError):  # which the program's entry point prints
+            ended = 2 if ran.exception.kind in {"config", "validation"} else 1
+            said += str(ran.exception)
+        elif ran.exception is not None and not isinstance(ran.exception, SystemExit):
+            raise ran.exception
+        assert ended == code, said
+        return said
+
+    def json(self, *words: str, code: int = 0, stdin: str = "") -> Any:
+        self.config.write_text(json.dumps(self.document))
+        where = ("--config", str(self.config), "--state", str(self.state))
+        ran = CliRunner().invoke(toolyard, [*words, "--json", *where], input=stdin)
+        assert ran.exit_code == code, ran.output
+        return json.loads(ran.stdout)
+
+
+@pytest.fixture
+def attached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Attached:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    monkeypatch.chdir(tmp_path)
+    return Attached(tmp_path.resolve())
