@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolyard.config.models import Memory as Rules
@@ -100,7 +100,7 @@ def test_what_no_folder_can_be_called_is_refused(name: str) -> None:
         folder_name(name)
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_every_name_is_one_safe_folder_of_its_own(one: str, other: str) -> None:
     try:

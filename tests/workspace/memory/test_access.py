@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolyard.config.models import Agent, Config
@@ -53,7 +53,7 @@ NAMES = st.sampled_from(["a", "b", "c"])
 ANY_RULES = st.dictionaries(NAMES, st.builds(Rules, allow_read_from=st.lists(NAMES), allow_write_to=st.lists(NAMES)))
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(NAMES, NAMES, ANY_RULES)
 def test_nobody_writes_what_it_may_not_read_or_was_not_given(agent: str, other: str, rules: dict) -> None:
     if may(agent, other, Wish.WRITE, rules):

@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolyard.core.errors import ToolError, ToolyardError, ValidationError
@@ -162,14 +162,14 @@ def test_links_and_pipes_are_not_imported(root: Root, tmp_path: Path) -> None:
 PATHS = st.from_regex(r"[a-z]{1,5}(/[a-z]{1,5}){0,2}\.py", fullmatch=True)
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(PATHS, st.builds(File, st.binary(max_size=50), st.booleans()), max_size=5))
 def test_any_files_come_out_of_their_archive_as_they_went_in(files: dict[str, File]) -> None:
     tree = {**tree_of({"SKILL.md": b"x"}), **files}
     assert unpacked(packed("some-skill", tree), "x") == (tree, "some-skill")
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.binary(max_size=300))
 def test_any_bytes_are_an_archive_or_a_refusal(data: bytes) -> None:
     try:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolyard.core.errors import ValidationError
@@ -190,13 +190,13 @@ def test_a_sandbox_with_other_packages_is_asked_itself(root: Root) -> None:
     assert faults(only_numpy, "import yaml") != ()
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(alphabet="abcdefgh.", min_size=1, max_size=30))
 def test_any_name_is_installed_or_not(name: str) -> None:
     assert is_installed(name) in {True, False}
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(max_size=100))
 def test_any_code_has_imports_or_none(code: str) -> None:
     try:

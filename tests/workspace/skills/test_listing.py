@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolyard.core.errors import ValidationError
@@ -108,7 +108,7 @@ def test_folders_of_other_programs_are_attached_and_never_written(root: Root, tm
     theirs.chmod(0o755)
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(max_size=300))
 def test_any_description_can_be_written_and_read(text: str) -> None:
     described = one_line(text)
@@ -118,7 +118,7 @@ def test_any_description_can_be_written_and_read(text: str) -> None:
     assert (page.name, page.description, page.body) == ("a-b", described, "\n# Body\n---\nmore\n")
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(min_size=1, max_size=100))
 def test_any_description_makes_a_skill_that_can_be_read_and_run(text: str) -> None:
     try:
@@ -130,7 +130,7 @@ def test_any_description_makes_a_skill_that_can_be_read_and_run(text: str) -> No
     assert (made["__doc__"], made["x"]) == (one_line(text), 1)
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(max_size=200))
 def test_no_page_does_more_than_be_refused(text: str) -> None:
     try:

@@ -286,7 +286,10 @@ def _opened(root: Root, owner: str, name: str) -> Generator[_Place]:
     check_name(name)
     skills = skills_folder(owner)
     path = f"{skills}/{name}"
-    folder = make_folder(root, skills)
+    try:
+        folder = make_folder(root, skills)
+    except SystemFault as error:
+        raise SystemFault(f"The skill cannot be kept. {error.message}", hint=error.hint) from error
     try:
         with files.locked((folder,), path, DEFAULT_LIMITS):
             yield _Place(root, folder, skills, name)
