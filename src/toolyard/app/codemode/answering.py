@@ -23,7 +23,6 @@ from toolyard.core.upstream import ToolAnswer
 from toolyard.fs.roots import Root
 from toolyard.policy.policy import Policy
 from toolyard.workspace.layout import skills_folder
-from toolyard.workspace.skills import Skill, save
 
 SURFACE = "code"
 SAVE_SKILL = "save_skill"
@@ -126,6 +125,8 @@ class Answering:
         ]
 
     def _keep(self, request: BrokerRequest) -> str:
+        from toolyard.workspace.skills import Skill, save  # most sessions keep none
+
         given = {name: request.arguments.get(name) for name in ("name", "code", "description")}
         for name, value in given.items():
             if not isinstance(value, str):
