@@ -75,22 +75,23 @@ def in_words() -> Generator[None]:
 class Index(Closing):
     def __init__(self, path: str) -> None:
         """Opens the index at `path`, made when it is missing."""
+        # Made here, so that it is private from the start; SQLite gives its other files the same mode.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         with in_words():
             # Whoever uses it makes sure that no two threads do so at once.
             self._db = sqlite3.connect(
                 path, timeout=_BUSY_MILLISECONDS / 1e3, isolation_level=None, check_same_thread=False
             )
             try:
-                self._prepare(path)
+                self._prepare()
             except BaseException:
                 self._db.close()
                 raise
 
-    def _prepare(self, path: str) -> None:
+    def _prepare(self) -> None:
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
         if self._version() == 0:
-            os.chmod(path, 0o600)
             with self.transaction():
                 if self._version() == 0:  # nobody else was quicker
                     for statement in _SCHEMA.split(";"):
