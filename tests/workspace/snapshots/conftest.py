@@ -9,7 +9,6 @@ import pytest
 from toolyard.workspace.snapshots import SnapshotStore, StoreOptions
 
 
-
 def picture(root):
     """Everything in a folder, byte for byte: by path, its mode and content."""
     found = {}

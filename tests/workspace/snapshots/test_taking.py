@@ -313,7 +313,10 @@ def test_a_tree_deeper_than_recursion_goes_is_walked(place):
 
 
 def test_a_store_inside_the_folder_is_refused(place):
-    with SnapshotStore(str(place.root / "state")) as store, pytest.raises(ValidationError, match="snapshots themselves"):
+    with (
+        SnapshotStore(str(place.root / "state")) as store,
+        pytest.raises(ValidationError, match="snapshots themselves"),
+    ):
         store.create(str(place.root))
 
 
