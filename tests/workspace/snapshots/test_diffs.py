@@ -6,7 +6,7 @@ import time
 import pytest
 
 from toolyard.core.errors import ToolError
-from toolyard.workspace.snapshots import DiffLimits, What
+from toolyard.workspace.snapshots import DiffLimits, What, renames
 
 
 def told(diff):
@@ -139,14 +139,15 @@ def test_a_renamed_folder_of_many_files_is_told_in_good_time(place):
     assert all(change.path[1:] == (change.old_path or b"")[1:] for change in renamed)
 
 
-def test_many_files_that_are_nothing_alike_are_not_held_against_each_other_forever(place):
-    for number in range(400):
-        place.write(f"old{number}", os.urandom(2_000))
+def test_many_files_that_are_nothing_alike_are_not_held_against_each_other_forever(place, monkeypatch):
+    for number in range(150):
+        place.write(f"old{number}", f"old {number}\n")
     first = place.take().snapshot
-    for number in range(400):
+    for number in range(150):
         os.unlink(place.root / f"old{number}")
-        place.write(f"new{number}", os.urandom(2_000))
-    began = time.process_time()
+        place.write(f"new{number}", f"new {number}\n")
+    calls = []
+    monkeypatch.setattr(renames, "_likeness", lambda *pair: calls.append(pair) or 0.0)
     diff = place.store.diff(first.id)
-    assert time.process_time() - began < 20
     assert {str(change.what) for change in diff.changes} == {"added", "removed"}
+    assert 0 < len(calls) <= 60 * 60

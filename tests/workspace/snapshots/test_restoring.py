@@ -272,6 +272,16 @@ def test_holes_stay_holes(place):
     assert os.stat(path).st_blocks * 512 < 2 << 20
 
 
+def test_zeros_are_the_same_whether_they_were_written_or_not(place):
+    place.write("written", bytes(1_000_000) + b"end")
+    path = place.write("skipped", b"")
+    with open(path, "r+b") as file:
+        file.seek(1_000_000)
+        file.write(b"end")
+    one, other = place.store.show(place.take().snapshot.id)
+    assert (one.ref, one.size) == (other.ref, other.size)
+
+
 def test_a_file_of_five_gigabytes_is_held_and_restored_in_little_memory(place):
     """Sparse, so that it is quick; its size is what matters."""
     path = place.write("huge", b"")
