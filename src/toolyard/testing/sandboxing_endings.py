@@ -54,7 +54,9 @@ class Limits:
         assert box.command(tell).text == wanted
         box.python("1", session="kept")
         assert [box.command(tell).text for _ in range(_MORE_THAN_WAIT)] == [wanted] * _MORE_THAN_WAIT
-        box.python("import threading, time; threading.Thread(target=time.sleep, args=(60,)).start()", session="at work")
+        box.python(
+            "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start()", session="at work"
+        )
         assert [box.command(tell).text for _ in range(_MORE_THAN_WAIT)] == [wanted] * _MORE_THAN_WAIT
         assert box.command(tell + " #" * _LONG_COMMAND).text == wanted
         told = box.python(f"import subprocess\nsubprocess.run(['bash', '-c', {tell!r}], capture_output=True).stdout")

@@ -238,10 +238,10 @@ def test_a_file_that_goes_away_while_it_is_looked_for_is_simply_not_there(place,
     place.write("g", "y")
     real = contents.Reader.read
 
-    def read(self, folder, name):
-        if name == "f":
+    def read(self, folder, look):
+        if look.name == "f":
             os.unlink(path)
-        return real(self, folder, name)
+        return real(self, folder, look)
 
     monkeypatch.setattr(contents.Reader, "read", read)
     snapshot = place.take().snapshot

@@ -44,11 +44,18 @@ Pair = tuple[Entry | None, Entry | None]
 
 
 def compare(
-    old: Trees, new: Trees, pair: Pair, path: bytes = b"", on_damage: OnDamage | None = None
+    old: Trees,
+    new: Trees,
+    pair: Pair,
+    path: bytes = b"",
+    on_damage: OnDamage | None = None,
+    *,
+    into_added: bool = True,
 ) -> Iterator[Change]:
     """Every difference at and beneath `path`, where `pair` stands, a folder before what it holds.
 
-    With `on_damage`, a folder that cannot be read is told to it and left out; otherwise Damaged is raised.
+    With `into_added` false a new folder is told without what it holds. With `on_damage`, a folder that cannot be read
+    is told to it and left out; otherwise Damaged is raised.
     """
     waiting: list[tuple[bytes, Pair]] = [(path, pair)]
     while waiting:
@@ -57,6 +64,8 @@ def compare(
         one = before if before is not None and before.kind is Kind.FOLDER else None
         two = after if after is not None and after.kind is Kind.FOLDER else None
         if (one is None and two is None) or (one is not None and two is not None and one.ref == two.ref):
+            continue
+        if one is None and not into_added:
             continue
         try:
             had = {entry.name: entry for entry in old.entries(one.ref)} if one else {}

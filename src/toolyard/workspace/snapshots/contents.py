@@ -69,7 +69,32 @@ class Reader:
         if gathered:
             self._sink.put(gathered)
 
-    def read(self, folder: int, name: str) -> Content | Unreadable:
+    def read(self, folder: int, look: Look) -> Content | Unreadable:
+        """A file of an open folder, which a moment ago looked like `look`."""
+        try:
+            if look.size <= CHUNK and (quick := self._read_as_seen(folder, look)) is not None:
+                return quick
+        except OSError as error:
+            return _unreadable(look.name, error)
+        return self._read_carefully(folder, look.name)
+
+    def _read_as_seen(self, folder: int, look: Look) -> Content | None:
+        """A small file that looks the same before and after: by far the most frequent case, at the least cost."""
+        name, mode, inode, size, changed_ns, touched_ns = look
+        fd = os.open(name, _FLAGS, dir_fd=folder)
+        try:
+            if is_racy(touched_ns, time.time_ns()):
+                return None
+            data = os.pread(fd, size + 1, 0)
+            after = os.fstat(fd)
+        finally:
+            os.close(fd)
+        same = after.st_ctime_ns == touched_ns and after.st_mtime_ns == changed_ns and after.st_ino == inode
+        if not same or len(data) != size or after.st_mode != mode:
+            return None
+        return Content(look, Kind.FILE, self._put(data), torn=False)
+
+    def _read_carefully(self, folder: int, name: str) -> Content | Unreadable:
         pause = _FIRST_PAUSE
         content: Content | None = None
         for attempt in range(_TRIES):

@@ -45,6 +45,6 @@ class Held:
             return stat.S_ISLNK(status.st_mode) and os.fsencode(os.readlink(name, dir_fd=fd)) == entry.ref
         if not entry.is_file or not stat.S_ISREG(status.st_mode):
             return False
-        content = self._reader.read(fd, name)
+        content = self._reader.read(fd, look_of(name, status))
         self._reader.flush()
         return isinstance(content, Content) and not content.torn and content.ref == entry.ref

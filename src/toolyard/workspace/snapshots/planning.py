@@ -22,7 +22,7 @@ class Plan:
 
     removals: list[Change] = field(default_factory=list[Change])
     additions: list[Change] = field(default_factory=list[Change])
-    """New entries and those that take the place of old ones, a folder before what it holds."""
+    """New entries and those that take the place of old ones; a new folder stands for everything in it."""
     modes: list[Change] = field(default_factory=list[Change])
 
 
@@ -47,7 +47,7 @@ def _changes(
     reader: ObjectReader, now: Entry, wanted: Entry, paths: Sequence[bytes] | None, on_damage: OnDamage
 ) -> Iterator[Change]:
     if paths is None:
-        yield from compare(reader, reader, (now, wanted), b"", on_damage)
+        yield from compare(reader, reader, (now, wanted), b"", on_damage, into_added=False)
         return
     done: set[bytes] = set()
     for path in sorted(b"/".join(names_of(path)) for path in paths):
@@ -64,7 +64,7 @@ def _changes(
                 if above.path not in done:
                     yield above
         done.add(path)
-        yield from compare(reader, reader, (had, has), path, on_damage)
+        yield from compare(reader, reader, (had, has), path, on_damage, into_added=False)
 
 
 def _missing_above(reader: ObjectReader, now: Entry, wanted: Entry, path: bytes) -> Iterator[Change]:

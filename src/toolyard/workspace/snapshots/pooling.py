@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from toolyard.core.closing import Closing
 from toolyard.workspace.snapshots.contents import Content, Reader, Sink, Unreadable
+from toolyard.workspace.snapshots.looks import Look
 
 WORKERS = 2
 _MOST_WAITING = 64
@@ -27,17 +28,17 @@ class ReadingPool(Closing):
         self._slots = threading.BoundedSemaphore(_MOST_WAITING)
         self._held: set[int] = set()
 
-    def read(self, folder: int, names: Sequence[str]) -> Future[Results]:
+    def read(self, folder: int, looks: Sequence[Look]) -> Future[Results]:
         """Read these files of an open folder, which may be closed as soon as this returns."""
         self._slots.acquire()
         fd = os.dup(folder)
         self._held.add(fd)
-        return self._pool.submit(self._read, fd, names)
+        return self._pool.submit(self._read, fd, looks)
 
-    def _read(self, fd: int, names: Sequence[str]) -> Results:
+    def _read(self, fd: int, looks: Sequence[Look]) -> Results:
         try:
             reader = Reader(self._sink)
-            results = [reader.read(fd, name) for name in names]
+            results = [reader.read(fd, look) for look in looks]
             reader.flush()
             return results
         finally:

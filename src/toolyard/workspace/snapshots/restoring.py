@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from toolyard.core.closing import Closing
 from toolyard.workspace.snapshots.comparing import Change, What
-from toolyard.workspace.snapshots.folders import RootFolder, parent_of
+from toolyard.workspace.snapshots.folders import RootFolder, join, parent_of
 from toolyard.workspace.snapshots.holding import Held
 from toolyard.workspace.snapshots.locking import lock
 from toolyard.workspace.snapshots.objects import Entry, Kind
@@ -78,7 +78,8 @@ class Restoring(Closing):
         self._names: dict[bytes, list[bytes]] = {}
         self._modes: dict[bytes, int] = {}
         """Folders whose mode is set last, for it may forbid what has to be done in them."""
-        self._staged: set[bytes] = set()
+        self._more: list[Change] = []
+        """What is to be added one by one, for its folder is there although no snapshot knows it."""
         self.written = self.removed = 0
         self.kept: list[Note] = []
         self.failed: list[Note] = []
@@ -95,6 +96,8 @@ class Restoring(Closing):
             self._each(change, self._remove)
         for change in plan.additions:
             self._each(change, self._add)
+        while self._more:
+            self._each(self._more.pop(), self._add)
         for change in plan.modes:
             self._each(change, self._set_mode)
         self.close()
@@ -196,7 +199,7 @@ class Restoring(Closing):
 
     def _add(self, fd: int, change: Change) -> None:
         entry = change.after
-        if entry is None or self._is_staged(change.path):
+        if entry is None:
             return
         if entry.kind is Kind.SKIPPED:
             raise Kept(not_held(entry))
@@ -225,7 +228,9 @@ class Restoring(Closing):
         if status is not None:
             if not stat.S_ISDIR(status.st_mode):
                 raise Kept("something else is there that no snapshot holds")
-            return  # what the snapshot has in it is added one by one
+            for below in self._reader.entries(entry.ref) if entry.ref != EMPTY else ():
+                self._more.append(Change(What.ADDED, join(path, below.name), None, below))
+            return
         if entry.ref == EMPTY:
             os.mkdir(entry.name, _OWNER, dir_fd=fd)
             self._modes[path] = entry.mode
@@ -234,17 +239,6 @@ class Restoring(Closing):
         staging.make(fd, path, entry)
         self.written += staging.written
         self.failed += staging.failed
-        self._staged.add(path)
-
-    def _is_staged(self, path: bytes) -> bool:
-        if not self._staged:
-            return False
-        above = path
-        while above:
-            above, _ = parent_of(above)
-            if above in self._staged:
-                return True
-        return False
 
     # Modes
 

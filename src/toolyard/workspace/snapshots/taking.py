@@ -69,6 +69,7 @@ class _Page:
     place: bytes
     looks: list[Look]
     """Empty when the page looks as it did."""
+    encoded: bytes
     folders: list[str]
     seen: Seen | None
     is_same: bool
@@ -176,8 +177,8 @@ class Walk:
         seen = self._memory.seen(place)
         inside = [row[0] for row in rows if row[0] in folders] if folders else []
         if seen is not None and seen.looks == encoded:
-            return _Page(place, [], inside, seen, is_same=True)
-        page = _Page(place, [Look(*row) for row in rows], inside, seen, is_same=False)
+            return _Page(place, [], encoded, inside, seen, is_same=True)
+        page = _Page(place, [Look(*row) for row in rows], encoded, inside, seen, is_same=False)
         self._sort_out(fd, page)
         return page
 
@@ -185,7 +186,7 @@ class Walk:
         """Decide which files of a page are held already, and have the others read."""
         old = self._old_entries(page)
         before = decode_looks(page.seen.looks) if page.seen and old else {}
-        to_read: list[str] = []
+        to_read: list[Look] = []
         for look in page.looks:
             kind = stat.S_IFMT(look.mode)
             if kind == stat.S_IFDIR:
@@ -195,7 +196,7 @@ class Walk:
             if known is not None and entry is not None and same_look(look, known):
                 page.kept[look.name] = entry
             elif kind == stat.S_IFREG:
-                to_read.append(look.name)
+                to_read.append(look)
             else:
                 page.kept[look.name] = special_entry(fd, look)
         if to_read:
@@ -230,7 +231,8 @@ class Walk:
                 return seen.page
             return self._with_other_folders(folder, page, seen, below)
         looks, entries = self._entries(folder, page)
-        return self._keep_page(page, encode_looks(looks), below, entries)
+        encoded = page.encoded if looks == page.looks else encode_looks(looks)
+        return self._keep_page(page, encoded, below, entries)
 
     def _with_other_folders(self, folder: _Folder, page: _Page, seen: Seen, below: bytes) -> bytes:
         """A page whose own entries are as they were, though something deeper down has changed."""
