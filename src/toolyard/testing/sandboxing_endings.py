@@ -114,8 +114,10 @@ class Limits:
 
     def test_the_size_of_files_is_bounded(self, kit: Kit) -> None:
         box = kit.open(limits=tight(file_bytes=MIB))
-        assert box.command("head -c 2000000 /dev/zero > big").code != 0
+        write = "exec head -c 2000000 /dev/zero > big"
+        assert {box.command(words).code for words in (write, write + " #" * _LONG_COMMAND)} == {128 + signal.SIGXFSZ}
         assert os.path.getsize(f"{kit.workspace}/big") == MIB
+        assert "File too large" in box.python("open('big', 'wb').write(bytes(2_000_000))").raised
 
     def test_output_is_bounded_and_kept_up_to_there(self, kit: Kit) -> None:
         box = kit.open(limits=tight(output_bytes=100 * KIB))
