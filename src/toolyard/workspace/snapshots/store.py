@@ -210,6 +210,7 @@ class SnapshotStore(Closing):
         writer = ObjectWriter(self.packs, index, self.options.pack_bytes)
         try:
             with (
+                index.reading(),
                 ObjectReader(self.packs, writer.places_of) as reader,
                 ReadingPool(writer, self.options.workers) as pool,
             ):
@@ -226,12 +227,13 @@ class SnapshotStore(Closing):
                 index.put_seen(walked.seen)
                 numbers.append(index.add_snapshot(snapshot))
 
-            writer.commit(also)
+            # A picture that is the same as the one before is no loss when the power goes.
+            changed = parent is None or (parent.tree, parent.mode) != (snapshot.tree, snapshot.mode)
+            writer.commit(also, synced=changed)
         except BaseException:
             writer.abandon()
             raise
         work = Work(walked.files_read, walked.bytes_read, writer.bytes_written, time.perf_counter() - began)
-        changed = parent is None or (parent.tree, parent.mode) != (snapshot.tree, snapshot.mode)
         return Taken(replace(snapshot, number=numbers[0]), work, changed)
 
     def restore(

@@ -81,7 +81,7 @@ class ObjectWriter(Closing):
             found = {digest: self._new[digest] for digest in digests if digest in self._new}
             return found | self._index.places_of([digest for digest in digests if digest not in found])
 
-    def commit(self, also: Callable[[], None]) -> None:
+    def commit(self, also: Callable[[], None], *, synced: bool = True) -> None:
         """Make it so, together with what `also` puts into the index."""
         with self.using:
             try:
@@ -89,7 +89,7 @@ class ObjectWriter(Closing):
                     writer.sync()
             except OSError as error:
                 raise _said(error) from error
-            with self._index.transaction():
+            with self._index.transaction(synced=synced):
                 for writer in self._writers:
                     self._index.set_pack(writer.pack, writer.size)
                 self._index.put_objects(self._new.items())
