@@ -12,7 +12,7 @@ import threading
 import pytest
 
 from toolyard.core.errors import SystemFault, ToolError, ToolyardError, ValidationError
-from toolyard.workspace.snapshots import Counts, Kind, Note, SnapshotStore, contents, folders, looks, taking
+from toolyard.workspace.snapshots import Counts, Kind, Note, SnapshotStore, contents, folders, looks, store, taking
 from toolyard.workspace.snapshots.store import StoreOptions
 
 
@@ -102,7 +102,9 @@ def test_what_may_not_be_read_is_noted_and_the_rest_is_held():
     assert done.stdout.splitlines() == ["closed|it may not be read", "secret|it may not be read"], done.stderr
 
 
-def test_an_unchanged_folder_costs_no_reading_and_no_object(place):
+@pytest.mark.parametrize("at_once", [1_000, 1])
+def test_an_unchanged_folder_costs_no_reading_and_no_object(place, monkeypatch, at_once):
+    monkeypatch.setattr(store, "_MOST_AT_ONCE", at_once)
     for number in range(50):
         place.write(f"d{number % 5}/f{number}", f"{number}\n")
     place.settle()

@@ -8,8 +8,10 @@ What lies in a folder that is left out is left out with it. Nothing that is left
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from toolyard.core.errors import ValidationError
 from toolyard.core.limits import DEFAULT_LIMITS, KIB
@@ -37,7 +39,7 @@ class Rules:
     """Immutable; `below` gives those of a folder that has rules of its own."""
 
     def __init__(self, lines: Iterable[str] = DEFAULT_RULES, *, _rules: tuple[_Rule, ...] = ()) -> None:
-        self._rules = _rules or tuple(_parsed((*lines, f"{TEMPORARY_PREFIX}*"), 0))
+        self._rules = _rules or tuple(_parsed(lines, 0))
         self._for_files = _suspicion(rule for rule in self._rules if not rule.folders_only)
         self._for_folders = _suspicion(self._rules)
 
@@ -64,6 +66,12 @@ class Rules:
             if rule.glob.matches(parts[rule.depth :]):
                 return not rule.takes_back
         return False
+
+
+def our_own(names: Sequence[str]) -> set[str]:
+    """Of sorted names, those of files that Toolyard is in the middle of writing, or was when it was killed."""
+    first = bisect_left(names, TEMPORARY_PREFIX)
+    return set(takewhile(lambda name: name.startswith(TEMPORARY_PREFIX), names[first:]))
 
 
 def _suspicion(rules: Iterable[_Rule]) -> Callable[[str], object] | None:

@@ -192,6 +192,13 @@ class Index(Closing):
         row = self._one("SELECT looks, below, page, files, links, size FROM seen WHERE place = ?", place)
         return Seen(*row) if row else None
 
+    def all_seen(self, most: int) -> dict[bytes, Seen] | None:
+        """All of it at once, which is quicker than one by one; None when there are more than `most`."""
+        with in_words():
+            if self._db.execute("SELECT count(*) FROM seen").fetchone()[0] > most:
+                return None
+            return {row[0]: Seen(*row[1:]) for row in self._db.execute("SELECT * FROM seen")}
+
     def put_seen(self, rows: Iterable[tuple[bytes, Seen]]) -> None:
         self._db.executemany(
             "INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?, ?, ?)", ((place, *row) for place, row in rows)

@@ -49,6 +49,8 @@ from toolyard.workspace.snapshots.writing import ObjectWriter, reclaim
 _LOCK, _INDEX, _PACKS = "lock", "index.sqlite3", "packs"
 _ID_CHARS = 12
 LATEST = "latest"
+_MOST_AT_ONCE = 1_000
+"""Pages whose looks are read ahead: a few megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,11 @@ class _Memory:
         self._index = index
         self._reader = reader
         self._writer = writer
+        self._all = index.all_seen(_MOST_AT_ONCE)
 
     def seen(self, place: bytes) -> Seen | None:
+        if self._all is not None:
+            return self._all.get(place)
         with self._writer.using:
             return self._index.seen(place)
 

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from toolyard.workspace.snapshots.contents import Content, Objects, Unreadable
 from toolyard.workspace.snapshots.folders import RootFolder, join
-from toolyard.workspace.snapshots.ignoring import IGNORE_FILE, Rules
+from toolyard.workspace.snapshots.ignoring import IGNORE_FILE, Rules, our_own
 from toolyard.workspace.snapshots.index import Seen
 from toolyard.workspace.snapshots.looks import (
     UNCERTAIN,
@@ -159,6 +159,7 @@ class Walk:
                 rules = with_own_rules(fd, rules, len(names))
             among = set(folders)
             out = rules.left_out(names, [name for name in found if name not in among] if among else found, folders)
+            out |= our_own(found)
             if out:
                 rows = [row for row in rows if row[0] not in out]
                 found = [row[0] for row in rows]
