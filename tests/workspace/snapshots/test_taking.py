@@ -152,6 +152,15 @@ def test_the_same_content_is_stored_once(place):
     assert place.take().work.bytes_written < 8_000 + 20 * 100
 
 
+def test_content_that_comes_back_is_not_stored_again(place):
+    data = os.urandom(100_000)
+    for content in (data, b"something else", data):
+        place.write("f", content)
+        taken = place.take()
+    assert taken.work.bytes_written == 0
+    assert place.store.read(taken.snapshot.id, "f") == data
+
+
 def test_a_change_in_the_moment_of_the_snapshot_is_seen_by_the_next(place):
     """Same size, same inode, same modification time: only the rule for racy timestamps can tell."""
     for attempt in range(30):
