@@ -47,6 +47,7 @@ bench: setup
 	$(BIN)/toolyard bench files
 	$(BIN)/toolyard bench sandbox
 	$(BIN)/toolyard bench codemode
+	$(BIN)/toolyard bench snapshots
 
 # Pins for everything above; the file names packages and versions, never where they come from.
 constraints: pyproject.toml

@@ -36,6 +36,8 @@ PYPI = {
     "mcp-server-git": ("mcp-server-git==2026.10.19",),
     "mcp-server-sqlite": ("mcp-server-sqlite==2025.4.25", "mcp==1.30.0"),  # it does not start with mcp 2
     "mcp-server-time": ("mcp-server-time==2026.10.19",),
+    "mem0ai": ("mem0ai==2.2.1", "faiss-cpu==1.15.1", "chromadb==1.5.9"),
+    "skills-ref": ("skills-ref==0.1.1",),
 }
 
 
@@ -53,8 +55,8 @@ def node_server(name: str) -> list[str]:
     return [str(NODE), str(script)]
 
 
-def python_server(name: str) -> str:
-    """The program of a server from PyPI, by its package's name."""
+def python_server(name: str, program: str = "") -> str:
+    """The program of a package from PyPI: the one of its name, or another of its environment."""
     folder = CACHE / "venvs" / name
     with _alone(folder, f"{' '.join(PYPI[name])} {sys.version}") as missing:
         if missing:
@@ -62,7 +64,7 @@ def python_server(name: str) -> str:
             _install([uv, "venv", "--quiet", "--clear", "--allow-existing", "--python", sys.executable, folder])
             python = folder / "bin" / "python"
             _install([uv, "pip", "install", "--quiet", "--python", python, *PYPI[name]])
-    return str(folder / "bin" / name)
+    return str(folder / "bin" / (program or name))
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ import click
 from toolyard.bench import codemode as codemode_bench
 from toolyard.bench import files as file_bench
 from toolyard.bench import sandbox as sandbox_bench
+from toolyard.bench import snapshots as snapshot_bench
 from toolyard.bench.bench import FULL, QUICK, Sizes
 from toolyard.bench.report import Report, as_json, as_table, as_text
 from toolyard.bench.wire import BenchFault
@@ -26,6 +27,7 @@ Examples:
   toolyard bench files                      searching and file calls; a few minutes
   toolyard bench sandbox                    commands and code; a few minutes
   toolyard bench codemode                   tool calls, sync, search, context; ten minutes
+  toolyard bench snapshots                  taking and restoring snapshots; ten minutes
   toolyard bench sandbox --quick            a first look, on small inputs
 """
 _FILES_EXAMPLES = """\b
@@ -47,6 +49,12 @@ Examples:
   toolyard bench codemode --quick           a first look, on small inputs
   toolyard bench codemode --only calls --only first
   toolyard bench codemode --check --out codemode.json
+"""
+_SNAPSHOTS_EXAMPLES = """\b
+Examples:
+  toolyard bench snapshots                  everything; ten minutes
+  toolyard bench snapshots --quick          a first look, on small inputs
+  toolyard bench snapshots --only again --check
 """
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
@@ -108,6 +116,20 @@ def codemode(*, wants_json: bool, quick: bool, only: tuple[str, ...], out: str |
     FastMCP, one of the peers, is installed into ~/.cache/toolyard/bench at the first run.
     """
     _measure(codemode_bench.run, quick=quick, only=only, out=out, check=check, wants_json=wants_json)
+
+
+@bench.command(epilog=_SNAPSHOTS_EXAMPLES)
+@_JSON
+@_QUICK
+@_only(snapshot_bench.MEASURES)
+@_OUT
+@_CHECK
+def snapshots(*, wants_json: bool, quick: bool, only: tuple[str, ...], out: str | None, check: bool) -> None:
+    """Measure snapshots: the first, an unchanged tree, one change, restoring, ten times the files.
+
+    The peers are cp -r, cp -al and git add + write-tree. Needs a few gigabytes of the temporary folder.
+    """
+    _measure(snapshot_bench.run, quick=quick, only=only, out=out, check=check, wants_json=wants_json)
 
 
 def _measure(run: Run, *, quick: bool, only: Collection[str], out: str | None, check: bool, wants_json: bool) -> None:

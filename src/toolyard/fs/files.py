@@ -118,7 +118,7 @@ def rewrite(
         made_of(None)  # a rehearsal: what is refused must not leave the folders it would have lain in
     folder, name = _folder_of(target)
     try:
-        with _locked((folder,), target.path, limits, before_waiting):
+        with locked((folder,), target.path, limits, before_waiting):
             before = _current(folder, name, target.path, limits)
             after = made_of(before)
             status = _put(folder, name, after, before.status if before else None)
@@ -160,7 +160,7 @@ def move(
         try:
             there, new_name = _folder_of(destination)
             try:
-                with _locked((here, there), destination.path, limits, before_waiting):
+                with locked((here, there), destination.path, limits, before_waiting):
                     _same(here, name, source)
                     rename_without_replacing(name, here, new_name, there)
             finally:
@@ -227,7 +227,7 @@ def _descend(target: Target, names: tuple[str, ...]) -> int:
 
 
 @contextlib.contextmanager
-def _locked(
+def locked(
     folders: tuple[int, ...], path: str, limits: Limits, before_waiting: Callable[[], None] = _never_mind
 ) -> Generator[None]:
     """Hold the folders' locks. They are tried, not awaited, so that somebody who never lets go cannot hang us."""

@@ -12,6 +12,7 @@ from functools import cache
 
 from toolyard.kernel.libc import LIBC, checked
 
+RESOLVE_NO_XDEV = 0x01
 RESOLVE_NO_MAGICLINKS = 0x02
 RESOLVE_NO_SYMLINKS = 0x04
 RESOLVE_BENEATH = 0x08

@@ -12,7 +12,6 @@ from toolyard.app.codemode.explaining import by_schema, explained, misfits
 from toolyard.app.codemode.questions import Questions
 from toolyard.app.codemode.upstream import Upstream, UpstreamCall
 from toolyard.app.recording import EventLog
-from toolyard.codemode import skills
 from toolyard.codemode.broker import BrokerRequest, Doing, Progress, tell_nobody
 from toolyard.codemode.search import Hit
 from toolyard.core.actions import Action, Decision, Effect, Kind
@@ -23,6 +22,7 @@ from toolyard.core.ids import new_id
 from toolyard.core.upstream import ToolAnswer
 from toolyard.fs.roots import Root
 from toolyard.policy.policy import Policy
+from toolyard.workspace.layout import skills_folder
 
 SURFACE = "code"
 SAVE_SKILL = "save_skill"
@@ -125,19 +125,21 @@ class Answering:
         ]
 
     def _keep(self, request: BrokerRequest) -> str:
+        from toolyard.workspace.skills import Skill, save  # most sessions keep none
+
         given = {name: request.arguments.get(name) for name in ("name", "code", "description")}
         for name, value in given.items():
             if not isinstance(value, str):
                 raise ValidationError.of(name, "has to be text", hint="save_skill(name, code, description).")
-        skill = skills.Skill(**given)  # type: ignore[arg-type]
-        path = os.path.join(self.root.path, skills.FOLDER, request.agent, skill.name, "__init__.py")
+        skill = Skill(**given)  # type: ignore[arg-type]
+        path = os.path.join(self.root.path, skills_folder(request.agent), skill.name, "__init__.py")
         decision = self.policy.decide(Action(Kind.WRITE, SAVE_SKILL, path, path, agent=request.agent))
         outcome, code = Outcome.FAILED, SystemFault.code
         try:
             if decision.effect is not Effect.ALLOW:
                 outcome, code = Outcome.DENIED, SecurityError.code
                 raise SecurityError(decision.reason)
-            saved = skills.save(self.root, request.agent, skill)
+            saved = save(self.root, request.agent, skill)
             outcome, code = Outcome.OK, 0
             return saved
         finally:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from toolyard.codemode.folder import SERVERS, TOOLS, place_of
-from toolyard.codemode.skills import FOLDER as SKILLS
 from toolyard.core.errors import ConfigError
 from toolyard.core.modes import Access
 from toolyard.policy.roots import ContextPath
+from toolyard.workspace.layout import SKILLS
 
 if TYPE_CHECKING:
     from toolyard.config.models import Config

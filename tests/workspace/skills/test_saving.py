@@ -9,16 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from toolyard.codemode.skills import Skill, save
 from toolyard.core.errors import SystemFault, ValidationError
 from toolyard.fs.roots import Root
-
-
-@pytest.fixture
-def root(tmp_path: Path):
-    opened = Root(str(tmp_path))
-    yield opened
-    opened.close()
+from toolyard.workspace.skills import Skill, save
 
 
 def header(page: str) -> dict[str, str]:
@@ -47,7 +40,10 @@ def test_a_skill_of_the_same_name_is_replaced(root: Root, tmp_path: Path) -> Non
     assert sorted(path.name for path in (tmp_path / "skills/a/s").iterdir()) == ["SKILL.md", "__init__.py"]
 
 
-@pytest.mark.parametrize("name", ["", "../up", "a/b", "a.b", "class", "1st", "a b", "é", "x" * 65, "__import__ "])
+@pytest.mark.parametrize(
+    "name",
+    ["", "../up", "a/b", "a.b", "class", "1st", "a b", "é", "x" * 65, "__import__ ", "__init__", "community", ".."],
+)
 def test_a_name_that_could_lead_elsewhere_is_refused(name: str) -> None:
     with pytest.raises(ValidationError, match="no name for a skill"):
         Skill(name, "x = 1", "Says x.")

@@ -1,0 +1,56 @@
+"""`task_history.json`: tasks that are over, the oldest first: a JSON list of `{"id", "description", "outcome" …}`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from toolyard.core.ids import new_id
+from toolyard.workspace.clock import now
+from toolyard.workspace.memory.facts import check_text
+
+MOST_TASKS = 10_000
+"""The oldest make room: a history that cannot grow would stop the agent's work."""
+_MOST_TEXT = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class PastTask:
+    entry: Any
+
+    @property
+    def id(self) -> str:
+        return self._text("id")
+
+    @property
+    def description(self) -> str:
+        return self.entry if isinstance(self.entry, str) else self._text("description")
+
+    @property
+    def outcome(self) -> str:
+        return self._text("outcome")
+
+    @property
+    def finished(self) -> str:
+        return self._text("finished")
+
+    def _text(self, key: str) -> str:
+        value = cast("dict[str, Any]", self.entry).get(key) if isinstance(self.entry, dict) else None
+        return value if isinstance(value, str) else ""
+
+
+def new_entry(description: str, outcome: str, details: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """`details` are further keys; they cannot replace ours, save for `id`."""
+    check_text("description", description, _MOST_TEXT)
+    check_text("outcome", outcome, _MOST_TEXT)
+    given = dict(details or {})
+    identity = given.pop("id", None) or new_id()
+    return {**given, "id": identity, "description": description, "outcome": outcome, "finished": now()}
+
+
+def added(entries: list[Any], entry: dict[str, Any]) -> list[Any]:
+    """With the entry at the end; unless it is there already."""
+    if any(PastTask(known).id == entry["id"] for known in entries):
+        return entries
+    return [*entries, entry][-MOST_TASKS:]

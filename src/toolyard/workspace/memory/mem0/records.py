@@ -1,0 +1,76 @@
+"""One memory of mem0: what it keeps beside the vector, told apart as mem0 itself does. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, cast
+from uuid import UUID
+
+SESSION_KEYS = ("user_id", "agent_id", "run_id", "actor_id", "role")
+_OWN_KEYS = frozenset({"data", "hash", "created_at", "updated_at", "id", "text_lemmatized", *SESSION_KEYS})
+_MOST_VALUES = 1_000
+_MOST_DEPTH = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Mem0Memory:
+    id: str
+    text: str
+    hash: str
+    created: str
+    updated: str
+    session: Mapping[str, str]
+    """Whose it is: `user_id`, `agent_id`, `run_id`, `actor_id`, `role`, as far as they are known."""
+    metadata: Mapping[str, Any]
+
+
+def record_of(identity: object, payload: object) -> Mem0Memory | None:
+    """None for what is no memory: without text, or not a mapping."""
+    if not isinstance(payload, dict) or not isinstance(identity, str | int | UUID):
+        return None
+    known = cast("dict[object, object]", payload)
+    text = known.get("data")
+    if not isinstance(text, str) or not text.strip():
+        return None
+    budget = [_MOST_VALUES]
+    metadata = {
+        str(key): plain(value, budget) for key, value in known.items() if key not in _OWN_KEYS and value is not None
+    }
+    session = {
+        key: str(value) for key in SESSION_KEYS if isinstance(value := known.get(key), str | int) and value != ""
+    }
+    created = _time(known.get("created_at"))
+    return Mem0Memory(
+        id=str(identity),
+        text=text,
+        hash=str(known.get("hash") or ""),
+        created=created,
+        updated=_time(known.get("updated_at")) or created,
+        session=session,
+        metadata=metadata,
+    )
+
+
+def plain(value: object, budget: list[int], depth: int = 0) -> Any:
+    """As JSON has it; what JSON has no word for becomes text. A value that refers to itself ends somewhere."""
+    budget[0] -= 1
+    if budget[0] < 0 or depth > _MOST_DEPTH:
+        return None
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if value - value == 0 else str(value)  # not JSON: infinite, or no number
+    if isinstance(value, dict):
+        items = cast("dict[object, object]", value).items()
+        return {str(key): plain(item, budget, depth + 1) for key, item in items if budget[0] > 0}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item, budget, depth + 1) for item in cast("list[object]", value) if budget[0] > 0]
+    return _time(value) or (str(value) if isinstance(value, UUID) else None)
+
+
+def _time(value: object) -> str:
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,173 @@
+"""Reading the local stores that mem0 can be set up with, while mem0 may be using them.
+
+    qdrant    <path>/collection/<name>/storage.sqlite    points, pickled (read as data, never run)
+    chroma    <path>/chroma.sqlite3                      metadata in tables
+    faiss     <path>/<name>.json (or .pkl)               the payloads by id
+
+Databases are opened read-only and the packages themselves are not needed. Nothing is ever written there. What mem0
+keeps for itself (entities, telemetry) is left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import cast
+from urllib.parse import quote
+
+from toolyard.core.errors import ToolError
+from toolyard.core.limits import MIB
+from toolyard.workspace.memory.mem0.records import Mem0Memory, record_of
+from toolyard.workspace.memory.mem0.unpickling import Stand, unpickled
+
+_BUSY_SECONDS = 10.0
+_MOST_POINT_BYTES = 4 * MIB
+_MOST_FILE_BYTES = 256 * MIB
+_MOST_MEMORIES = 200_000
+_OF_ITS_OWN = ("mem0migrations",)
+_ENTITIES = ("_entities", "-entities")
+_TYPED = ("string_value", "int_value", "float_value", "bool_value")
+
+Rows = Iterator[tuple[object, object]]
+"""Ids and payloads; a payload that cannot be read is None."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreContents:
+    kind: str
+    collection: str
+    memories: tuple[Mem0Memory, ...]
+    unreadable: int
+    """Entries that are no memories or cannot be read."""
+
+    def belonging(self, **session: str) -> tuple[Mem0Memory, ...]:
+        """Those of one user, agent or run: `belonging(user_id="alice")`. Keys without a value ask for nothing."""
+        wanted = {key: value for key, value in session.items() if value}.items()
+        return tuple(memory for memory in self.memories if wanted <= memory.session.items())
+
+
+def read_store(path: str, collection: str = "") -> StoreContents:
+    """Every memory of a store; `collection` has to be named only where there are several."""
+    kind, collections = _found(path)
+    names = sorted(name for name in collections if name not in _OF_ITS_OWN and not name.endswith(_ENTITIES))
+    if collection and collection not in collections:
+        raise ToolError(f"There is no collection {collection} in {path}.", hint=f"There is: {', '.join(names)}.")
+    if not collection and len(names) != 1:
+        held = f"several collections: {', '.join(names)}" if names else "no collection of memories"
+        raise ToolError(f"{path} holds {held}.", hint="Name the collection.")
+    chosen = collection or names[0]
+    memories: dict[str, Mem0Memory] = {}
+    unreadable = 0
+    try:
+        for identity, payload in collections[chosen]():
+            record = record_of(identity, payload)
+            if record is None:
+                unreadable += 1
+            else:
+                memories[record.id] = record
+            if len(memories) > _MOST_MEMORIES:
+                raise ToolError(f"{path} holds more than {_MOST_MEMORIES:,} memories.", hint="Split the store.")
+    except (sqlite3.Error, OSError, ValueError, RecursionError) as error:
+        raise ToolError(
+            f"The {kind} store {path} cannot be read: {error}.", hint="Check that mem0 itself can open it."
+        ) from error
+    ordered = sorted(memories.values(), key=lambda memory: (memory.created, memory.id))
+    return StoreContents(kind, chosen, tuple(ordered), unreadable)
+
+
+def _found(path: str) -> tuple[str, dict[str, Callable[[], Rows]]]:
+    """What kind of store is there, and how each of its collections is read."""
+    try:
+        names = sorted(os.listdir(path))
+        if "collection" in names:
+            return "qdrant", _qdrant(os.path.join(path, "collection"))
+        if "chroma.sqlite3" in names:
+            return "chroma", _chroma(os.path.join(path, "chroma.sqlite3"))
+    except (OSError, sqlite3.Error) as error:
+        raise ToolError(f"{path} cannot be read: {error}.", hint="Name the folder of the vector store.") from error
+    stems = {name.removesuffix(".faiss") for name in names if name.endswith(".faiss")}
+    if stems:
+        return "faiss", {stem: lambda stem=stem: _faiss(path, stem) for stem in stems}
+    raise ToolError(
+        f"{path} is no local store of mem0: neither qdrant nor chroma nor faiss.",
+        hint="Name the folder that `vector_store.config.path` of mem0's configuration names.",
+    )
+
+
+def _database(path: str) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=ro", uri=True, timeout=_BUSY_SECONDS)
+
+
+def _qdrant(folder: str) -> dict[str, Callable[[], Rows]]:
+    names = [name for name in os.listdir(folder) if os.path.isfile(os.path.join(folder, name, "storage.sqlite"))]
+    return {name: lambda name=name: _points(os.path.join(folder, name, "storage.sqlite")) for name in names}
+
+
+def _points(path: str) -> Rows:
+    with contextlib.closing(_database(path)) as database:
+        # Of two rows of one point, which older versions left, the later one is the point.
+        for size, blob in database.execute(
+            "SELECT length(point), CASE WHEN length(point) <= ? THEN point END FROM points ORDER BY rowid",
+            (_MOST_POINT_BYTES,),
+        ):
+            if not isinstance(blob, bytes) or not size:
+                yield None, None
+                continue
+            try:
+                point = unpickled(blob)
+            except ValueError:
+                yield None, None
+                continue
+            fields = point.fields if isinstance(point, Stand) else {}
+            yield fields.get("id"), fields.get("payload")
+
+
+def _chroma(path: str) -> dict[str, Callable[[], Rows]]:
+    with contextlib.closing(_database(path)) as database:
+        names = [str(name) for (name,) in database.execute("SELECT name FROM collections")]
+    return {name: lambda name=name: _embeddings(path, name) for name in names}
+
+
+def _embeddings(path: str, collection: str) -> Rows:
+    query = f"""
+        SELECT embeddings.embedding_id, held.key, {", ".join(f"held.{column}" for column in _TYPED)}
+        FROM collections
+        JOIN segments ON segments.collection = collections.id
+        JOIN embeddings ON embeddings.segment_id = segments.id
+        LEFT JOIN embedding_metadata AS held ON held.id = embeddings.id
+        WHERE collections.name = ?
+        ORDER BY embeddings.id
+    """  # noqa: S608 - made of constants
+    with contextlib.closing(_database(path)) as database:
+        held: dict[str, dict[str, object]] = {}
+        for identity, key, text, integer, real, boolean in database.execute(query, (collection,)):
+            payload = held.setdefault(str(identity), {})
+            if key is not None:
+                values = (bool(boolean) if boolean is not None else None, text, integer, real)
+                payload[str(key)] = next((value for value in values if value is not None), None)
+    yield from held.items()
+
+
+def _faiss(path: str, stem: str) -> Rows:
+    name = os.path.join(path, stem)
+    if os.path.exists(f"{name}.json"):
+        data = json.loads(_whole(f"{name}.json"))
+        held = data.get("docstore") if isinstance(data, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    else:
+        pickled = unpickled(_whole(f"{name}.pkl"))
+        held = pickled[0] if isinstance(pickled, tuple) and pickled else None  # pyright: ignore[reportUnknownVariableType]
+    if not isinstance(held, dict):
+        raise ValueError("it holds no memories")  # noqa: TRY004 - of the file, not of an argument
+    yield from cast("dict[object, object]", held).items()
+
+
+def _whole(path: str) -> bytes:
+    with open(path, "rb") as file:
+        data = file.read(_MOST_FILE_BYTES + 1)
+    if len(data) > _MOST_FILE_BYTES:
+        raise ValueError(f"it is larger than {_MOST_FILE_BYTES:,} bytes")
+    return data

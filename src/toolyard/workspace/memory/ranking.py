@@ -1,0 +1,74 @@
+"""Ranked keyword search over a few thousand short texts: BM25, computed when asked. Pure.
+
+The search over tools keeps an index of its own and lies in a higher layer. A memory is small and changes all the
+time: counting its words anew takes less than keeping an index true.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+
+_SATURATION, _LENGTH_SHARE = 1.2, 0.75
+_WORD = re.compile(r"[^\W_]+")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_ENDINGS = ("ing", "ies", "ed", "es", "s")
+_SHORTEST_STEM = 3
+_MOST_QUERY_WORDS = 50
+_LONGEST_WORD = 100
+_MOST_REMEMBERED = 1 << 15
+
+
+def words_of(text: str) -> list[str]:
+    """Its words in one spelling: small letters, without the commonest endings; `createIndex` is two."""
+    return [stem for word in _WORD.findall(text) for stem in _stems(word)]
+
+
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _stems(word: str) -> tuple[str, ...]:
+    return tuple(_stem(part.lower()) for part in _HUMP.split(word[:_LONGEST_WORD]))
+
+
+def _stem(word: str) -> str:
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
+            stem = word[: -len(ending)] + ("y" if ending == "ies" else "")
+            return stem.removesuffix("e")
+    return word.removesuffix("e") if len(word) > _SHORTEST_STEM else word
+
+
+_SMALL = frozenset(
+    words_of(
+        "a an and are as at be by did do does for from had has have how i in is it my of on or our the their there"
+        " this to was we were what when where which who why will with you your"
+    )
+)
+"""Words that say nothing of a question. In a small memory they are rare, and would count for much."""
+
+
+def rank(query: str, texts: Sequence[str], top: int) -> list[tuple[float, int]]:
+    """The best `top` texts that have a word of the query, as score and position; of equals, the later one first."""
+    asked = words_of(query)[:_MOST_QUERY_WORDS]
+    wanted = {word for word in asked if word not in _SMALL} or set(asked)
+    counted = [Counter(words_of(text)) for text in texts]
+    if not wanted or not counted:
+        return []
+    lengths = [counts.total() for counts in counted]
+    average = max(sum(lengths) / len(lengths), 1.0)
+    holders = {word: sum(1 for counts in counted if word in counts) for word in wanted}
+    weights = {word: math.log1p((len(counted) - n + 0.5) / (n + 0.5)) for word, n in holders.items() if n}
+    scored: list[tuple[float, int]] = []
+    for position, (counts, length) in enumerate(zip(counted, lengths, strict=True)):
+        base = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * length / average)
+        score = sum(
+            weight * counts[word] * (_SATURATION + 1) / (counts[word] + base)
+            for word, weight in weights.items()
+            if counts[word]
+        )
+        if score:
+            scored.append((score, position))
+    scored.sort(key=lambda pair: (-pair[0], -pair[1]))
+    return scored[:top]

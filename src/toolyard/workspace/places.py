@@ -1,0 +1,118 @@
+"""Reaching files and folders of a workspace by directory handle, never through a link.
+
+What an agent leaves in its folders (a link to another's memory, a pipe, a file where a folder should be) is refused,
+not followed. A Target belongs to whoever asked for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import replace
+
+from toolyard.core.errors import SecurityError, SystemFault, ToolyardError
+from toolyard.core.limits import DEFAULT_LIMITS
+from toolyard.fs import files
+from toolyard.fs.faults import explain
+from toolyard.fs.mounts import Target
+from toolyard.fs.roots import Handle, Root
+
+FOLDER_MODE = 0o755
+OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LINKS = {errno.ELOOP, errno.EXDEV}
+
+
+def make_folder(root: Root, relative: str) -> int:
+    """A readable handle of a folder, made with its parents where they are missing. The caller closes it."""
+    folder = os.open(f"/proc/self/fd/{root.fd}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    name = ""
+    try:
+        for name in relative.split("/"):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, FOLDER_MODE, dir_fd=folder)
+            inner = os.open(name, OPEN_FOLDER, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+    except OSError as error:
+        fault = _no_folder(error, folder, name, relative)
+        os.close(folder)
+        raise fault from error
+    return folder
+
+
+def ensure_folder(root: Root, relative: str) -> None:
+    os.close(make_folder(root, relative))
+
+
+def open_folder(root: Root, relative: str) -> int | None:
+    """A readable handle of a folder that is there, None when nothing is. The caller closes it."""
+    try:
+        return root.open_folder(relative)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise refused(error, relative) from error
+
+
+def place(root: Root, relative: str) -> Target:
+    """A file of a folder that exists, or the empty place where it would be."""
+    try:
+        return Target(root, relative, root.open(relative, links=False), ())
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise refused(error, relative) from error
+    folder, _, name = relative.rpartition("/")
+    try:
+        handle = root.open(folder or ".", links=False)
+    except OSError as error:
+        raise refused(error, relative) from error
+    return _empty(root, relative, handle, name)
+
+
+def _empty(root: Root, relative: str, handle: Handle, name: str) -> Target:
+    if not handle.is_folder:
+        handle.close()
+        raise refused(NotADirectoryError(errno.ENOTDIR, "not a folder"), relative)
+    return Target(root, relative, handle, (name,))
+
+
+def read_file(root: Root, relative: str, most: int) -> bytes | None:
+    """The whole of a regular file of at most so many bytes, None when there is none."""
+    try:
+        handle = root.open(relative, links=False)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise refused(error, relative) from error
+    with Target(root, relative, handle, ()) as target:
+        return files.read(target, replace(DEFAULT_LIMITS, file_bytes=most)).data
+
+
+def rewrite_file(root: Root, relative: str, change: Callable[[bytes | None], bytes], most: int) -> None:
+    """Replace a file's content under its folder's lock, in one step. `change` may raise to leave it as it is."""
+    limits = replace(DEFAULT_LIMITS, file_bytes=most)
+    with place(root, relative) as target:
+        files.rewrite(target, lambda before: change(None if before is None else before.data), limits)
+
+
+def refused(error: OSError, relative: str) -> ToolyardError:
+    if error.errno in _LINKS:
+        return SecurityError(
+            f"{relative} goes through a link, which is not followed here.", hint="Put a plain file or folder there."
+        )
+    return explain(error, relative)
+
+
+def _no_folder(error: OSError, folder: int, name: str, relative: str) -> SystemFault:
+    why = error.strerror
+    with contextlib.suppress(OSError):
+        if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            why = f"{name} is a link"
+    return SystemFault(
+        f"The folder {relative} cannot be made or used: {why}.",
+        hint="It has to be a plain folder that you may write.",
+    )

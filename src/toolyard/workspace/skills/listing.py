@@ -1,0 +1,158 @@
+"""Which skills there are: every agent's, the community's, and those of other programs' folders, which are only read.
+
+A skill that cannot be read is listed with the reason. Nothing here raises for what is in a skill.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from toolyard.core.errors import ToolyardError, ValidationError
+from toolyard.fs.roots import Root
+from toolyard.workspace.layout import COMMUNITY, SKILLS, folder_name
+from toolyard.workspace.places import open_folder, read_file
+from toolyard.workspace.skills.manifest import Manifest, Version
+from toolyard.workspace.skills.page import PAGE, parse_page
+from toolyard.workspace.skills.skill import MODULE, check_name
+from toolyard.workspace.skills.tree import digest_of, read_tree
+
+_MOST_PAGE_BYTES = 1 << 20
+_MOST_SKILLS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class SkillEntry:
+    owner: str
+    """The folder of an agent or `community`; of an attached folder, its path."""
+    name: str
+    """Its folder's name."""
+    path: str
+    """Relative to the workspace, absolute for one that is attached."""
+    title: str = ""
+    """Its name as its page gives it."""
+    description: str = ""
+    fault: str = ""
+    """Why it cannot be used as it is."""
+    remarks: tuple[str, ...] = ()
+    importable: bool = False
+    attached: bool = False
+    version: Version | None = None
+    """The newest that was saved here, with who saved it."""
+    edited: bool = False
+    """Whether somebody changed it by hand since."""
+
+
+def list_skills(root: Root, agent: str = "", attached: Iterable[str] = ()) -> tuple[SkillEntry, ...]:
+    """All of them in the order in which `skills.<name>` is looked for: the agent's own, the community's, others'."""
+    own = folder_name(agent) if agent else ""
+    owners = sorted(_folders(root, SKILLS), key=lambda owner: ({own: 0, COMMUNITY: 1}.get(owner, 2), owner))
+    entries = [
+        _entry(root, owner, name, f"{SKILLS}/{owner}/{name}")
+        for owner in owners
+        for name in sorted(_folders(root, f"{SKILLS}/{owner}"))
+    ]
+    for folder in attached:
+        entries += _attached(folder)
+    return tuple(entries[:_MOST_SKILLS])
+
+
+def find_skill(root: Root, name: str, agent: str = "", attached: Iterable[str] = ()) -> SkillEntry | None:
+    """The nearest of that name: `name`, or `owner/name`."""
+    owner, _, last = name.rpartition("/")
+    for entry in list_skills(root, agent, attached):
+        if last in {entry.name, entry.title} and owner in {"", entry.owner}:
+            return entry
+    return None
+
+
+def _attached(folder: str) -> Iterator[SkillEntry]:
+    """Skills of another program. The folder is the user's choice; what is in it is reached without links."""
+    path = os.path.abspath(os.path.expanduser(folder))
+    try:
+        there = Root(path)
+    except ToolyardError as error:
+        yield SkillEntry(path, "", path, fault=str(error), attached=True)
+        return
+    try:
+        for name in sorted(_folders(there, ".")):
+            yield _entry(there, path, name, name, shown=os.path.join(path, name))
+    finally:
+        there.close()
+
+
+def _folders(root: Root, folder: str) -> list[str]:
+    """The folders in a folder, without hidden ones. One that is not there, or cannot be read, has none."""
+    try:
+        fd = open_folder(root, folder)
+    except ToolyardError:
+        return []
+    if fd is None:
+        return []
+    try:
+        with os.scandir(fd) as entries:
+            return [
+                entry.name
+                for entry in entries
+                if entry.is_dir(follow_symlinks=False) and not entry.name.startswith((".", "__"))
+            ]
+    finally:
+        os.close(fd)
+
+
+def _entry(root: Root, owner: str, name: str, path: str, shown: str = "") -> SkillEntry:
+    is_attached = bool(shown)
+    version, edited = (None, False) if is_attached else _history(root, owner, name, path)
+    title = description = fault = ""
+    remarks: tuple[str, ...] = ()
+    try:
+        data = read_file(root, f"{path}/{PAGE}", _MOST_PAGE_BYTES)
+        if data is None:
+            fault = f"it has no {PAGE}"
+        else:
+            page = parse_page(data.decode())
+            title, description, remarks = page.name, page.description, page.faults
+        if not is_attached:
+            check_name(name)
+    except UnicodeDecodeError:
+        fault = f"{PAGE} is not UTF-8 text"
+    except ValidationError as error:
+        fault = error.message
+    except ToolyardError as error:
+        fault = str(error)
+    return SkillEntry(
+        owner=owner,
+        name=name,
+        path=shown or path,
+        title=title,
+        description=" ".join(description.split()),
+        fault=fault,
+        remarks=remarks,
+        importable=not is_attached and not fault and _has_file(root, f"{path}/{MODULE}"),
+        attached=is_attached,
+        version=version,
+        edited=edited,
+    )
+
+
+def _has_file(root: Root, path: str) -> bool:
+    try:
+        with root.open(path, links=False) as handle:
+            return handle.is_file
+    except OSError:
+        return False
+
+
+def _history(root: Root, owner: str, name: str, path: str) -> tuple[Version | None, bool]:
+    try:
+        known = Manifest(root, f"{SKILLS}/{owner}", name).read()
+        folder = open_folder(root, path)
+        if folder is None or not known:
+            return None, False
+        try:
+            return known[-1], digest_of(read_tree(folder, path, strict=False)) != known[-1].hash
+        finally:
+            os.close(folder)
+    except (ToolyardError, OSError):
+        return None, True

@@ -1,0 +1,131 @@
+"""`SKILL.md`, the page of a skill: YAML between two lines of dashes, then Markdown. Pure.
+
+    name            1 to 64 small letters, digits and single dashes
+    description     1 to 1,024 characters: what it does, and when to use it
+    license, compatibility (500 characters), metadata (names and values), allowed-tools    left out or given
+
+A page of somebody else's is read leniently: other keys are kept, and a name that breaks the rules is a `fault`, not
+an error, as long as there is a name and a description to show.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from toolyard.config.yaml_tree import Plain, parse_yaml
+from toolyard.core.errors import ConfigError, ValidationError
+
+PAGE = "SKILL.md"
+MOST_DESCRIPTION = 1_024
+MOST_NAME = 64
+_MOST_COMPATIBILITY = 500
+_MOST_HEADER = 20_000
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_HEADER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_UNQUOTED = re.compile(r"^((?:name|description|license|compatibility):[ \t]+)([^\s\"'|>\[{&*!%@`#].*)$", re.MULTILINE)
+_NOT_YAML = "header: is not valid YAML; put values with a colon in quotes"
+_CONTROL = frozenset({"Cc", "Cs"})
+_KNOWN = {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    name: str
+    description: str
+    header: Mapping[str, Plain]
+    """All of it, with keys that are not ours."""
+    body: str
+    faults: tuple[str, ...] = ()
+    """Where it does not keep to the format."""
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        given = self.header.get("metadata")
+        return {key: str(value) for key, value in given.items()} if isinstance(given, dict) else {}
+
+
+def parse_page(text: str) -> Page:
+    """Raises ValidationError for a page that says neither what the skill is called nor what it does."""
+    found = _HEADER.match(text)
+    if found is None:
+        raise _wrong("does not begin with a header between two lines of `---`")
+    if len(found[1]) > _MOST_HEADER:
+        raise _wrong(f"has a header of more than {_MOST_HEADER:,} characters")
+    header, bent = _header(found[1])
+    if not isinstance(header, dict):
+        raise _wrong("has no names and values in its header")
+    name, description = (header.get(key) for key in ("name", "description"))
+    if not isinstance(name, str) or not name.strip():
+        raise _wrong("has no `name`")
+    if not isinstance(description, str) or not description.strip():
+        raise _wrong("has no `description`")
+    return Page(name, description, header, text[found.end() :], (*bent, *_faults(name, description, header)))
+
+
+def _header(text: str) -> tuple[Plain, tuple[str, ...]]:
+    """Its values. Many pages have a colon in a value that is not quoted, which other readers let pass."""
+    for candidate, faults in ((text, ()), (_UNQUOTED.sub(_as_quoted, text), (_NOT_YAML,))):
+        try:
+            located = parse_yaml(candidate, name="header")
+        except ConfigError as error:
+            fault = error
+        else:
+            return None if located is None else located.plain(), faults
+    raise _wrong(f"has a header that cannot be read: {fault.message}") from None
+
+
+def _as_quoted(line: re.Match[str]) -> str:
+    return f"{line[1]}{_quoted(line[2].strip())}"
+
+
+def _faults(name: str, description: str, header: Mapping[str, Any]) -> list[str]:
+    faults: list[str] = []
+    if not _NAME.fullmatch(name) or len(name) > MOST_NAME:
+        faults.append(f"name: has to be 1 to {MOST_NAME} small letters, digits and single dashes")
+    if len(description) > MOST_DESCRIPTION:
+        faults.append(f"description: has more than {MOST_DESCRIPTION:,} characters")
+    compatibility = header.get("compatibility")
+    if compatibility is not None and (
+        not isinstance(compatibility, str) or not 0 < len(compatibility) <= _MOST_COMPATIBILITY
+    ):
+        faults.append(f"compatibility: has to be 1 to {_MOST_COMPATIBILITY} characters")
+    if not isinstance(header.get("metadata", {}), dict):
+        faults.append("metadata: has to be names and values")
+    faults += [f"{key}: is no key of the format" for key in header if key not in _KNOWN]
+    return faults
+
+
+def one_line(text: str) -> str:
+    """A description without what no page and no docstring can hold: line ends, control characters."""
+    return " ".join("".join(" " if unicodedata.category(c) in _CONTROL else c for c in text).split())
+
+
+def written_page(name: str, description: str, body: str) -> str:
+    """A page of ours. `description` is one line."""
+    return f"---\nname: {page_name(name)}\ndescription: {_quoted(description)}\n---\n\n{body}"
+
+
+def page_name(module: str) -> str:
+    """The name in the format's spelling for a Python name: `create_website` is `create-website`."""
+    return re.sub(r"[^a-z0-9]+", "-", module.lower()).strip("-") or "skill"
+
+
+def module_name(name: str) -> str:
+    """The other way round."""
+    return name.replace("-", "_")
+
+
+def _quoted(text: str) -> str:
+    """As YAML reads it, whatever is in it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
+
+
+def _wrong(why: str) -> ValidationError:
+    return ValidationError.of(
+        PAGE, why, hint="It begins with `---`, `name: …`, `description: …`, `---`, each on a line."
+    )

@@ -1,0 +1,108 @@
+"""Giving room back: old snapshots go, then the objects that nothing needs, then the packs they lay in.
+
+Each step is a transaction of its own, and bytes are copied and synced before the index names them. A kill between
+two steps leaves bytes that nobody needs; the next writer or the next collection takes them away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from toolyard.workspace.snapshots.index import Index
+from toolyard.workspace.snapshots.marking import needed
+from toolyard.workspace.snapshots.packs import HEAD_BYTES, PackReader, PackWriter, Place, pack_path
+from toolyard.workspace.snapshots.reading import ObjectReader
+from toolyard.workspace.snapshots.records import Snapshot
+
+_WORTH_REWRITING = 0.2
+"""The share of a pack that must be waste before the rest of it is copied."""
+_COPIED_AT_ONCE = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    snapshots: tuple[Snapshot, ...]
+    """Those that went."""
+    objects: int
+    bytes_freed: int
+
+
+def doomed(snapshots: Sequence[Snapshot], keep: int | None, newer_than_ns: int | None) -> list[Snapshot]:
+    """Of snapshots, newest first, those that neither count nor age protects. Each root keeps its own `keep`."""
+    seen: dict[str, int] = {}
+    gone: list[Snapshot] = []
+    for snapshot in snapshots:
+        seen[snapshot.root] = place = seen.get(snapshot.root, 0) + 1
+        by_count = keep is not None and place <= keep
+        by_age = newer_than_ns is not None and snapshot.time_ns >= newer_than_ns
+        if not by_count and not by_age:
+            gone.append(snapshot)
+    return gone
+
+
+def collect(
+    packs: str, index: Index, reader: ObjectReader, gone: Sequence[Snapshot], check: Callable[[], None]
+) -> Collected:
+    """Drop these snapshots and what only they need. The caller holds the store's lock."""
+    numbers = {snapshot.number for snapshot in gone}
+    kept = [snapshot for snapshot in index.snapshots() if snapshot.number not in numbers]
+    live = needed(reader, (snapshot.tree for snapshot in kept), check)
+    dead = [digest for digest, _ in index.objects() if digest not in live]
+    before = sum(index.packs().values())
+    with index.transaction():
+        index.drop_snapshots(numbers)
+        index.drop_objects(dead)
+        index.forget_seen_without_page()
+    for pack, size in sorted(index.packs().items()):
+        check()
+        _tidy(packs, index, pack, size, check)
+    return Collected(tuple(gone), len(dead), before - sum(index.packs().values()))
+
+
+def _tidy(folder: str, index: Index, pack: int, size: int, check: Callable[[], None]) -> None:
+    """Copy what is needed of a pack into a new one, if that frees enough, and take the old one away."""
+    objects = list(index.objects(pack))
+    used = sum(place.size + HEAD_BYTES for _, place in objects)
+    if objects and size - used < size * _WORTH_REWRITING:
+        return
+    writer = PackWriter(folder, index.next_pack(), 0) if objects else None
+    try:
+        moved = _copy(folder, writer, objects, check) if writer else []
+        with index.transaction():
+            if writer is not None:
+                writer.sync()
+                index.set_pack(writer.pack, writer.size)
+            index.put_objects(moved)
+            index.drop_pack(pack)
+    except BaseException:
+        if writer is not None and writer.pack not in index.packs():
+            writer.abandon()
+        raise
+    finally:
+        if writer is not None:
+            writer.close()
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(pack_path(folder, pack))
+
+
+def _copy(
+    folder: str, writer: PackWriter, objects: Sequence[tuple[bytes, Place]], check: Callable[[], None]
+) -> list[tuple[bytes, Place]]:
+    """Damaged bytes are copied as they are, so that verify still finds them."""
+    moved: list[tuple[bytes, Place]] = []
+    waiting: list[tuple[bytes, bytes]] = []
+    room = _COPIED_AT_ONCE
+    with PackReader(folder) as reader:
+        for digest, place in objects:
+            data = reader.raw(place)
+            waiting.append((digest, data.ljust(place.size, b"\0")))
+            room -= place.size
+            if room < 0:
+                check()
+                moved += zip((digest for digest, _ in waiting), writer.append(waiting), strict=True)
+                waiting, room = [], _COPIED_AT_ONCE
+        moved += zip((digest for digest, _ in waiting), writer.append(waiting), strict=True)
+    return moved

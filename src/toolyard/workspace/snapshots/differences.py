@@ -1,0 +1,77 @@
+"""Two sides and what differs between them: snapshots, or a snapshot and the folder as it is now."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Protocol
+
+from toolyard.core.errors import ToolError
+from toolyard.workspace.snapshots.comparing import compare
+from toolyard.workspace.snapshots.diffs import Diff, DiffLimits, with_texts
+from toolyard.workspace.snapshots.folders import RootFolder
+from toolyard.workspace.snapshots.live import LiveTree, live_content
+from toolyard.workspace.snapshots.objects import Entry, Kind
+from toolyard.workspace.snapshots.reading import ObjectReader, find, names_of
+from toolyard.workspace.snapshots.records import Snapshot
+from toolyard.workspace.snapshots.renames import find_renames
+
+_MOST_FOR_RENAMES = 200_000
+"""Changes that are held in memory to find renames among them."""
+
+
+class Side(Protocol):
+    top: Entry
+
+    def entries(self, tree: bytes) -> list[Entry]: ...
+
+    def content(self, path: bytes, entry: Entry) -> bytes:
+        """Raises Damaged or OSError."""
+        ...
+
+
+class SnapshotSide:
+    def __init__(self, reader: ObjectReader, snapshot: Snapshot) -> None:
+        self._reader = reader
+        self.top = top_of(snapshot)
+
+    def entries(self, tree: bytes) -> list[Entry]:
+        return self._reader.entries(tree)
+
+    def content(self, path: bytes, entry: Entry) -> bytes:
+        del path
+        return self._reader.content(entry)
+
+
+class LiveSide:
+    def __init__(self, trees: LiveTree, root: RootFolder, tree: bytes) -> None:
+        self._trees = trees
+        self._root = root
+        self.top = Entry(b"", Kind.FOLDER, root.mode, 0, tree)
+
+    def entries(self, tree: bytes) -> list[Entry]:
+        return self._trees.entries(tree)
+
+    def content(self, path: bytes, entry: Entry) -> bytes:
+        return live_content(self._root, path, entry.size)
+
+
+def top_of(snapshot: Snapshot) -> Entry:
+    return Entry(b"", Kind.FOLDER, snapshot.mode, 0, snapshot.tree)
+
+
+def differences(old: Side, new: Side, path: bytes, limits: DiffLimits) -> Diff:
+    """Every difference at and beneath `path`, with renames found and texts compared."""
+    path = b"/".join(names_of(path))
+    before, after = _entry(old, path), _entry(new, path)
+    if before is None and after is None:
+        find(old, old.top, path)  # says that it is not there
+    changes = list(islice(compare(old, new, (before, after), path), _MOST_FOR_RENAMES))
+    told = find_renames(changes, old.content, new.content)
+    return Diff(with_texts(told[: limits.changes], old.content, new.content, limits), len(told))
+
+
+def _entry(side: Side, path: bytes) -> Entry | None:
+    try:
+        return find(side, side.top, path)
+    except ToolError:
+        return None

@@ -1,0 +1,109 @@
+"""What files look like without opening them, and when that can be trusted.
+
+A file whose inode, size and both times are as they were is taken to hold what it held: that is what makes an
+unchanged tree cheap. The exception is git's rule for racy timestamps: a file changed in the very moment it was
+looked at may change again without its times telling, so its look is kept with a change time of 0, which fits nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from array import array
+from collections.abc import Sequence
+from typing import NamedTuple
+
+UNCERTAIN = 0
+_TICK_NS = 50_000_000
+"""Longer than the kernel's clock stands still between two ticks."""
+_COARSE_NS = 2_000_000_000
+"""For file systems that keep whole seconds, or even seconds."""
+_SECOND_NS = 1_000_000_000
+_COUNT = struct.Struct("<I")
+_FIELDS = 5
+_MASK = (1 << 64) - 1
+
+
+class Look(NamedTuple):
+    """One entry of a folder. Of a folder only name and mode count: its entries are looked at themselves."""
+
+    name: str
+    mode: int
+    inode: int
+    size: int
+    changed_ns: int
+    """When its content was changed, as the file says."""
+    touched_ns: int
+    """When anything about it was changed, as the kernel says."""
+
+
+Row = tuple[str, int, int, int, int, int]
+"""A Look before anybody asks for its fields by name: making one takes longer, and most files are as they were."""
+
+
+def look_of(name: str, status: os.stat_result) -> Look:
+    return Look(name, status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def is_racy(touched_ns: int, started_ns: int) -> bool:
+    """Whether a file touched at that time may have changed again, unseen, since we started to look."""
+    slack = _TICK_NS if touched_ns % _SECOND_NS else _COARSE_NS
+    return touched_ns >= started_ns - slack
+
+
+def scan(fd: int) -> tuple[list[Row], list[str]]:
+    """Everything in an open folder, sorted by name, and which of it are folders."""
+    rows: list[Row] = []
+    folders: list[str] = []
+    add, is_folder = rows.append, stat.S_IFDIR
+    with os.scandir(fd) as entries:
+        for entry in entries:
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue  # it went while we looked
+            mode = status.st_mode
+            if mode & 0o170000 == is_folder:
+                folders.append(entry.name)
+                add((entry.name, mode, 0, 0, 0, 0))
+            else:
+                add((entry.name, mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+    rows.sort()
+    folders.sort()
+    return rows, folders
+
+
+def encode_looks(looks: Sequence[Row]) -> bytes:
+    if not looks:
+        return _COUNT.pack(0)
+    names, *columns = zip(*looks, strict=True)
+    parts = [_COUNT.pack(len(looks))]
+    for column in columns:
+        try:
+            parts.append(array("Q", column).tobytes())
+        except OverflowError:  # a time before 1970
+            parts.append(array("Q", [value & _MASK for value in column]).tobytes())
+    parts.append("/".join(names).encode("utf-8", "surrogateescape"))
+    return b"".join(parts)
+
+
+def decode_looks(data: bytes) -> dict[str, Look]:
+    """By name. Empty when the bytes make no sense, for then nothing is known."""
+    try:
+        (count,) = _COUNT.unpack_from(data)
+        columns = array("Q", data[_COUNT.size : _COUNT.size + 8 * count * _FIELDS])
+        names = data[_COUNT.size + 8 * count * _FIELDS :].decode("utf-8", "surrogateescape").split("/")
+    except (struct.error, ValueError):
+        return {}
+    if not count or len(names) != count or len(columns) != count * _FIELDS:
+        return {}
+    fields = (columns[at * count : (at + 1) * count] for at in range(_FIELDS))
+    return {look.name: look for look in map(Look, names, *fields)}
+
+
+def same_look(one: Look, other: Look) -> bool:
+    """Whether the two are the same file in the same state, as far as looks tell."""
+    return other.touched_ns != UNCERTAIN and all(
+        a == b or a & _MASK == b for a, b in zip(one[1:], other[1:], strict=True)
+    )

@@ -1,0 +1,153 @@
+"""The objects of a store and how they are spelled in bytes.
+
+An object is nothing but bytes under its BLAKE3 digest. What they mean is said by whoever refers to them, so a file
+that happens to look like a folder's listing is still a file:
+
+    folder   one page of entries, or, for a big folder, the digests of its pages
+    file     its bytes, up to CHUNK; a bigger one is a list of chunks, where chunks of zeros are only counted
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
+from itertools import pairwise
+from typing import NamedTuple
+
+from blake3 import blake3
+
+DIGEST_BYTES = 32
+CHUNK = 256 * 1024
+"""Files up to this size are one object; bigger ones are cut at its multiples."""
+_WHOLE_FOLDER = 512
+"""A folder of at most this many entries is one page."""
+_PAGE_ENTRIES = 256
+"""What a page of a bigger one holds on average. Its cuts depend on names alone, so a change stays within a page."""
+_PAGE_MOST = 2_048
+_PAGES, _ENTRIES = b"N", b"P"
+_ENTRY = struct.Struct("<BBIQHH")
+_RUN = struct.Struct("<BQ")
+_ZEROS_RUN, _DATA_RUN = 0, 1
+
+
+class Kind(IntEnum):
+    FILE = 1
+    CHUNKED = 2
+    FOLDER = 3
+    LINK = 4
+    SKIPPED = 5
+
+
+class Entry(NamedTuple):
+    """One name in a folder. `ref` is a digest, a link's target, or why it was skipped."""
+
+    name: bytes
+    kind: Kind
+    mode: int
+    size: int
+    ref: bytes
+    torn: bool = False
+
+    @property
+    def is_file(self) -> bool:
+        return self.kind is Kind.FILE or self.kind is Kind.CHUNKED
+
+
+class Run(NamedTuple):
+    """A part of a big file: `size` bytes under `digest`, or that many zeros."""
+
+    size: int
+    digest: bytes | None
+
+
+_KINDS = {int(kind): kind for kind in Kind}
+
+
+def digest_of(data: bytes | memoryview) -> bytes:
+    return blake3(data).digest()
+
+
+class Malformed(ValueError):  # noqa: N818 - a state of bytes
+    """Bytes that are no such object, though their digest may be right."""
+
+
+def encode_page(entries: Iterable[Entry]) -> bytes:
+    parts = [_ENTRIES]
+    for name, kind, mode, size, ref, torn in entries:
+        parts += (_ENTRY.pack(kind, torn, mode, size, len(name), len(ref)), name, ref)
+    return b"".join(parts)
+
+
+def encode_pages(digests: Sequence[bytes]) -> bytes:
+    return _PAGES + b"".join(digests)
+
+
+def page_digests(data: bytes) -> list[bytes] | None:
+    """The pages that a folder's object lists; None when it is a page itself."""
+    if data[:1] == _ENTRIES:
+        return None
+    if data[:1] != _PAGES or len(data) % DIGEST_BYTES != 1:
+        raise Malformed("no folder")
+    return [data[at : at + DIGEST_BYTES] for at in range(1, len(data), DIGEST_BYTES)]
+
+
+def decode_page(data: bytes) -> list[Entry]:
+    if data[:1] != _ENTRIES:
+        raise Malformed("no page of a folder")
+    entries: list[Entry] = []
+    at, end, head = 1, len(data), _ENTRY.size
+    try:
+        while at < end:
+            number, torn, mode, size, name_bytes, ref_bytes = _ENTRY.unpack_from(data, at)
+            cut = at + head + name_bytes
+            kind = _KINDS.get(number)
+            if kind is None or cut + ref_bytes > end:
+                raise Malformed("an entry of unknown kind or length")
+            entries.append(Entry(data[at + head : cut], kind, mode, size, data[cut : cut + ref_bytes], bool(torn)))
+            at = cut + ref_bytes
+    except struct.error as error:
+        raise Malformed("an entry that is cut short") from error
+    return entries
+
+
+def page_cuts(names: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+    """The pages of a folder with these sorted names: a key that stays when others change, where from, where to."""
+    if len(names) <= _WHOLE_FOLDER:
+        yield "", 0, len(names)
+        return
+    starts = [0]
+    for at, name in enumerate(names):
+        if at and (zlib.crc32(os.fsencode(name)) % _PAGE_ENTRIES == 0 or at - starts[-1] >= _PAGE_MOST):
+            starts.append(at)
+    for start, stop in pairwise([*starts, len(names)]):
+        yield names[start] if start else "", start, stop
+
+
+def encode_runs(runs: Iterable[Run]) -> bytes:
+    parts: list[bytes] = []
+    for size, digest in runs:
+        parts += (_RUN.pack(_ZEROS_RUN if digest is None else _DATA_RUN, size), digest or b"")
+    return b"".join(parts)
+
+
+def decode_runs(data: bytes) -> list[Run]:
+    runs: list[Run] = []
+    at = 0
+    try:
+        while at < len(data):
+            kind, size = _RUN.unpack_from(data, at)
+            at += _RUN.size
+            if kind == _ZEROS_RUN:
+                runs.append(Run(size, None))
+                continue
+            digest = data[at : at + DIGEST_BYTES]
+            if kind != _DATA_RUN or len(digest) != DIGEST_BYTES:
+                raise Malformed("a chunk that is cut short")
+            runs.append(Run(size, digest))
+            at += DIGEST_BYTES
+    except struct.error as error:
+        raise Malformed("a list of chunks that is cut short") from error
+    return runs

@@ -1,0 +1,150 @@
+"""Packs: files that records are appended to and never changed in.
+
+    record = mark (4 bytes), length (8, little-endian), BLAKE3 digest (32), then that many bytes
+
+The index says which bytes of which pack count. What lies beyond them was left by somebody who was killed or found the
+disk full; the next writer, who holds the store's lock, takes it away. Numbers of packs are never used twice, so an
+old place never comes to mean another object.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import struct
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from toolyard.core.closing import Closing
+from toolyard.core.limits import MIB
+from toolyard.workspace.snapshots.objects import DIGEST_BYTES, digest_of
+from toolyard.workspace.snapshots.records import Damaged
+
+PACK_BYTES = 256 * MIB
+"""A pack that has grown to this size is followed by another."""
+_MARK = b"TYs1"
+_HEAD = struct.Struct(f"<4sQ{DIGEST_BYTES}s")
+HEAD_BYTES = _HEAD.size
+_BUFFERS = 1_024
+"""As many as one writev takes."""
+_NAME = re.compile(r"(\d{6,})\.pack")
+_PRIVATE = 0o600
+
+
+class Place(NamedTuple):
+    """Where an object's bytes lie, without the record's head."""
+
+    pack: int
+    at: int
+    size: int
+
+
+def pack_path(folder: str, pack: int) -> str:
+    return os.path.join(folder, f"{pack:06d}.pack")
+
+
+def packs_in(folder: str) -> set[int]:
+    return {int(match[1]) for name in os.listdir(folder) if (match := _NAME.fullmatch(name))}
+
+
+def sync_folder(folder: str) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+class PackWriter(Closing):
+    """Appends to one pack. Its owner holds the store's lock, and calls `sync` before the index names anything new."""
+
+    def __init__(self, folder: str, pack: int, size: int) -> None:
+        """`size` is what counts of the pack; 0 makes a new one. Anything beyond it is taken away."""
+        self.pack = pack
+        self._folder = folder
+        self.path = pack_path(folder, pack)
+        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _PRIVATE)
+        self._kept = size
+        self.size = size
+        try:
+            if os.fstat(self._fd).st_size != size:
+                os.ftruncate(self._fd, size)
+            os.lseek(self._fd, size, os.SEEK_SET)
+        except BaseException:
+            self.close()
+            raise
+
+    def append(self, objects: Iterable[tuple[bytes, bytes]]) -> list[Place]:
+        """Write (digest, bytes) pairs, in this order. OSError leaves a partial end that `abandon` takes away."""
+        buffers: list[bytes] = []
+        places: list[Place] = []
+        at = self.size
+        for digest, data in objects:
+            at += HEAD_BYTES
+            places.append(Place(self.pack, at, len(data)))
+            at += len(data)
+            buffers.append(_HEAD.pack(_MARK, len(data), digest))
+            buffers.append(data)
+        for start in range(0, len(buffers), _BUFFERS):
+            self._write(buffers[start : start + _BUFFERS])
+        self.size = at
+        return places
+
+    def _write(self, buffers: Sequence[bytes]) -> None:
+        wanted = sum(map(len, buffers))
+        done = os.writev(self._fd, buffers)
+        if done == wanted:
+            return
+        rest = memoryview(b"".join(buffers))[done:]
+        while rest:
+            rest = rest[os.write(self._fd, rest) :]
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+        if not self._kept:
+            sync_folder(self._folder)
+
+    def abandon(self) -> None:
+        """Take away what was appended."""
+        with contextlib.suppress(OSError):  # the next writer does it, then
+            if self._kept:
+                os.ftruncate(self._fd, self._kept)
+            else:
+                os.unlink(self.path)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class PackReader(Closing):
+    """Reads objects by place and checks them. Safe to share between threads."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._open: dict[int, int] = {}
+
+    def read(self, place: Place, digest: bytes) -> bytes:
+        """The object's bytes. FileNotFoundError when its pack was rewritten: ask the index again."""
+        data = self.raw(place)
+        if len(data) != place.size:
+            raise Damaged(digest, "its pack ends before it does")
+        if digest_of(data) != digest:
+            raise Damaged(digest, "its bytes have changed")
+        return data
+
+    def raw(self, place: Place) -> bytes:
+        fd = self._open.get(place.pack)
+        if fd is None:
+            fd = os.open(pack_path(self._folder, place.pack), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            kept = self._open.setdefault(place.pack, fd)
+            if kept != fd:  # another thread was quicker
+                os.close(fd)
+                fd = kept
+        return os.pread(fd, place.size, place.at)
+
+    def close(self) -> None:
+        while self._open:
+            os.close(self._open.popitem()[1])

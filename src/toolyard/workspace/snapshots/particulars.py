@@ -1,0 +1,71 @@
+"""The particulars of a walk: what a page is remembered under, what is no file, and a folder's own rules."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+
+from toolyard.workspace.snapshots.folders import RootFolder
+from toolyard.workspace.snapshots.ignoring import IGNORE_FILE, MOST_FILE_BYTES, Rules
+from toolyard.workspace.snapshots.looks import Look
+from toolyard.workspace.snapshots.objects import Entry, Kind
+
+_PLACE_BYTES = 16
+_SPECIAL = {
+    stat.S_IFIFO: b"a named pipe",
+    stat.S_IFSOCK: b"a socket",
+    stat.S_IFCHR: b"a device",
+    stat.S_IFBLK: b"a device",
+}
+_NO_FOLDER = {
+    errno.EACCES: b"it may not be read",
+    errno.EXDEV: b"another mount",
+    errno.ELOOP: b"it became a link while it was looked at",
+    errno.ENOTDIR: b"it became something else while it was looked at",
+    errno.ENAMETOOLONG: b"it lies too deep",
+}
+
+
+def root_prefix(root: RootFolder) -> bytes:
+    """What tells the pages of one root from those of another."""
+    return b"%d\0%s\0" % (root.device, os.fsencode(root.path))
+
+
+def page_place(prefix: bytes, folder: bytes, key: str) -> bytes:
+    """The name under which the look of a page is remembered."""
+    text = b"%s%s\0%s" % (prefix, folder, os.fsencode(key))
+    return hashlib.blake2b(text, digest_size=_PLACE_BYTES).digest()  # of few bytes it is the quicker one
+
+
+def with_own_rules(fd: int, rules: Rules, depth: int) -> Rules:
+    """The rules that hold in an open folder that may have some of its own."""
+    try:
+        own = os.open(IGNORE_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=fd)
+    except OSError:
+        return rules
+    try:
+        return rules.below(depth, os.read(own, MOST_FILE_BYTES))
+    except OSError:  # a folder of that name, a pipe
+        return rules
+    finally:
+        os.close(own)
+
+
+def special_entry(fd: int, look: Look) -> Entry:
+    """What is neither file nor folder."""
+    name, mode = os.fsencode(look.name), look.mode & 0o7777
+    if not stat.S_ISLNK(look.mode):
+        why = _SPECIAL.get(stat.S_IFMT(look.mode), b"a special file")
+        return Entry(name, Kind.SKIPPED, mode, 0, why)
+    try:
+        return Entry(name, Kind.LINK, mode, 0, os.fsencode(os.readlink(look.name, dir_fd=fd)))
+    except OSError:
+        return Entry(name, Kind.SKIPPED, mode, 0, b"it changed while it was looked at")
+
+
+def why_no_folder(error: OSError) -> bytes:
+    if error.errno == errno.ENOENT:
+        return b""
+    return _NO_FOLDER.get(error.errno or 0, b"it cannot be read")

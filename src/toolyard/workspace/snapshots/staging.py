@@ -1,0 +1,128 @@
+"""A whole new folder, made under a temporary name and given its own in one step.
+
+Inside it nobody looks yet, so its files are simply written. Their bytes are read in the order they lie in, which is
+the order they were taken in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from toolyard.fs.temporary import temporary_name
+from toolyard.kernel.renameat2 import rename_without_replacing
+from toolyard.workspace.snapshots.folders import RootFolder, join, parent_of
+from toolyard.workspace.snapshots.objects import Entry, Kind
+from toolyard.workspace.snapshots.placing import FOLDER_MODE, Kept, make, not_held, pieces
+from toolyard.workspace.snapshots.reading import ObjectReader
+from toolyard.workspace.snapshots.records import Damaged, Note
+
+_WORKING_MODE = 0o700
+
+
+class Staging:
+    def __init__(self, root: RootFolder, reader: ObjectReader, check: Callable[[], None]) -> None:
+        self._root = root
+        self._reader = reader
+        self._check = check
+        self._folders: list[tuple[bytes, bytes, Entry]] = []
+        self.written = 0
+        self.failed: list[Note] = []
+
+    def make(self, fd: int, path: bytes, entry: Entry) -> None:
+        """Make the folder `entry` at `path`, whose parent is open. Raises Kept when something appeared there."""
+        folder, _ = parent_of(path)
+        temporary = temporary_name()
+        top = join(folder, temporary.encode())
+        self._folders = [(top, path, entry)]
+        try:
+            os.mkdir(temporary, _WORKING_MODE, dir_fd=fd)
+            waiting = [(top, path, entry)]
+            while waiting:
+                self._check()
+                below = self._fill(*waiting.pop())
+                waiting += below
+                self._folders += below
+            self._set_modes()
+            rename_without_replacing(temporary, fd, os.fsdecode(entry.name), fd)
+        except BaseException as error:
+            self._take_away()
+            with contextlib.suppress(OSError):
+                os.rmdir(temporary, dir_fd=fd)
+            if isinstance(error, FileExistsError):
+                raise Kept("something else appeared there") from None
+            raise
+        self.written += 1
+
+    def _fill(self, place: bytes, path: bytes, entry: Entry) -> list[tuple[bytes, bytes, Entry]]:
+        """Make everything in a folder; the folders in it are returned, still empty."""
+        try:
+            entries = self._reader.entries(entry.ref)
+        except Damaged as damage:
+            self.failed.append(Note(path, damage.message))
+            return []
+        below: list[tuple[bytes, bytes, Entry]] = []
+        small: dict[bytes, list[Entry]] = defaultdict(list)
+        fd = self._root.open(place)
+        try:
+            for one in entries:
+                if one.kind is Kind.FOLDER:
+                    os.mkdir(one.name, _WORKING_MODE, dir_fd=fd)
+                    below.append((join(place, one.name), join(path, one.name), one))
+                    self.written += 1
+                elif one.kind is Kind.FILE:
+                    small[one.ref].append(one)
+                elif one.kind is Kind.SKIPPED:
+                    self.failed.append(Note(join(path, one.name), not_held(one)))
+                else:
+                    self._make_other(fd, path, one)
+            self._make_small(fd, path, small)
+        finally:
+            os.close(fd)
+        return below
+
+    def _make_other(self, fd: int, path: bytes, entry: Entry) -> None:
+        try:
+            make(fd, entry.name, entry, pieces(self._reader, entry))
+        except Damaged as damage:
+            self.failed.append(Note(join(path, entry.name), damage.message))
+        else:
+            self.written += 1
+
+    def _make_small(self, fd: int, path: bytes, files: dict[bytes, list[Entry]]) -> None:
+        for digest, data in self._reader.read_many(list(files)):
+            for entry in files[digest]:
+                if isinstance(data, Damaged):
+                    self.failed.append(Note(join(path, entry.name), data.message))
+                    continue
+                make(fd, entry.name, entry, ((0, data),) if entry.size else ())
+                self.written += 1
+
+    def _set_modes(self) -> None:
+        for place, _, entry in reversed(self._folders):
+            fd = self._root.open(place)
+            try:
+                os.fchmod(fd, entry.mode & FOLDER_MODE)
+            finally:
+                os.close(fd)
+
+    def _take_away(self) -> None:
+        """Everything made so far, which nobody has seen."""
+        for place, _, _ in reversed(self._folders):
+            with contextlib.suppress(OSError):
+                fd = self._root.open(place)
+                try:
+                    os.fchmod(fd, _WORKING_MODE)
+                    _empty(fd, os.listdir(fd))
+                finally:
+                    os.close(fd)
+
+
+def _empty(fd: int, names: Sequence[str]) -> None:
+    for name in names:
+        try:
+            os.unlink(name, dir_fd=fd)
+        except IsADirectoryError:
+            os.rmdir(name, dir_fd=fd)

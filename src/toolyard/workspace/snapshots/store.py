@@ -1,0 +1,302 @@
+"""The snapshot store: immutable, content-addressed pictures of folders, in a folder of its own.
+
+    <folder>/lock             held by whoever changes the store; readers never wait for it
+    <folder>/index.sqlite3    see index.py
+    <folder>/packs/*.pack     see packs.py
+
+A store owns one connection to its index until `close()`. It may be used by several threads, and by several processes
+at once. A process that is killed loses the snapshot it was taking and nothing else. The folder must lie outside what
+snapshots are taken of.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+
+from toolyard.core.closing import Closing
+from toolyard.core.errors import SystemFault, ToolError, ValidationError
+from toolyard.core.ids import new_id
+from toolyard.core.paths import is_beneath
+from toolyard.fs.faults import shown
+from toolyard.storage.state import ensure_state_dir
+from toolyard.workspace.snapshots.collecting import Collected, collect, doomed
+from toolyard.workspace.snapshots.contents import Objects
+from toolyard.workspace.snapshots.differences import LiveSide, SnapshotSide, differences, top_of
+from toolyard.workspace.snapshots.diffs import Diff, DiffLimits
+from toolyard.workspace.snapshots.folders import RootFolder
+from toolyard.workspace.snapshots.holding import Held
+from toolyard.workspace.snapshots.ignoring import DEFAULT_RULES, Rules
+from toolyard.workspace.snapshots.index import Index, Seen
+from toolyard.workspace.snapshots.live import LiveTree, Nowhere
+from toolyard.workspace.snapshots.locking import locked_file, never_mind
+from toolyard.workspace.snapshots.objects import Entry, Kind
+from toolyard.workspace.snapshots.packs import PACK_BYTES, Place
+from toolyard.workspace.snapshots.particulars import root_prefix
+from toolyard.workspace.snapshots.planning import make_plan
+from toolyard.workspace.snapshots.pooling import WORKERS, ReadingPool
+from toolyard.workspace.snapshots.reading import ObjectReader, find
+from toolyard.workspace.snapshots.records import Snapshot, Taken, Work
+from toolyard.workspace.snapshots.restoring import Restored, Restoring
+from toolyard.workspace.snapshots.taking import Walk
+from toolyard.workspace.snapshots.verifying import Verified, verify
+from toolyard.workspace.snapshots.writing import ObjectWriter, reclaim
+
+_LOCK, _INDEX, _PACKS = "lock", "index.sqlite3", "packs"
+_ID_CHARS = 12
+LATEST = "latest"
+_MOST_AT_ONCE = 1_000
+"""Pages whose looks are read ahead: a few megabytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    ignore: Sequence[str] = DEFAULT_RULES
+    """Rules in gitignore's spelling, beside those of `.toolyardignore` files."""
+    lock_seconds: float = 120.0
+    """How long a change waits for another writer of the store."""
+    pack_bytes: int = PACK_BYTES
+    workers: int = WORKERS
+
+
+class _Memory:
+    """What a walk asks of a store that is being written to."""
+
+    def __init__(self, index: Index, reader: ObjectReader, writer: ObjectWriter) -> None:
+        self._index = index
+        self._reader = reader
+        self._writer = writer
+        self._all = index.all_seen(_MOST_AT_ONCE)
+
+    def seen(self, place: bytes) -> Seen | None:
+        if self._all is not None:
+            return self._all.get(place)
+        with self._writer.using:
+            return self._index.seen(place)
+
+    def page(self, digest: bytes) -> bytes:
+        return self._reader.read(digest)
+
+    def put_trees(self, objects: Objects) -> None:
+        self._writer.put(objects)
+
+
+class SnapshotStore(Closing):
+    def __init__(self, folder: str, options: StoreOptions | None = None) -> None:
+        """Opens the store, made when it is missing. Raises SystemFault."""
+        self.folder = ensure_state_dir(os.path.abspath(folder))
+        self.options = options or StoreOptions()
+        self.packs = os.path.join(self.folder, _PACKS)
+        os.makedirs(self.packs, mode=0o700, exist_ok=True)
+        self._index = Index(self._index_path)
+        self._using = threading.Lock()
+
+    @property
+    def _index_path(self) -> str:
+        return os.path.join(self.folder, _INDEX)
+
+    def close(self) -> None:
+        with self._using:
+            self._index.close()
+
+    # Looking
+
+    def list(self, root: str | None = None) -> list[Snapshot]:
+        """The snapshots, newest first; with `root` those of that folder."""
+        with self._using:
+            return self._index.snapshots(os.path.realpath(root) if root else None)
+
+    def get(self, name: str, root: str | None = None) -> Snapshot:
+        """By id, by the beginning of one, or "latest"."""
+        if name == LATEST:
+            found = self.list(root)[:1]
+        else:
+            with self._using:
+                found = self._index.by_prefix(name) if name else []
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise ValidationError.of("snapshot", f'"{name}" begins more than one id', hint="Write more of it.")
+        raise ToolError(f'There is no snapshot "{name}".', hint="List them to see their ids.")
+
+    def reader(self) -> ObjectReader:
+        return ObjectReader(self.packs, self._places_of)
+
+    def _places_of(self, digests: Sequence[bytes]) -> dict[bytes, Place]:
+        with self._using:
+            return self._index.places_of(digests)
+
+    def show(self, name: str, path: str | bytes = b"", root: str | None = None) -> list[Entry]:
+        """What a folder of a snapshot holds; of anything else, its own entry."""
+        snapshot = self.get(name, root)
+        with self.reader() as reader:
+            entry = find(reader, top_of(snapshot), os.fsencode(path))
+            return reader.entries(entry.ref) if entry.kind is Kind.FOLDER else [entry]
+
+    def read(self, name: str, path: str | bytes, limit: int | None = None, root: str | None = None) -> bytes:
+        """A file's bytes as a snapshot holds them, at most the first `limit`. Raises Damaged."""
+        snapshot = self.get(name, root)
+        with self.reader() as reader:
+            entry = find(reader, top_of(snapshot), os.fsencode(path))
+            if not entry.is_file:
+                told = shown(os.fsdecode(path))
+                raise ToolError(f"{told} is no file in the snapshot.", hint="Show it to see what it is.")
+            return reader.content(entry, limit)
+
+    def diff(
+        self,
+        before: str,
+        after: str | None = None,
+        *,
+        root: str | None = None,
+        path: str | bytes = b"",
+        limits: DiffLimits | None = None,
+        check: Callable[[], None] = never_mind,
+    ) -> Diff:
+        """What changed from one snapshot to another, or to the folder as it is now. Writes nothing."""
+        limits = limits or DiffLimits()
+        one = self.get(before, root)
+        with self.reader() as reader:
+            old = SnapshotSide(reader, one)
+            if after is not None:
+                return differences(old, SnapshotSide(reader, self.get(after, root)), os.fsencode(path), limits)
+            with RootFolder(root or one.root) as folder:
+                new = self._live(folder, reader, check)
+                return differences(old, new, os.fsencode(path), limits)
+
+    def _live(self, folder: RootFolder, reader: ObjectReader, check: Callable[[], None]) -> LiveSide:
+        trees = LiveTree(reader, self._seen)
+        with ReadingPool(Nowhere(), self.options.workers) as pool:
+            walked = Walk(folder, trees, pool, Rules(self.options.ignore), check).run()
+        return LiveSide(trees, folder, walked.tree)
+
+    def _seen(self, place: bytes) -> Seen | None:
+        with self._using:
+            return self._index.seen(place)
+
+    def verify(self, check: Callable[[], None] = never_mind) -> Verified:
+        """Read every object again. Finds what is damaged, and the files that need it."""
+        with self._using:
+            objects = list(self._index.objects())
+        with self.reader() as reader:
+            return verify(reader, objects, self.list(), self._places_of, check)
+
+    # Changing
+
+    @contextlib.contextmanager
+    def writing(self, check: Callable[[], None] = never_mind) -> Generator[Index]:
+        """Hold the store's lock, with an index to change. One writer at a time, in all processes."""
+        path = os.path.join(self.folder, _LOCK)
+        with locked_file(path, self.options.lock_seconds, "the snapshots", check), Index(self._index_path) as index:
+            reclaim(self.packs, index)
+            yield index
+
+    def create(
+        self, root: str, *, agent: str = "", reason: str = "", check: Callable[[], None] = never_mind
+    ) -> Taken:
+        """Take a snapshot of `root`. `check` is called often and may raise to give up; nothing is kept then."""
+        with RootFolder(root) as folder, self.writing(check) as index:
+            return self.take(folder, index, agent, reason, check)
+
+    def take(
+        self, folder: RootFolder, index: Index, agent: str, reason: str, check: Callable[[], None] = never_mind
+    ) -> Taken:
+        """The same for who is writing already."""
+        if is_beneath(os.path.realpath(self.folder), folder.path):
+            raise ValidationError.of(
+                "root", f"{folder.path} holds the snapshots themselves", hint="Choose a state folder outside it."
+            )
+        began = time.perf_counter()
+        started_ns = time.time_ns()
+        writer = ObjectWriter(self.packs, index, self.options.pack_bytes)
+        try:
+            with (
+                index.reading(),
+                ObjectReader(self.packs, writer.places_of) as reader,
+                ReadingPool(writer, self.options.workers) as pool,
+            ):
+                rules = Rules(self.options.ignore)
+                walked = Walk(folder, _Memory(index, reader, writer), pool, rules, check).run()
+            parent = index.newest(folder.path)
+            snapshot = Snapshot(
+                *(0, new_id()[:_ID_CHARS], folder.path, started_ns, agent, reason, parent.id if parent else None),
+                *(walked.tree, folder.mode, walked.counts, walked.notes),
+            )
+            numbers: list[int] = []
+
+            def also() -> None:
+                index.put_seen(walked.seen)
+                numbers.append(index.add_snapshot(snapshot))
+
+            # A picture that is the same as the one before is no loss when the power goes.
+            changed = parent is None or (parent.tree, parent.mode) != (snapshot.tree, snapshot.mode)
+            writer.commit(also, synced=changed)
+        except BaseException:
+            writer.abandon()
+            raise
+        work = Work(walked.files_read, walked.bytes_read, writer.bytes_written, time.perf_counter() - began)
+        return Taken(replace(snapshot, number=numbers[0]), work, changed)
+
+    def restore(
+        self,
+        name: str,
+        *,
+        root: str | None = None,
+        paths: Sequence[str | bytes] | None = None,
+        agent: str = "",
+        check: Callable[[], None] = never_mind,
+    ) -> Restored:
+        """Make the folder, or only `paths` in it, what a snapshot says. What was there is taken as a snapshot first.
+
+        Restoring that one (`before` in the result) undoes it. Nothing is deleted or replaced that it does not hold.
+        """
+        snapshot = self.get(name, root)
+        wanted = [os.fsencode(path) for path in paths] if paths is not None else None
+        with RootFolder(root or snapshot.root) as folder, self.writing(check) as index:
+            before = self.take(folder, index, agent, f"before restoring {snapshot.id}", check).snapshot
+            now = top_of(before)
+            held = Held(root_prefix(folder), index.seen)
+            with (
+                self.reader() as reader,
+                Restoring(folder, reader, held, now, check, overwrite_torn=paths is not None) as restoring,
+            ):
+                try:
+                    restoring.run(make_plan(reader, now, top_of(snapshot), wanted, restoring.damaged))
+                except OSError as error:
+                    raise _stopped(error, before) from error
+                return restoring.result(before, snapshot)
+
+    def gc(
+        self,
+        *,
+        keep: int | None = None,
+        newer_than: float | None = None,
+        check: Callable[[], None] = never_mind,
+    ) -> Collected:
+        """Keep the newest `keep` snapshots of each folder and all younger than `newer_than` seconds; drop the others.
+
+        Without either every snapshot stays, and only what nothing needs goes.
+        """
+        with self.writing(check) as index, self.reader() as reader:
+            gone: list[Snapshot] = []
+            if keep is not None or newer_than is not None:
+                since = None if newer_than is None else time.time_ns() - int(newer_than * 1e9)
+                gone = doomed(index.snapshots(), keep, since)
+            return collect(self.packs, index, reader, gone, check)
+
+    def forget_damaged(self, verified: Verified) -> None:
+        """Let damaged objects go, so that they are stored again when a snapshot meets their content again."""
+        with self.writing() as index, index.transaction():
+            index.drop_objects(verified.damaged)
+            index.forget_seen()
+
+
+def _stopped(error: OSError, before: Snapshot) -> SystemFault:
+    return SystemFault(
+        f"The restore stopped half way: {error.strerror}.",
+        hint=f"Every file is whole. Free some space and restore again, or restore {before.id} to undo it.",
+    )

@@ -1,0 +1,116 @@
+"""What the real mem0 remembers is what is imported, while mem0 goes on being used."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from tests.e2e import published
+
+from toolyard.fs.roots import Root
+from toolyard.workspace.memory import Memory
+from toolyard.workspace.memory.mem0 import import_mem0, read_store
+
+PROGRAM = pathlib.Path(__file__).with_name("mem0_program.py")
+
+
+@pytest.fixture(scope="session")
+def python() -> str:
+    """With mem0 and what it can store things in. These are no dependencies of ours."""
+    return published.python_server("mem0ai", "python")
+
+
+class Mem0:
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        assert self.answer() == "ready"
+
+    def answer(self):
+        assert self.process.stdout is not None
+        for line in self.process.stdout:  # libraries print what they like, too
+            with contextlib.suppress(ValueError):
+                return json.loads(line)
+        raise AssertionError(self.process.communicate()[1])
+
+    def __call__(self, *command: object):
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(command) + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def add(self, text: str, **about: object) -> str:
+        return self("add", text, about)["results"][0]["id"]
+
+
+@contextlib.contextmanager
+def running(python: str, kind: str, folder: pathlib.Path) -> Iterator[Mem0]:
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    with (folder / "stderr").open("w") as errors:
+        process = subprocess.Popen(
+            [python, str(PROGRAM), kind, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=environment,
+        )
+        try:
+            yield Mem0(process)
+        finally:
+            process.kill()
+            process.communicate()
+
+
+@pytest.mark.parametrize("kind", ["qdrant", "faiss", "chroma"])
+def test_what_mem0_remembers_is_imported_once(python: str, kind: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "ws").mkdir()
+    root = Root(str(tmp_path / "ws"))
+    memory = Memory(root, "agent_a")
+    memory.remember("mine")
+    store = str(tmp_path / "store")
+    with running(python, kind, tmp_path) as mem0:
+        mem0.add("Likes tea", user_id="alice", agent_id="agent_a", metadata={"topic": "drinks", "n": 3, "sure": True})
+        changed = mem0.add("Lives in Oslo 🏔", user_id="alice", run_id="r1")
+        gone = mem0.add("Gone", user_id="alice")
+        mem0("delete", gone)
+        says = mem0("all", "alice")["results"]
+        first = import_mem0(memory, read_store(store).memories)
+        assert (first.added, first.refused) == (2, [])
+        assert _imported(memory) == _told(says)
+        assert import_mem0(memory, read_store(store).memories).unchanged == 2
+        mem0("update", changed, "Lives in Bergen")
+        mem0.add("Has a cat", user_id="alice")
+        again = import_mem0(memory, read_store(store).memories)
+        assert (again.added, again.updated, again.unchanged, again.kept) == (1, 1, 1, 0)
+        assert _imported(memory) == _told(mem0("all", "alice")["results"])
+    memory.forget(f"mem0-{changed}")
+    assert import_mem0(memory, read_store(store).memories).forgotten == 1
+    assert sorted(fact.text for fact in memory.facts()) == ["Has a cat", "Likes tea", "mine"]
+    root.close()
+
+
+def _imported(memory: Memory) -> list[dict]:
+    found = [fact for fact in memory.facts() if fact.source]
+    rows = [
+        {
+            "id": fact.source["id"],
+            "memory": fact.text,
+            "hash": fact.source["hash"],
+            "metadata": dict(fact.metadata),
+            "created_at": fact.created,
+            "updated_at": fact.updated,
+            **{key: fact.source[key] for key in ("user_id", "agent_id", "run_id", "role") if key in fact.source},
+        }
+        for fact in found
+    ]
+    return sorted(rows, key=lambda row: row["id"])
+
+
+def _told(results: list[dict]) -> list[dict]:
+    rows = [{**row, "metadata": row["metadata"] or {}} for row in results]
+    return sorted(rows, key=lambda row: row["id"])

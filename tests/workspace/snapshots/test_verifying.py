@@ -1,0 +1,132 @@
+"""Damage is found, the files it harms are named, and everything else still restores."""
+
+import os
+import shutil
+
+import pytest
+
+from toolyard.workspace.snapshots import Damaged
+
+
+def damage(place, content, *, by=b"\0"):
+    """Change one byte of the record that holds `content`."""
+    for name in os.listdir(place.folder / "packs"):
+        path = place.folder / "packs" / name
+        data = path.read_bytes()
+        at = data.find(content)
+        if at >= 0:
+            with open(path, "r+b") as file:
+                file.seek(at)
+                file.write(by)
+            return
+    raise AssertionError("not there")
+
+
+@pytest.fixture
+def taken(place):
+    place.write("d/good", "good content\n")
+    place.write("d/bad", "bad content\n")
+    place.write("e/copy-of-bad", "bad content\n")
+    place.write("big", os.urandom(600_000))
+    place.settle()
+    return place.take().snapshot
+
+
+def test_a_sound_store_is_said_to_be_sound(place, taken):
+    verified = place.store.verify()
+    assert verified.is_sound
+    assert verified.objects > 5
+    assert verified.bytes_read > 600_000
+
+
+def test_a_damaged_file_is_named_in_every_snapshot_that_needs_it(place, taken):
+    second = place.take().snapshot
+    place.write("d/bad", "something else\n")
+    os.unlink(place.root / "e/copy-of-bad")
+    place.take()
+    damage(place, b"bad content\n")
+    verified = place.store.verify()
+    assert len(verified.damaged) == 1
+    assert [(harm.snapshot.id, harm.path) for harm in verified.harmed] == [
+        (second.id, b"d/bad"),
+        (second.id, b"e/copy-of-bad"),
+        (taken.id, b"d/bad"),
+        (taken.id, b"e/copy-of-bad"),
+    ]
+    with pytest.raises(Damaged, match="bytes have changed"):
+        place.store.read(taken.id, "d/bad")
+
+
+@pytest.mark.parametrize("lost", ["one file", "everything"])
+def test_the_rest_still_restores(place, taken, lost):
+    damage(place, b"bad content\n")
+    before = place.picture()
+    for name in ["d", "e"] if lost == "everything" else ["d/bad"]:
+        path = place.root / name
+        shutil.rmtree(path) if path.is_dir() else os.unlink(path)
+    os.unlink(place.root / "big")
+    restored = place.store.restore(taken.id)
+    harmed = {b"d/bad", b"e/copy-of-bad"} if lost == "everything" else {b"d/bad"}
+    assert {note.path for note in restored.failed} == harmed
+    assert place.picture() == {path: what for path, what in before.items() if path not in harmed}
+
+
+def test_a_damaged_file_leaves_the_live_one_alone(place, taken):
+    damage(place, b"bad content\n")
+    place.write("d/bad", "live\n")
+    restored = place.store.restore(taken.id)
+    assert (place.root / "d/bad").read_text() == "live\n"
+    assert [note.path for note in restored.failed] == [b"d/bad"]
+
+
+def test_a_damaged_folder_is_left_alone_with_everything_in_it(place, taken):
+    damage(place, b"copy-of-bad")
+    place.write("e/copy-of-bad", "live\n")
+    place.write("e/more", "live\n")
+    place.write("d/good", "changed\n")
+    restored = place.store.restore(taken.id)
+    assert (place.root / "e/copy-of-bad").read_text() == "live\n"
+    assert (place.root / "e/more").read_text() == "live\n"
+    assert (place.root / "d/good").read_text() == "good content\n"
+    assert [note.path for note in restored.failed] == [b"e"]
+    assert any(harm.path == b"e" for harm in place.store.verify().harmed)
+
+
+def test_a_damaged_chunk_harms_its_file(place, taken):
+    damage(place, (place.root / "big").read_bytes()[300_000:300_020])
+    assert [harm.path for harm in place.store.verify().harmed] == [b"big"]
+
+
+def test_a_pack_that_is_cut_short_or_gone_is_found(place, taken):
+    (pack,) = os.listdir(place.folder / "packs")
+    os.truncate(place.folder / "packs" / pack, os.stat(place.folder / "packs" / pack).st_size - 50)
+    verified = place.store.verify()
+    assert not verified.is_sound
+    os.unlink(place.folder / "packs" / pack)
+    verified = place.store.verify()
+    assert len(verified.damaged) == verified.objects
+    assert [harm.path for harm in verified.harmed] == [b""]
+
+
+def test_a_snapshot_of_a_folder_whose_object_is_damaged_reads_it_again(place, taken):
+    damage(place, b"copy-of-bad")
+    place.write("e/more", "more\n")
+    snapshot = place.take().snapshot
+    assert place.store.read(snapshot.id, "e/copy-of-bad") == b"bad content\n"
+
+
+def test_what_is_forgotten_is_stored_again_and_heals_old_snapshots(place, taken):
+    damage(place, b"bad content\n")
+    place.store.forget_damaged(place.store.verify())
+    assert not place.store.verify().is_sound
+    place.take()
+    assert place.store.verify().is_sound
+    assert place.store.read(taken.id, "d/bad") == b"bad content\n"
+
+
+def test_collecting_keeps_damage_visible(place, taken):
+    damage(place, b"bad content\n")
+    os.unlink(place.root / "big")
+    place.take()
+    place.store.gc(keep=1)
+    assert {harm.path for harm in place.store.verify().harmed} == {b"d/bad", b"e/copy-of-bad"}

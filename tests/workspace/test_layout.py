@@ -1,0 +1,146 @@
+"""The folders of a workspace: made once, by whoever comes first, and never through a link."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from toolyard.config.models import Memory as Rules
+from toolyard.core.errors import SystemFault, ValidationError
+from toolyard.fs.roots import Root
+from toolyard.sandbox.spec import Mount
+from toolyard.workspace.layout import create, folder_name, skills_folder
+from toolyard.workspace.view import view
+
+EVERYTHING = {
+    "servers", "tools", "skills", "skills/community", "skills/a", "skills/b",
+    "agents", "agents/a", "agents/a/workspace", "agents/a/memory", "agents/a/tasks",
+    "agents/b", "agents/b/workspace", "agents/b/memory", "agents/b/tasks",
+}  # fmt: skip
+
+
+def folders(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_dir()}
+
+
+def test_the_tree_is_made_and_what_is_there_stays(root: Root, tmp_path: Path) -> None:
+    (tmp_path / "agents/a/memory").mkdir(parents=True)
+    (tmp_path / "agents/a/memory/core_memories.json").write_text("[1]")
+    for _ in range(2):
+        create(root, ["a", "b"])
+    assert folders(tmp_path) == EVERYTHING
+    assert (tmp_path / "agents/a/memory/core_memories.json").read_text() == "[1]"
+
+
+def test_several_processes_make_it_at_once(tmp_path: Path) -> None:
+    program = (
+        "import sys; from toolyard.fs.roots import Root; from toolyard.workspace.layout import create\n"
+        "root = Root(sys.argv[1]); print('ready', flush=True); sys.stdin.readline(); create(root, ['a', 'b'])"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    running = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    try:
+        for process in running:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in running:
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+        assert [process.wait(30) for process in running] == [0, 0, 0, 0]
+    finally:
+        for process in running:
+            process.kill()
+            process.communicate()
+    assert folders(tmp_path) == EVERYTHING
+
+
+@pytest.mark.parametrize("link", ["servers", "skills", "skills/community", "agents", "agents/a", "agents/a/memory"])
+def test_no_link_takes_the_place_of_a_folder(root: Root, tmp_path: Path, link: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / link).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / link).symlink_to(elsewhere)
+    with pytest.raises(SystemFault, match=r"is a link.*plain folder"):
+        create(root, ["a"])
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_file_in_the_place_of_a_folder_is_an_error_and_stays(root: Root, tmp_path: Path) -> None:
+    (tmp_path / "tools").write_text("mine")
+    with pytest.raises(SystemFault, match="folder tools cannot be made or used"):
+        create(root, [])
+    assert (tmp_path / "tools").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["agent_a", "a", "gpt-4.1", "A.b-c_d", "x" * 100])
+def test_a_plain_name_is_its_own_folder(name: str) -> None:
+    assert folder_name(name) == name
+
+
+def test_other_names_have_one_spelling_each() -> None:
+    names = ["the boss", "the/boss", "../boss", "..", ".", "-x", ".hidden", "böss", "x" * 101, "x" * 102]
+    spelled = [folder_name(name) for name in names]
+    assert spelled == [folder_name(name) for name in names]
+    assert len(set(spelled)) == len(names)
+    assert all("~" in name for name in spelled)
+    assert folder_name("the boss") == "the-boss~3f5c255094"  # it names folders that are there
+    assert skills_folder("community") == "skills/community"
+
+
+@pytest.mark.parametrize("name", ["", " ", "community", "a\0b", "a\nb", "\ud800", "x" * 1_001])
+def test_what_no_folder_can_be_called_is_refused(name: str) -> None:
+    with pytest.raises(ValidationError, match="no name for an agent"):
+        folder_name(name)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.text(max_size=200), st.text(max_size=200))
+def test_every_name_is_one_safe_folder_of_its_own(one: str, other: str) -> None:
+    try:
+        names = folder_name(one), folder_name(other)
+    except ValidationError:
+        return
+    for name in names:
+        assert name not in {"", ".", ".."}
+        assert not {"/", "\0"} & set(name)
+        assert len(os.fsencode(name)) <= 255
+    assert (names[0] == names[1]) == (one == other)
+
+
+def test_an_agent_sees_its_own_to_write_and_the_rest_to_read() -> None:
+    rules = {
+        "a": Rules(allow_read_from=("b", "c"), allow_write_to=("c",)),
+        "b": Rules(allow_read_from=("a",)),
+    }
+    seen = view(
+        "/ws", "a", rules, shared={"b": "/snapshots/b", "a": "/snapshots/a"}, attached=["/home/u/.claude/skills"]
+    )
+    here = "/ws/agents/a/workspace"
+    assert seen.workspace == here
+    assert seen.mounts == (
+        Mount("/ws/servers", False, f"{here}/servers"),
+        Mount("/ws/tools", False, f"{here}/tools"),
+        Mount("/ws/skills", False, f"{here}/skills"),
+        Mount("/ws/skills/community", True, f"{here}/skills/community"),
+        Mount("/ws/skills/a", True, f"{here}/skills/a"),
+        Mount("/ws/agents/a/memory", True, f"{here}/memory"),
+        Mount("/ws/agents/a/tasks", True, f"{here}/tasks"),
+        Mount("/ws/agents/b/memory", False),
+        Mount("/ws/agents/c/memory", True),
+        Mount("/snapshots/b", False, f"{here}/shared/b"),
+        Mount("/home/u/.claude/skills", False),
+    )
+
+
+def test_an_agent_without_rules_sees_no_other_memory() -> None:
+    seen = view("/ws", "a", {"b": Rules(allow_write_to=("a",))}, workspace="/elsewhere")
+    assert seen.workspace == "/elsewhere"
+    assert [mount.source for mount in seen.mounts if "memory" in mount.source] == ["/ws/agents/a/memory"]
+    assert {mount.inside for mount in seen.mounts} >= {"/elsewhere/memory", "/elsewhere/servers"}
