@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import logging
+import sys
 from dataclasses import replace
 
 import pytest
@@ -129,6 +130,13 @@ def test_a_password_is_asked_for_in_words():
 
 def test_an_empty_password_is_no_obstacle():
     assert "secret" in show(encrypted("")).text
+
+
+def test_without_the_package_the_user_is_told_which_one(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    with pytest.raises(ToolError, match="not installed") as caught:
+        read(make_pdf("one"), None, DEFAULT_LIMITS)
+    assert "toolyard[pdf]" in caught.value.hint
 
 
 @pytest.mark.parametrize("data", [b"%PDF-1.7\n", b"%PDF-1.7\ngarbage\n%%EOF", make_pdf("x")[:60], b""])

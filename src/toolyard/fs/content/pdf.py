@@ -94,7 +94,13 @@ def read(data: bytes, pages: str | None, limits: Limits) -> PdfPages:
 def _open(data: bytes) -> PdfReader:
     # What pypdf has to say about a broken file goes nowhere: standard error belongs to the server's own log.
     logging.getLogger("pypdf").setLevel(logging.CRITICAL + 1)
-    from pypdf import PdfReader
+    try:
+        from pypdf import PdfReader
+    except ImportError as error:
+        raise ToolError(
+            "This is a PDF, and the package that reads them is not installed.",
+            hint="Ask the user to install it: pip install 'toolyard[pdf]'",
+        ) from error
 
     reader = _guarded(lambda: PdfReader(io.BytesIO(data), strict=False), "it cannot be opened")
     # Many files are encrypted with an empty password, only to carry restrictions on printing.
