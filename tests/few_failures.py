@@ -1,4 +1,4 @@
-"""Exit with 0 when a few tests failed in the last run. Many are no accident, and none means that something else did."""
+"""Exit with 0 when a few tests failed in the last run. Many are no accident; with none, something else went wrong."""
 
 from __future__ import annotations
 
