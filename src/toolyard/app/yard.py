@@ -15,9 +15,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Self
 
 from toolyard.app.codemode.codemode import CodeMode, Surroundings
-from toolyard.app.codemode.toolhome import ToolHome, toolhome_of
 from toolyard.app.dispatch import Dispatch
 from toolyard.app.gate import Resources
+from toolyard.app.home import Home, home_of
 from toolyard.app.sandboxes import Sandboxes, own_environment
 from toolyard.app.seen import Seen
 from toolyard.app.tool import Tool
@@ -67,14 +67,14 @@ class Yard(Closing):
     """One open workspace."""
 
     def __init__(
-        self, options: YardOptions, mounts: Mounts, policy: Policy, audit: AuditLog, state: str, *, home: ToolHome
+        self, options: YardOptions, mounts: Mounts, policy: Policy, audit: AuditLog, state: str, *, home: Home
     ) -> None:
         self.options = options
         self.mounts = mounts
         self.policy = policy
         self.state = state
-        chosen = agent_of(options.config, options.agent)
-        self.agent = options.agent or (chosen.id if chosen is not None else "agent")
+        self.home = home
+        self.agent = home.agent
         self.limits = options.config.limits.to_limits()
         self._audit = audit
         self._is_warming = False
@@ -87,7 +87,7 @@ class Yard(Closing):
                 audit=audit,
                 mounts=mounts,
                 home=home.root,
-                state=_state(options, home.root),
+                state=home.state,
                 agent=self.agent,
                 agent_id=options.agent,
                 on_connection=self._connected,
@@ -119,7 +119,7 @@ class Yard(Closing):
         policy = keeping(policy, os.path.realpath(state))
         if (environment := own_environment(real)) is not None:
             policy = keeping(policy, environment)
-        home = toolhome_of(options.config, real)
+        home = home_of(options.config, real, options.agent, options.settings, options.state_home or "")
         if has_code_mode(options.toolset):
             policy = home.guarded(policy)
         with contextlib.ExitStack() as undo:
@@ -131,7 +131,7 @@ class Yard(Closing):
             audit = AuditLog.open(ensure_state_dir(state))
             undo.callback(audit.close)
             if home.is_elsewhere:
-                ensure_state_dir(_state(options, home.root))
+                ensure_state_dir(_outside(home.state, home.root))
             yard = cls(options, mounts, policy, audit, state, home=home)
             undo.pop_all()
         return yard
@@ -215,8 +215,11 @@ def _is_served(name: str, allowed: tuple[str, ...], excluded: tuple[str, ...]) -
 
 
 def _state(options: YardOptions, workspace: str) -> str:
+    return _outside(state_dir(options.state_home or options.settings.state_home, workspace), workspace)
+
+
+def _outside(state: str, workspace: str) -> str:
     """The state folder; never inside the workspace, where an agent could write its own policy and history."""
-    state = state_dir(options.state_home or options.settings.state_home, workspace)
     if is_beneath(os.path.realpath(state), workspace):
         raise ConfigError(
             f"the state folder {state} lies inside the workspace, where agents could change it.",

@@ -10,7 +10,7 @@ import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from toolyard.app.codemode.toolhome import toolhome_of
+from toolyard.app.home import home_of
 from toolyard.cli.check import Check, Status
 from toolyard.cli.opening import Place
 from toolyard.cli.pattern_checks import KnownTools, idle_patterns
@@ -21,7 +21,6 @@ from toolyard.codemode.writing import Written
 from toolyard.config.server_registry import ResolvedServers, resolve_servers
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ToolyardError
-from toolyard.storage.state import state_dir
 
 _WHAT = "servers"
 _DAY_SECONDS = 24 * 3600
@@ -41,8 +40,8 @@ def server_checks(place: Place, settings: Settings, state_home: str | None) -> I
             groups, checks = _custom(place, settings)
             yield from checks
         if resolved.entries:
-            home = toolhome_of(place.config, os.path.realpath(place.workspace)).root
-            yield from _servers(place, resolved, groups, state_dir(state_home or settings.state_home, home))
+            home = home_of(place.config, os.path.realpath(place.workspace), None, settings, state_home or "")
+            yield from _servers(place, resolved, groups, home.state)
     except ToolyardError as error:
         yield Check(Status.FAIL, _WHAT, error.message, error.hint)
 

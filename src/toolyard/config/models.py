@@ -84,6 +84,8 @@ class ToolyardSection(Section):
     tool_limits: Mapping[str, ToolLimit] = Field(default_factory=dict)
     """By glob on tools, as in `allowed_tools`."""
     search_tools: SearchTools = SearchTools()
+    skill_folders: tuple[str, ...] = ()
+    """Folders with skills of other programs (`.claude/skills`, `~/.agents/skills` ...), used read-only."""
 
 
 class Backend(Section):

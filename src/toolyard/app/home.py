@@ -1,0 +1,175 @@
+"""Where the folders of one agent are: its workspace, and the root whose tool files, skills and memory it uses.
+
+Two cases. *A single folder*: the root is the workspace itself (or, without agents, a folder beside it that holds the
+tool files and skills). *A layout*: the configuration names `toolyard.workspace` and agents; the root holds what they
+share and a folder for each of them, as `workspace/layout.py` draws it.
+
+A Home is names alone: nothing is opened or made by making one. Host code reaches these folders by handles of `root`,
+never through the links that an agent sees beside its files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from toolyard.codemode.folder import SERVERS, TOOLS, place_of
+from toolyard.config.agents import agent_of
+from toolyard.core.errors import ConfigError
+from toolyard.core.modes import Access
+from toolyard.core.paths import is_beneath
+from toolyard.policy.roots import ContextPath
+from toolyard.storage.state import state_dir
+from toolyard.workspace.layout import MEMORY, SHARED, SKILLS, TASKS, agent_folder, skills_folder
+from toolyard.workspace.memory.access import rules_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from toolyard.config.models import Config
+    from toolyard.config.models import Memory as MemoryRules
+    from toolyard.config.settings import Settings
+    from toolyard.policy.policy import Policy
+
+NOBODY = "agent"
+"""Who acts where no agent is configured or named."""
+_SNAPSHOTS = "snapshots"
+
+
+@dataclass(frozen=True)
+class Home:
+    root: str
+    """Real path of the folder with `servers`, `tools`, `skills` and `agents`."""
+    workspace: str
+    """Real path of the folder that the agent works in."""
+    agent: str
+    state: str
+    """The state folder that belongs to `root`."""
+    agents: tuple[str, ...] = ()
+    """Every agent of a layout, as the configuration orders them; none where there is no layout."""
+    rules: Mapping[str, MemoryRules] = field(default_factory=dict[str, "MemoryRules"])
+    """Who may reach whose memory, by agent."""
+    attached: tuple[str, ...] = ()
+    """Folders of skills elsewhere, read-only. Real paths, in the order in which they are looked through."""
+    shared_override: str = ""
+    snapshots_override: str = ""
+
+    @property
+    def has_layout(self) -> bool:
+        return bool(self.agents)
+
+    @property
+    def is_member(self) -> bool:
+        """Whether this is one of the layout's agents; a command for all of them (`sync`, say) is none."""
+        return self.agent in self.agents
+
+    @property
+    def is_elsewhere(self) -> bool:
+        return self.root != self.workspace
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        return tuple(agent for agent in self.agents if agent != self.agent)
+
+    @cached_property
+    def skills(self) -> str:
+        return os.path.join(self.root, SKILLS)
+
+    @cached_property
+    def own_skills(self) -> str:
+        return os.path.join(self.root, skills_folder(self.agent))
+
+    @cached_property
+    def memory(self) -> str:
+        return self.memory_of(self.agent)
+
+    def memory_of(self, agent: str) -> str:
+        return os.path.join(self.root, agent_folder(agent, MEMORY))
+
+    @cached_property
+    def tasks(self) -> str:
+        return os.path.join(self.root, agent_folder(self.agent, TASKS))
+
+    @cached_property
+    def shared(self) -> str:
+        """Where agents publish their work; empty where there is nobody to share with."""
+        return (self.shared_override or os.path.join(self.root, SHARED)) if self.has_layout else ""
+
+    @cached_property
+    def snapshots(self) -> str:
+        """The folder of the one snapshot store of the root."""
+        return self.snapshots_override or os.path.join(self.state, _SNAPSHOTS)
+
+    def guarded(self, policy: Policy) -> Policy:
+        """The policy with the generated folders read-only and, where they lie elsewhere, visible."""
+        if not self.is_elsewhere:
+            kept = (f"/{place_of(self.root, name)}" for name in (SERVERS, TOOLS))
+            return replace(policy, protected=(*policy.protected, *kept))
+        with contextlib.suppress(OSError):  # a skill that is kept later is to be seen by those who are open now
+            os.mkdir(self.skills)
+        access = {SERVERS: Access.READ, TOOLS: Access.READ, SKILLS: Access.WRITE}
+        shown = [
+            ContextPath(path, access[name])
+            for name in access
+            if os.path.isdir(path := os.path.join(self.root, name if name == SKILLS else place_of(self.root, name)))
+            and os.path.realpath(path) == path
+        ]
+        return replace(policy, context=(*policy.context, *shown))
+
+
+def has_layout(config: Config) -> bool:
+    """Whether the configuration speaks of a root that several agents share."""
+    return config.source is not None and "workspace" in config.toolyard.model_fields_set and bool(config.agents)
+
+
+def home_of(config: Config, workspace: str, agent: str | None, settings: Settings, state_home: str = "") -> Home:
+    """The home of an agent that works in `workspace` (a real path)."""
+    chosen = agent_of(config, agent)
+    base = config.folder(workspace)
+
+    def absolute(path: str) -> str:
+        at_home = path == "~" or path.startswith("~/")
+        return os.path.normpath(os.path.join(base, settings.home + path[1:] if at_home else path))
+
+    def override(path: str | None) -> str:
+        return os.path.realpath(absolute(path)) if path else ""
+
+    root = _root(config, workspace)
+    home = Home(
+        root=root,
+        workspace=workspace,
+        agent=agent or (chosen.id if chosen is not None else NOBODY),
+        state=state_dir(state_home or settings.state_home, root),
+        agents=tuple(each.id for each in config.agents) if has_layout(config) else (),
+        rules=rules_of(config),
+        attached=tuple(dict.fromkeys(_attached(map(absolute, config.toolyard.skill_folders), workspace))),
+        shared_override=override(config.orchestrator.agent_temporary_workspace),
+        snapshots_override=override(config.orchestrator.snapshot_storage),
+    )
+    if is_beneath(home.snapshots_override, workspace):
+        raise ConfigError(
+            f"the snapshots would lie in {home.snapshots}, inside the workspace, where agents could change them.",
+            where=config.source or "",
+            hint="Choose another `orchestrator.snapshot_storage`, or leave it out.",
+        )
+    return home
+
+
+def _root(config: Config, workspace: str) -> str:
+    if config.source is None or "workspace" not in config.toolyard.model_fields_set:
+        return workspace
+    root = os.path.realpath(os.path.join(config.folder(workspace), config.toolyard.workspace))
+    if root != workspace and not os.path.isdir(root):
+        raise ConfigError(f"the workspace root {root} is not a folder.", hint="Create it: the tool files go there.")
+    return root
+
+
+def _attached(folders: Iterable[str], workspace: str) -> Iterator[str]:
+    """Those that are there. One that lies in the workspace is not to lead out of it: agents could make that link."""
+    for folder in folders:
+        real = os.path.realpath(folder)
+        if os.path.isdir(real) and (is_beneath(real, workspace) or not is_beneath(folder, workspace)):
+            yield real
