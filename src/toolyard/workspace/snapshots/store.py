@@ -42,7 +42,7 @@ from toolyard.workspace.snapshots.pooling import WORKERS, ReadingPool
 from toolyard.workspace.snapshots.reading import ObjectReader, find
 from toolyard.workspace.snapshots.records import Snapshot, Taken, Work
 from toolyard.workspace.snapshots.restoring import Restored, Restoring
-from toolyard.workspace.snapshots.taking import Walk
+from toolyard.workspace.snapshots.taking import Budget, Walk
 from toolyard.workspace.snapshots.verifying import Verified, verify
 from toolyard.workspace.snapshots.writing import ObjectWriter, reclaim
 
@@ -196,14 +196,33 @@ class SnapshotStore(Closing):
             yield index
 
     def create(
-        self, root: str, *, agent: str = "", reason: str = "", check: Callable[[], None] = never_mind
+        self,
+        root: str,
+        *,
+        agent: str = "",
+        reason: str = "",
+        check: Callable[[], None] = never_mind,
+        only_changed: bool = False,
+        budget: Budget | None = None,
     ) -> Taken:
-        """Take a snapshot of `root`. `check` is called often and may raise to give up; nothing is kept then."""
+        """Take a snapshot of `root`. `check` is called often and may raise to give up; nothing is kept then.
+
+        With `only_changed`, a tree that is as it was gets no snapshot of its own: the one before is returned.
+        `budget` is told what each folder holds before its files are read, and may raise to give up too.
+        """
         with RootFolder(root) as folder, self.writing(check) as index:
-            return self.take(folder, index, agent, reason, check)
+            return self.take(folder, index, agent, reason, check, only_changed=only_changed, budget=budget)
 
     def take(
-        self, folder: RootFolder, index: Index, agent: str, reason: str, check: Callable[[], None] = never_mind
+        self,
+        folder: RootFolder,
+        index: Index,
+        agent: str,
+        reason: str,
+        check: Callable[[], None] = never_mind,
+        *,
+        only_changed: bool = False,
+        budget: Budget | None = None,
     ) -> Taken:
         """The same for who is writing already."""
         if is_beneath(os.path.realpath(self.folder), folder.path):
@@ -220,25 +239,28 @@ class SnapshotStore(Closing):
                 ReadingPool(writer, self.options.workers) as pool,
             ):
                 rules = Rules(self.options.ignore)
-                walked = Walk(folder, _Memory(index, reader, writer), pool, rules, check).run()
+                walked = Walk(folder, _Memory(index, reader, writer), pool, rules, check, budget).run()
             parent = index.newest(folder.path)
             snapshot = Snapshot(
                 *(0, new_id()[:_ID_CHARS], folder.path, started_ns, agent, reason, parent.id if parent else None),
                 *(walked.tree, folder.mode, walked.counts, walked.notes),
             )
             numbers: list[int] = []
+            changed = parent is None or (parent.tree, parent.mode) != (snapshot.tree, snapshot.mode)
 
             def also() -> None:
                 index.put_seen(walked.seen)
-                numbers.append(index.add_snapshot(snapshot))
+                if changed or not only_changed:
+                    numbers.append(index.add_snapshot(snapshot))
 
             # A picture that is the same as the one before is no loss when the power goes.
-            changed = parent is None or (parent.tree, parent.mode) != (snapshot.tree, snapshot.mode)
             writer.commit(also, synced=changed)
         except BaseException:
             writer.abandon()
             raise
         work = Work(walked.files_read, walked.bytes_read, writer.bytes_written, time.perf_counter() - began)
+        if not numbers and parent is not None:
+            return Taken(parent, work, changed)
         return Taken(replace(snapshot, number=numbers[0]), work, changed)
 
     def restore(

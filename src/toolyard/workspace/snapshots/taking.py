@@ -50,8 +50,13 @@ from toolyard.workspace.snapshots.particulars import (
 from toolyard.workspace.snapshots.pooling import ReadingPool, Results
 from toolyard.workspace.snapshots.records import MOST_NOTES, Counts, Damaged, Note
 
+_SIZE = Look._fields.index("size")
 _LOOKAHEAD = 256
 """Folders whose files may still be being read while the walk goes on."""
+
+
+Budget = Callable[[int, int], None]
+"""Told of each folder how many entries it has and how many bytes its files, before any is read."""
 
 
 class Memory(Protocol):
@@ -105,7 +110,13 @@ class Walk:
     """One walk through a root. Everything it needs from the past is asked of `memory`."""
 
     def __init__(
-        self, root: RootFolder, memory: Memory, pool: ReadingPool, rules: Rules, check: Callable[[], None]
+        self,
+        root: RootFolder,
+        memory: Memory,
+        pool: ReadingPool,
+        rules: Rules,
+        check: Callable[[], None],
+        budget: Budget | None = None,
     ) -> None:
         self._root = root
         self._memory = memory
@@ -113,6 +124,7 @@ class Walk:
         self._rules = rules
         self._started_ns = time.time_ns()
         self._check = check
+        self._budget = budget
         self._prefix = root_prefix(root)
         self._files = self._folders = self._links = self._skipped = self._torn = self._size = 0
         self._files_read = self._bytes_read = 0
@@ -164,6 +176,8 @@ class Walk:
                 rows = [row for row in rows if row[0] not in out]
                 found = [row[0] for row in rows]
                 folders = [name for name in folders if name not in out]
+            if self._budget is not None:
+                self._budget(len(rows), sum([row[_SIZE] for row in rows]))
             folder = _Folder(path, names, parent, rules, [], folders)
             for key, start, stop in page_cuts(found):
                 folder.pages.append(self._page(fd, folder, key, rows[start:stop], among))
