@@ -7,17 +7,19 @@ of it is kept beside it, and the error says what to do. `set_aside` is how someb
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from toolyard.core.errors import ToolError, ValidationError
 from toolyard.core.limits import MIB
 from toolyard.fs import files
 from toolyard.fs.roots import Root
-from toolyard.workspace.places import ensure_folder, open_folder, place, read_file, rewrite_file
+from toolyard.workspace.places import ensure_folder, open_folder, place, read_file, rewrite_file, size_of
+from toolyard_runtime.json_list import Unreadable, parse_list, text_of, write_list
+
+__all__ = ["FILE_BYTES", "Document", "Unreadable", "parse_list", "text_of", "write_list"]
 
 FILE_BYTES = 8 * MIB
 """The largest of them. Together with its form in memory it has to be read in a moment."""
@@ -26,10 +28,6 @@ _MOST_ASIDE = 20
 _DIGEST_BYTES = 5
 
 T = TypeVar("T")
-
-
-class Unreadable(ValueError):  # noqa: N818 - a state of the file, told to its reader as a ToolError
-    """Content that cannot be what the file is for. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ class Document(Generic[T]):
         return f"{self.folder}/{self.name}"
 
     def read(self) -> T:
-        data = read_file(self.root, self.path, self.most)
+        data = self._data()
         try:
             return self.parse(data or b"")
         except Unreadable as error:
@@ -57,6 +55,7 @@ class Document(Generic[T]):
     def change(self, how: Callable[[T], T]) -> T:
         """What `how` makes of the value becomes the file. When `how` raises, nothing is changed."""
         ensure_folder(self.root, self.folder)
+        self._check_size()
         made: list[T] = []
         unread: list[bytes] = []
 
@@ -83,7 +82,7 @@ class Document(Generic[T]):
 
     def set_aside(self) -> str | None:
         """Move a file that cannot be read out of the way. Its new name, None when it can be read."""
-        data = read_file(self.root, self.path, self.most)
+        data = self._data()
         try:
             self.parse(data or b"")
         except Unreadable:
@@ -103,6 +102,19 @@ class Document(Generic[T]):
             finally:
                 os.close(folder)
         return kept
+
+    def _data(self) -> bytes | None:
+        self._check_size()
+        return read_file(self.root, self.path, self.most)
+
+    def _check_size(self) -> None:
+        """In words of its own: who reads these files cannot ask for a part of one."""
+        size = size_of(self.root, self.path)
+        if size > self.most:
+            raise ToolError(
+                f"{self.path} has {size:,} bytes, and at most {self.most:,} are read. It was left as it is.",
+                hint="Move what is not needed into another file.",
+            )
 
     def _keep(self, data: bytes) -> str:
         name = self._aside(data)
@@ -128,61 +140,3 @@ class Document(Generic[T]):
             f"{self.path} {why}. It was left as it is.{copy}",
             hint="Correct the file, or move it away to begin anew.",
         )
-
-
-def text_of(data: bytes) -> str:
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Unreadable(f"is not UTF-8 text (byte {error.start})") from None
-    if "\0" in text:
-        raise Unreadable("holds NUL bytes, which no text does")
-    return text
-
-
-def parse_list(data: bytes) -> list[Any]:
-    """A JSON list. What would be lost when it is written again (keys that appear twice, NaN) is refused."""
-    text = text_of(data)
-    if not text.strip():
-        return []
-    try:
-        value = json.loads(
-            text, object_pairs_hook=_object, parse_constant=_refuse_constant, parse_float=_finite, strict=False
-        )
-    except json.JSONDecodeError as error:
-        raise Unreadable(f"is not JSON: line {error.lineno}, column {error.colno}: {error.msg}") from None
-    except RecursionError:
-        raise Unreadable("is nested too deeply") from None
-    except Unreadable:
-        raise
-    except ValueError as error:  # a number with thousands of digits
-        raise Unreadable(f"cannot be read: {error}") from None
-    if not isinstance(value, list):
-        raise Unreadable("has to be a list, as in [ {…}, {…} ]")
-    return value  # pyright: ignore[reportUnknownVariableType]
-
-
-def write_list(entries: list[Any], _: bytes = b"") -> bytes:
-    text = json.dumps(entries, ensure_ascii=False, indent=2) + "\n"
-    try:
-        return text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair: only its escape can be written
-        return (json.dumps(entries, indent=2) + "\n").encode()
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise Unreadable("has a key that appears twice in one entry")
-    return made
-
-
-def _refuse_constant(name: str) -> Any:
-    raise Unreadable(f"holds {name}, which is not JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if number in {float("inf"), float("-inf")}:
-        raise Unreadable(f"holds a number that is too large: {text}")
-    return number

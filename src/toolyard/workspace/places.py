@@ -92,6 +92,17 @@ def read_file(root: Root, relative: str, most: int) -> bytes | None:
         return files.read(target, replace(DEFAULT_LIMITS, file_bytes=most)).data
 
 
+def size_of(root: Root, relative: str) -> int:
+    """The bytes of a regular file; 0 for whatever else is there, and for nothing."""
+    try:
+        with root.open(relative, links=False) as handle:
+            return handle.status.st_size if handle.is_file else 0
+    except FileNotFoundError:
+        return 0
+    except OSError as error:
+        raise refused(error, relative) from error
+
+
 def rewrite_file(root: Root, relative: str, change: Callable[[bytes | None], bytes], most: int) -> None:
     """Replace a file's content under its folder's lock, in one step. `change` may raise to leave it as it is."""
     limits = replace(DEFAULT_LIMITS, file_bytes=most)

@@ -19,7 +19,7 @@ from toolyard.core.errors import SecurityError, ToolError, ValidationError
 from toolyard.fs.roots import Root
 from toolyard.workspace import documents
 from toolyard.workspace.documents import Unreadable, parse_list, write_list
-from toolyard.workspace.memory import Memory, facts, history, preferences
+from toolyard.workspace.memory import Memory, facts, history, preferences, search_memories
 
 
 @pytest.fixture
@@ -209,6 +209,21 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_written(root: Root, fo
     with pytest.raises(ValidationError, match=r"larger than 100 bytes.*Forget"):
         small.change(lambda entries: [*entries, "y" * 100])
     assert small.read() == ["x"]
+
+
+def test_a_file_that_grew_too_large_is_said_so_and_left_alone(memory: Memory, root: Root, folder: Path) -> None:
+    huge = folder / "core_memories.json"
+    with huge.open("w") as file:
+        file.truncate(documents.FILE_BYTES + 1)
+    for act in (memory.facts, lambda: memory.remember("x"), memory.set_aside):
+        with pytest.raises(ToolError, match=r"8,388,609 bytes, and at most 8,388,608 are read.*left as it is"):
+            act()
+    assert huge.stat().st_size == documents.FILE_BYTES + 1
+    assert [path.name for path in folder.iterdir()] == ["core_memories.json"]
+    memory.set_preference("database", "PostgreSQL")
+    found = search_memories(root, "a", "database", {})
+    assert [hit.file for hit in found.hits] == ["preferences.yaml"]
+    assert "at most 8,388,608" in found.faults[0]
 
 
 EACH = 5

@@ -1,6 +1,7 @@
 """Searching memories: by keyword with a ranking (BM25 over entries), or by pattern with ripgrep over the files.
 
-Both look into what the agent may read and nothing else.
+Both look into what the agent may read and nothing else. What one agent did to its memory (nonsense in a
+file, a link in its place) is told and does not keep anybody from searching the others.
 """
 
 from __future__ import annotations
@@ -9,18 +10,18 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolyard.core.errors import ToolError
+from toolyard.core.errors import ToolyardError
 from toolyard.core.limits import DEFAULT_LIMITS, Limits
 from toolyard.fs.roots import Root
 from toolyard.fs.search import GrepQuery, GrepResult, grep
 from toolyard.workspace.memory.access import Wish, reachable
 from toolyard.workspace.memory.memory import FACTS, HISTORY, PATTERNS, PREFERENCES, Memory
-from toolyard.workspace.memory.ranking import rank
 from toolyard.workspace.places import open_folder
+from toolyard_runtime.ranking import rank
 
 if TYPE_CHECKING:
     from toolyard.config.models import Memory as MemoryRules
@@ -48,10 +49,13 @@ class Found:
 
 def search_memories(root: Root, agent: str, query: str, rules: Mapping[str, MemoryRules], *, top: int = 10) -> Found:
     """The entries nearest to the query, of every memory that the agent may read."""
+    return search_agents(root, reachable(agent, Wish.READ, rules), query, top=top)
+
+
+def search_agents(root: Root, agents: Iterable[str], query: str, *, top: int = 10) -> Found:
+    """The entries nearest to the query, of these agents' memories. Whether they may be read was asked before."""
     faults: list[str] = []
-    entries = [
-        entry for other in reachable(agent, Wish.READ, rules) for entry in _entries(Memory(root, other), faults)
-    ]
+    entries = [entry for agent in agents for entry in entries_of(Memory(root, agent), faults)]
     # The topic counts as a part of the text; the id finds what was seen in a list.
     best = rank(query, [f"{entry.id} {entry.text}" for entry in entries], min(top, _MOST_HITS))
     hits = [
@@ -62,7 +66,8 @@ def search_memories(root: Root, agent: str, query: str, rules: Mapping[str, Memo
     return Found(tuple(hits), tuple(faults))
 
 
-def _entries(memory: Memory, faults: list[str]) -> Iterator[MemoryHit]:
+def entries_of(memory: Memory, faults: list[str]) -> Iterator[MemoryHit]:
+    """Everything in a memory, file by file. A file that cannot be read adds to `faults`, and the others follow."""
     readers = {
         FACTS: lambda: [
             (fact.id, f"{fact.topic}: {fact.text}" if fact.topic else fact.text) for fact in memory.facts()
@@ -76,10 +81,18 @@ def _entries(memory: Memory, faults: list[str]) -> Iterator[MemoryHit]:
     for file, read in readers.items():
         try:
             found = read()
-        except ToolError as error:
+        except ToolyardError as error:
             faults.append(str(error))
         else:
             yield from (MemoryHit(memory.agent, file, identity, text, 0.0) for identity, text in found)
+
+
+@dataclass(frozen=True, slots=True)
+class Grepped:
+    results: Mapping[str, GrepResult]
+    """By agent; who has no memory is not in it."""
+    faults: tuple[str, ...]
+    """Memories that could not be searched, each with the reason."""
 
 
 def grep_memories(
@@ -90,17 +103,33 @@ def grep_memories(
     *,
     limits: Limits = DEFAULT_LIMITS,
     cancel: threading.Event | None = None,
-) -> dict[str, GrepResult]:
-    """What ripgrep finds in each memory that the agent may read and that is there, by agent."""
+) -> Grepped:
+    """What ripgrep finds in each memory that the agent may read and that is there."""
+    return grep_agents(root, reachable(agent, Wish.READ, rules), query, limits=limits, cancel=cancel)
+
+
+def grep_agents(
+    root: Root,
+    agents: Iterable[str],
+    query: GrepQuery,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    cancel: threading.Event | None = None,
+) -> Grepped:
     deadline = time.monotonic() + limits.call_seconds
     stop = cancel or threading.Event()
     results: dict[str, GrepResult] = {}
-    for other in reachable(agent, Wish.READ, rules):
-        folder = Memory(root, other).folder
-        if not _is_there(root, folder):
-            continue
+    faults: list[str] = []
+    for agent in agents:
+        folder = Memory(root, agent).folder
         prefix = f"{root.path.rstrip('/')}/{folder}/"
-        results[other] = grep(
+        try:
+            if not _is_there(root, folder):
+                continue
+        except ToolyardError as error:
+            faults.append(str(error))
+            continue
+        results[agent] = grep(
             root,
             folder,
             query,
@@ -109,7 +138,7 @@ def grep_memories(
             cancel=stop,
             deadline=deadline,
         )
-    return results
+    return Grepped(results, tuple(faults))
 
 
 def _is_there(root: Root, folder: str) -> bool:

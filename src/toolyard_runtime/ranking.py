@@ -1,7 +1,7 @@
 """Ranked keyword search over a few thousand short texts: BM25, computed when asked. Pure.
 
-The search over tools keeps an index of its own and lies in a higher layer. A memory is small and changes all the
-time: counting its words anew takes less than keeping an index true.
+The search over tools keeps an index of its own. A memory is small and changes all the time: counting its words anew
+takes less than keeping an index true. The host and the code in its sandbox rank alike.
 """
 
 from __future__ import annotations
