@@ -239,7 +239,7 @@ class SnapshotStore(Closing):
                 ReadingPool(writer, self.options.workers) as pool,
             ):
                 rules = Rules(self.options.ignore)
-                walked = Walk(folder, _Memory(index, reader, writer), pool, rules, check, budget).run()
+                walked = Walk(folder, _Memory(index, reader, writer), pool, rules, check, budget=budget).run()
             parent = index.newest(folder.path)
             snapshot = Snapshot(
                 *(0, new_id()[:_ID_CHARS], folder.path, started_ns, agent, reason, parent.id if parent else None),

@@ -116,6 +116,7 @@ class Walk:
         pool: ReadingPool,
         rules: Rules,
         check: Callable[[], None],
+        *,
         budget: Budget | None = None,
     ) -> None:
         self._root = root
