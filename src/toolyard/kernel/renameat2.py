@@ -33,6 +33,7 @@ def rename_without_replacing(source: str, source_dir: int, target: str, target_d
         os.unlink(source, dir_fd=source_dir)
 
 
-def exchange(one: str, other: str, folder: int) -> None:
-    """Let two names of a folder change places. OSError also where the file system cannot do that."""
-    checked(LIBC.renameat2(folder, os.fsencode(one), folder, os.fsencode(other), _RENAME_EXCHANGE), other)
+def exchange(one: str, other: str, folder: int, other_folder: int | None = None) -> None:
+    """Let two names of a folder, or of two folders, change places. OSError also where the file system cannot."""
+    there = folder if other_folder is None else other_folder
+    checked(LIBC.renameat2(folder, os.fsencode(one), there, os.fsencode(other), _RENAME_EXCHANGE), other)
