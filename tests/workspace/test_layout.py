@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from toolyard.config.models import Memory as Rules
 from toolyard.core.errors import SystemFault, ValidationError
+from toolyard.core.modes import Access
 from toolyard.fs.roots import Root
-from toolyard.sandbox.spec import Mount
 from toolyard.workspace.layout import create, folder_name, skills_folder
 from toolyard.workspace.view import view
 
@@ -119,28 +119,37 @@ def test_an_agent_sees_its_own_to_write_and_the_rest_to_read() -> None:
         "a": Rules(allow_read_from=("b", "c"), allow_write_to=("c",)),
         "b": Rules(allow_read_from=("a",)),
     }
-    seen = view(
-        "/ws", "a", rules, shared={"b": "/snapshots/b", "a": "/snapshots/a"}, attached=["/home/u/.claude/skills"]
-    )
-    here = "/ws/agents/a/workspace"
-    assert seen.workspace == here
-    assert seen.mounts == (
-        Mount("/ws/servers", False, f"{here}/servers"),
-        Mount("/ws/tools", False, f"{here}/tools"),
-        Mount("/ws/skills", False, f"{here}/skills"),
-        Mount("/ws/skills/community", True, f"{here}/skills/community"),
-        Mount("/ws/skills/a", True, f"{here}/skills/a"),
-        Mount("/ws/agents/a/memory", True, f"{here}/memory"),
-        Mount("/ws/agents/a/tasks", True, f"{here}/tasks"),
-        Mount("/ws/agents/b/memory", False),
-        Mount("/ws/agents/c/memory", True),
-        Mount("/snapshots/b", False, f"{here}/shared/b"),
-        Mount("/home/u/.claude/skills", False),
-    )
+    seen = view("/ws", "a", rules, attached=["/home/u/.claude/skills"])
+    assert {entry.path: entry.access for entry in seen.context} == {
+        "/ws/servers": Access.READ,
+        "/ws/tools": Access.READ,
+        "/ws/skills": Access.READ,
+        "/ws/skills/community": Access.WRITE,
+        "/ws/skills/a": Access.WRITE,
+        "/ws/agents/a/memory": Access.WRITE,
+        "/ws/agents/a/tasks": Access.WRITE,
+        "/ws/agents/b/memory": Access.READ,
+        "/ws/agents/c/memory": Access.WRITE,
+        "/ws/shared": Access.READ,
+        "/home/u/.claude/skills": Access.READ,
+    }
+    assert seen.links == {
+        "servers": "/ws/servers",
+        "tools": "/ws/tools",
+        "skills": "/ws/skills",
+        "memory": "/ws/agents/a/memory",
+        "tasks": "/ws/agents/a/tasks",
+        "shared": "/ws/shared",
+    }
+
+
+def test_what_lies_elsewhere_is_seen_and_linked_there() -> None:
+    seen = view("/ws", "a", {}, generated={"servers": ".toolyard/servers"}, shared="/temporary")
+    assert (seen.links["servers"], seen.links["shared"]) == ("/ws/.toolyard/servers", "/temporary")
+    assert {"/ws/.toolyard/servers", "/temporary"} <= {entry.path for entry in seen.context}
+    assert not {"/ws/servers", "/ws/shared"} & {entry.path for entry in seen.context}
 
 
 def test_an_agent_without_rules_sees_no_other_memory() -> None:
-    seen = view("/ws", "a", {"b": Rules(allow_write_to=("a",))}, workspace="/elsewhere")
-    assert seen.workspace == "/elsewhere"
-    assert [mount.source for mount in seen.mounts if "memory" in mount.source] == ["/ws/agents/a/memory"]
-    assert {mount.inside for mount in seen.mounts} >= {"/elsewhere/memory", "/elsewhere/servers"}
+    seen = view("/ws", "a", {"b": Rules(allow_write_to=("a",))})
+    assert [entry.path for entry in seen.context if "memory" in entry.path] == ["/ws/agents/a/memory"]

@@ -10,20 +10,16 @@ never through the links that an agent sees beside its files.
 
 from __future__ import annotations
 
-import contextlib
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from toolyard.codemode.folder import SERVERS, TOOLS, place_of
 from toolyard.config.agents import agent_of
 from toolyard.core.errors import ConfigError
-from toolyard.core.modes import Access
 from toolyard.core.paths import is_beneath
-from toolyard.policy.roots import ContextPath
 from toolyard.storage.state import state_dir
-from toolyard.workspace.layout import MEMORY, SHARED, SKILLS, TASKS, agent_folder, skills_folder
+from toolyard.workspace.layout import MEMORY, SHARED, SKILLS, TASKS, WORKSPACE, agent_folder, skills_folder
 from toolyard.workspace.memory.access import rules_of
 
 if TYPE_CHECKING:
@@ -32,7 +28,6 @@ if TYPE_CHECKING:
     from toolyard.config.models import Config
     from toolyard.config.models import Memory as MemoryRules
     from toolyard.config.settings import Settings
-    from toolyard.policy.policy import Policy
 
 NOBODY = "agent"
 """Who acts where no agent is configured or named."""
@@ -71,6 +66,11 @@ class Home:
         return self.root != self.workspace
 
     @property
+    def is_own_folder(self) -> bool:
+        """Whether the agent stands in the folder that the layout has for it, where nothing is the user's."""
+        return self.is_member and self.workspace == os.path.join(self.root, agent_folder(self.agent, WORKSPACE))
+
+    @property
     def peers(self) -> tuple[str, ...]:
         return tuple(agent for agent in self.agents if agent != self.agent)
 
@@ -102,22 +102,6 @@ class Home:
     def snapshots(self) -> str:
         """The folder of the one snapshot store of the root."""
         return self.snapshots_override or os.path.join(self.state, _SNAPSHOTS)
-
-    def guarded(self, policy: Policy) -> Policy:
-        """The policy with the generated folders read-only and, where they lie elsewhere, visible."""
-        if not self.is_elsewhere:
-            kept = (f"/{place_of(self.root, name)}" for name in (SERVERS, TOOLS))
-            return replace(policy, protected=(*policy.protected, *kept))
-        with contextlib.suppress(OSError):  # a skill that is kept later is to be seen by those who are open now
-            os.mkdir(self.skills)
-        access = {SERVERS: Access.READ, TOOLS: Access.READ, SKILLS: Access.WRITE}
-        shown = [
-            ContextPath(path, access[name])
-            for name in access
-            if os.path.isdir(path := os.path.join(self.root, name if name == SKILLS else place_of(self.root, name)))
-            and os.path.realpath(path) == path
-        ]
-        return replace(policy, context=(*policy.context, *shown))
 
 
 def has_layout(config: Config) -> bool:

@@ -20,6 +20,7 @@ from toolyard.app.gate import Resources
 from toolyard.app.home import Home, home_of
 from toolyard.app.sandboxes import Sandboxes, own_environment
 from toolyard.app.seen import Seen
+from toolyard.app.settling import guarded, make_folders, make_links, standing_links, view_of
 from toolyard.app.tool import Tool
 from toolyard.app.tools.resources import RESOURCE_TOOLS
 from toolyard.app.toolsets import Toolset, has_code_mode, tools_of
@@ -106,6 +107,9 @@ class Yard(Closing):
     @classmethod
     def open(cls, options: YardOptions) -> Self:
         workspace = os.path.abspath(options.workspace)
+        real = os.path.realpath(workspace)
+        home = home_of(options.config, real, options.agent, options.settings, options.state_home or "")
+        make_folders(home)
         if not os.path.isdir(workspace):
             raise ConfigError(f"the workspace {workspace} is not a folder.", hint="Create it, or name another one.")
         if options.agent is not None and not _AGENT.fullmatch(options.agent):
@@ -113,20 +117,22 @@ class Yard(Closing):
                 f"{options.agent!r} cannot be an agent's name: it is part of paths.",
                 hint="Use letters, digits, dots, dashes and underscores.",
             )
-        real = os.path.realpath(workspace)
         state = _state(options, real)
         policy = policy_for(options.config, options.settings, real, options.mode, options.agent)
         policy = keeping(policy, os.path.realpath(state))
         if (environment := own_environment(real)) is not None:
             policy = keeping(policy, environment)
-        home = home_of(options.config, real, options.agent, options.settings, options.state_home or "")
-        if has_code_mode(options.toolset):
-            policy = home.guarded(policy)
+        code_mode = has_code_mode(options.toolset)
+        policy = guarded(home, policy, code_mode=code_mode)
+        links = view_of(home).links
+        if code_mode or home.is_own_folder:
+            make_links(home, links)
         with contextlib.ExitStack() as undo:
             others = [context.path for context in policy.context] + (
                 list(policy.extra_roots) if policy.mode is PermissionMode.MODERATE else []
             )
-            mounts = Mounts(workspace, others, limits=options.config.limits.to_limits())
+            names = {path: target for at in {workspace, real} for path, target in standing_links(at, links).items()}
+            mounts = Mounts(workspace, others, names=names, limits=options.config.limits.to_limits())
             undo.callback(mounts.close)
             audit = AuditLog.open(ensure_state_dir(state))
             undo.callback(audit.close)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from toolyard.config.agents import agent_of
+from toolyard.config.agents import agent_of, check_memory_rights
 from toolyard.config.blame import blaming
 from toolyard.config.load import find_config, load_config
 from toolyard.config.models import Config
@@ -19,6 +19,7 @@ from toolyard.core.errors import ConfigError
 from toolyard.core.modes import PermissionMode
 from toolyard.core.paths import is_beneath
 from toolyard.policy.build import presets
+from toolyard.workspace.layout import WORKSPACE, agent_folder
 
 _SEVERAL = 2
 _WIDE_MODES = frozenset({PermissionMode.BYPASS, PermissionMode.MODERATE})
@@ -35,13 +36,15 @@ def find_place(
 ) -> Place:
     """The configuration in force and the workspace's folder.
 
-    `--workspace` goes first, then the agent's `cwd`, then `toolyard.workspace`, both relative to the file that says
-    so; without any of them it is the current folder. A command that `acts` as an agent has to be told which one.
+    `--workspace` goes first, then the agent's `cwd`, then its folder in `toolyard.workspace` or, without agents, that
+    folder itself, all relative to the file that says so; without any of them it is the current folder. A command that
+    `acts` as an agent has to be told which one.
     """
     here = os.getcwd()
     found = _found(workspace, here) if config_file is None else None
     config = load_config(config_file or found)
     _check_hosts(config)
+    check_memory_rights(config)
     _check_agent(config, agent, acts=acts, chosen_by_file=workspace is None)
     place = Place(config, _workspace(config, workspace, agent, here))
     if found is not None:
@@ -110,7 +113,8 @@ def _workspace(config: Config, workspace: str | None, agent: str | None, here: s
     if chosen is not None and chosen.backend.cwd:
         return os.path.join(base, chosen.backend.cwd)
     if config.source and "workspace" in config.toolyard.model_fields_set:
-        return os.path.join(base, config.toolyard.workspace)
+        root = os.path.join(base, config.toolyard.workspace)
+        return root if chosen is None else os.path.join(root, agent_folder(chosen.id, WORKSPACE))
     return here
 
 
@@ -120,6 +124,7 @@ def _refuse_widening(place: Place, path: str, *, chosen_by_file: bool) -> None:
         reasons.append("a workspace outside its own folder")
     elif _keeps_tools_outside(place.config, os.path.dirname(path)):
         reasons.append("tool files and skills outside its own folder")
+    reasons += _folders_outside(place.config, os.path.dirname(path))
     if reasons:
         raise ConfigError(
             f"it widens what agents may do ({', '.join(reasons)}) and was only found, not named.",
@@ -136,6 +141,24 @@ def _keeps_tools_outside(config: Config, folder: str) -> bool:
     return not is_beneath(os.path.realpath(place), os.path.realpath(folder))
 
 
+def _folders_outside(config: Config, folder: str) -> Iterator[str]:
+    """What is read or written elsewhere for everybody, whichever folder they work in."""
+    kept = config.orchestrator
+    for key, paths in (
+        ("snapshot_storage", (kept.snapshot_storage,)),
+        ("agent_temporary_workspace", (kept.agent_temporary_workspace,)),
+        ("skill_folders", config.toolyard.skill_folders),
+    ):
+        if any(path and not _is_inside(path, folder) for path in paths):
+            yield f"{key} outside its own folder"
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return not path.startswith("~") and is_beneath(
+        os.path.realpath(os.path.join(folder, path)), os.path.realpath(folder)
+    )
+
+
 def _widenings(config: Config) -> Iterator[str]:
     permissions, execution = config.permissions, config.toolyard.code_execution
     modes = {permissions.mode, *(agent.backend.permission_mode for agent in config.agents)}
@@ -146,6 +169,7 @@ def _widenings(config: Config) -> Iterator[str]:
         yield "further roots"
     if config.orchestrator.context_paths:
         yield "context paths"
+    yield from _of_agents(config)
     if execution.mode == "none":
         yield "code without a sandbox"
     if execution.docker.network != "none" or execution.allowed_hosts:
@@ -161,3 +185,10 @@ def _widenings(config: Config) -> Iterator[str]:
         yield "MCP servers"
     if config.toolyard.available_custom_tools:
         yield "custom tools"
+
+
+def _of_agents(config: Config) -> Iterator[str]:
+    if any(agent.memory.allow_read_from or agent.memory.allow_write_to for agent in config.agents):
+        yield "the memory of other agents"
+    if any(agent.backend.fresh for agent in config.agents):
+        yield "folders that are emptied at the start"

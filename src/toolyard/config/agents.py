@@ -20,3 +20,20 @@ def agent_of(config: Config, agent: str | None) -> Agent | None:
         known = [candidate.id for candidate in config.agents]
         raise ConfigError(f'there is no agent "{agent}" in the configuration.', hint=did_you_mean(agent, known))
     return found
+
+
+def check_memory_rights(config: Config) -> None:
+    """Rights name agents that exist: one that does not would be silence where the user meant something."""
+    from toolyard.config.blame import blaming
+
+    known = [agent.id for agent in config.agents]
+    for number, agent in enumerate(config.agents):
+        named = {"allow_read_from": agent.memory.allow_read_from, "allow_write_to": agent.memory.allow_write_to}
+        for key, others in named.items():
+            for position, other in enumerate(others):
+                if other not in known:
+                    with blaming(config, "agents", number, "memory", key, position):
+                        raise ConfigError(
+                            f'`{key}` of agent "{agent.id}" names "{other}", and there is no such agent.',
+                            hint=did_you_mean(other, known),
+                        )

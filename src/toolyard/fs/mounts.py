@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from toolyard.core.closing import Closing
@@ -62,7 +62,15 @@ class Target(Closing):
 class Mounts:
     """The workspace and whatever else is declared, the innermost root first when one lies within another."""
 
-    def __init__(self, workspace: str, others: Sequence[str] = (), *, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        workspace: str,
+        others: Sequence[str] = (),
+        *,
+        names: Mapping[str, str] | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        """`names` are further absolute names of roots, by name: links that are known to lead there, say."""
         self.workspace = Root(workspace)
         self._limits = limits
         self._host: Root | None = None
@@ -75,6 +83,8 @@ class Mounts:
                 if os.path.isdir(other):
                     self._roots.append(Root(other, shown_as=os.path.realpath(other).rstrip("/") + "/"))
                     self._add(other, self._roots[-1])
+            by_path = {root.path: root for root in self._roots}
+            self._spellings += [(name, by_path[path]) for name, path in (names or {}).items() if path in by_path]
         except BaseException:
             self.close()
             raise

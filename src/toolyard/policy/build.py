@@ -71,6 +71,13 @@ def keeping(policy: Policy, folder: str) -> Policy:
     return replace(policy, protected=(*policy.protected, "/" + _literal(folder.lstrip("/"))))
 
 
+def hiding(policy: Policy, folder: str) -> Policy:
+    """The policy, with a folder (absolute) that no tool and no command may read or write."""
+    pattern = "/" + _literal(folder.lstrip("/"))
+    rules = (parse_rule(f"{name}({pattern})", Effect.DENY, home=policy.home) for name in ("Read", "Write"))
+    return replace(policy, rules=(*policy.rules, *rules))
+
+
 def _contexts(
     config: Config, absolute: Callable[[str], str], resolve: Callable[[str], str], workspace: str
 ) -> tuple[ContextPath, ...]:

@@ -1,6 +1,7 @@
-"""What one agent sees of a workspace: which folder is mounted where, and whether it may write there. Pure data.
+"""What one agent sees of a layout beside its workspace: which folders it may read or write, and their short names.
 
-Whoever builds the sandbox mounts them, in this order: a later mount covers an earlier one.
+Pure data. The folders are seen at their own paths, so that every kind of sandbox can show them; a link of the short
+name beside the agent's files leads to each. An inner folder may be writable where the outer one is not.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolyard.sandbox.spec import Mount
+from toolyard.core.modes import Access
+from toolyard.policy.roots import ContextPath
 from toolyard.workspace.layout import (
     COMMUNITY,
     MEMORY,
@@ -19,9 +21,7 @@ from toolyard.workspace.layout import (
     SKILLS,
     TASKS,
     TOOLS,
-    WORKSPACE,
     agent_folder,
-    folder_name,
     skills_folder,
 )
 from toolyard.workspace.memory.access import Wish, may, reachable
@@ -32,10 +32,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Where the agent stands, and what is mounted there."""
-
-    workspace: str
-    mounts: tuple[Mount, ...]
+    context: tuple[ContextPath, ...]
+    links: Mapping[str, str]
+    """Name beside the agent's files: the folder that it leads to."""
 
 
 def view(
@@ -43,29 +42,29 @@ def view(
     agent: str,
     rules: Mapping[str, MemoryRules],
     *,
-    workspace: str = "",
-    shared: Mapping[str, str] | None = None,
+    generated: Mapping[str, str] | None = None,
+    shared: str = "",
     attached: Iterable[str] = (),
 ) -> View:
     """The folders of one agent, all of which `create` has made.
 
-    `workspace` is where it works when that is not in the root. `shared` are the folders to show of its peers, by
-    name; `attached` are folders of skills elsewhere. The memory of another agent is seen at its own path.
+    `generated` says where `servers` and `tools` lie in the root when that is not under those names, `shared` where
+    agents publish their work when that is not in the root, and `attached` are folders of skills elsewhere.
     """
-    own = workspace or os.path.join(root, agent_folder(agent, WORKSPACE))
-
-    def beside(source: str, target: str, *, writable: bool = False) -> Mount:
-        return Mount(os.path.join(root, source), writable, os.path.join(own, target))
-
-    mounts = [beside(SERVERS, SERVERS), beside(TOOLS, TOOLS), beside(SKILLS, SKILLS)]
-    mounts += [beside(skills_folder(owner), skills_folder(owner), writable=True) for owner in (COMMUNITY, agent)]
-    mounts += [beside(agent_folder(agent, part), part, writable=True) for part in (MEMORY, TASKS)]
+    places = {name: (generated or {}).get(name, name) for name in (SERVERS, TOOLS)}
+    places |= {SKILLS: SKILLS, MEMORY: agent_folder(agent, MEMORY), TASKS: agent_folder(agent, TASKS)}
+    links = {name: os.path.join(root, place) for name, place in places.items()}
+    links[SHARED] = shared or os.path.join(root, SHARED)
+    own = {MEMORY, TASKS}
+    context = [ContextPath(path, _access(writable=name in own)) for name, path in links.items()]
+    context += [ContextPath(os.path.join(root, skills_folder(owner)), Access.WRITE) for owner in (COMMUNITY, agent)]
     for other in reachable(agent, Wish.READ, rules):
         if other != agent:
-            source = os.path.join(root, agent_folder(other, MEMORY))
-            mounts.append(Mount(source, may(agent, other, Wish.WRITE, rules)))
-    for peer, source in (shared or {}).items():
-        if peer != agent:
-            mounts.append(Mount(source, target=os.path.join(own, SHARED, folder_name(peer))))
-    mounts += [Mount(source) for source in attached]
-    return View(own, tuple(mounts))
+            path = os.path.join(root, agent_folder(other, MEMORY))
+            context.append(ContextPath(path, _access(writable=may(agent, other, Wish.WRITE, rules))))
+    context += [ContextPath(path) for path in attached]
+    return View(tuple(context), links)
+
+
+def _access(*, writable: bool) -> Access:
+    return Access.WRITE if writable else Access.READ

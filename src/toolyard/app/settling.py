@@ -1,0 +1,140 @@
+"""Settling an agent into its home: its folders are made, linked beside its files, and put into its policy.
+
+The walls are the policy's: the real folders are context paths, which the Gate judges and every sandbox mounts. The
+links are for convenience alone. One that is missing is made again at the next start; nothing is ever put in the place
+of something else, and what an agent makes of a link changes nothing about what it may reach.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from toolyard.app.home import Home
+from toolyard.codemode.folder import SERVERS, TOOLS, place_of
+from toolyard.core.errors import ConfigError
+from toolyard.core.modes import Access, PermissionMode
+from toolyard.core.paths import is_beneath
+from toolyard.fs.roots import Root
+from toolyard.policy.build import hiding
+from toolyard.policy.roots import ContextPath
+from toolyard.workspace.layout import MEMORY, SKILLS, TASKS, WORKSPACE, agent_folder, create
+from toolyard.workspace.memory.access import Wish, may
+from toolyard.workspace.view import View, view
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from toolyard.policy.policy import Policy
+
+_GENERATED = (SERVERS, TOOLS)
+
+
+def make_folders(home: Home) -> None:
+    """Every folder of a layout that is missing; from any number of processes at once."""
+    if not home.has_layout:
+        return
+    with contextlib.closing(Root(home.root)) as root:
+        create(root, home.agents)
+    try:
+        os.makedirs(home.shared, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"the folder {home.shared}, where agents share their work, cannot be made: {error.strerror}.",
+            hint="Choose another `orchestrator.agent_temporary_workspace`.",
+        ) from error
+
+
+def view_of(home: Home) -> View:
+    """What the agent sees beside its files; nothing where there is no layout, or it has no part in it."""
+    if not home.is_member:
+        return View((), {})
+    generated = {name: place_of(home.root, name) for name in _GENERATED}
+    return view(home.root, home.agent, home.rules, generated=generated, shared=home.shared, attached=home.attached)
+
+
+def make_links(home: Home, links: Mapping[str, str]) -> None:
+    """A link for each name that is free. Where none can be made, the folders are still there at their own paths."""
+    with contextlib.suppress(OSError):
+        folder = os.open(home.workspace, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for name, target in links.items():
+                with contextlib.suppress(FileExistsError):
+                    os.symlink(target, name, dir_fd=folder)
+        finally:
+            os.close(folder)
+
+
+def standing_links(workspace: str, links: Mapping[str, str]) -> dict[str, str]:
+    """Those links, by their paths, that are there and lead where they should: ours, and not part of the work."""
+    found: dict[str, str] = {}
+    for name, target in links.items():
+        path = os.path.join(workspace, name)
+        with contextlib.suppress(OSError):
+            if os.readlink(path) == target:
+                found[path] = target
+    return found
+
+
+def guarded(home: Home, policy: Policy, *, code_mode: bool) -> Policy:
+    """The policy with the folders of the home in it: visible where they lie elsewhere, closed where they are others'.
+
+    Without a layout only code mode has use for them.
+    """
+    attached = tuple(ContextPath(path) for path in home.attached)
+    if home.is_member:
+        policy = replace(policy, context=(*policy.context, *view_of(home).context))
+        if not home.is_elsewhere:
+            policy = _kept(home, policy)
+    elif not code_mode:
+        policy = replace(policy, context=(*policy.context, *attached))
+    elif not home.is_elsewhere:
+        policy = _kept(home, replace(policy, context=(*policy.context, *attached)))
+    else:
+        policy = replace(policy, context=(*policy.context, *_beside(home), *attached))
+    for folder in _closed(home, policy):
+        policy = hiding(policy, folder)
+    return policy
+
+
+def _kept(home: Home, policy: Policy) -> Policy:
+    kept = (f"/{place_of(home.root, name)}" for name in _GENERATED)
+    return replace(policy, protected=(*policy.protected, *kept))
+
+
+def _beside(home: Home) -> Iterator[ContextPath]:
+    """The tool files and skills of a root that lies elsewhere."""
+    if not home.has_layout:
+        with contextlib.suppress(OSError):  # a skill that is kept later is to be seen by those who are open now
+            os.mkdir(home.skills)
+    access = {SERVERS: Access.READ, TOOLS: Access.READ, SKILLS: Access.READ if home.has_layout else Access.WRITE}
+    for name, right in access.items():
+        path = os.path.join(home.root, name if name == SKILLS else place_of(home.root, name))
+        if os.path.isdir(path) and os.path.realpath(path) == path:
+            yield ContextPath(path, right)
+
+
+def _closed(home: Home, policy: Policy) -> Iterator[str]:
+    """What lies in a folder that is open to the agent, and is not for it: its peers' own, and the root's state."""
+    if not home.has_layout or policy.mode is PermissionMode.BYPASS:
+        return
+    opened = [policy.workspace, *(entry.path for entry in policy.context)]
+    if policy.mode is PermissionMode.MODERATE:
+        opened += policy.extra_roots
+    for folder in _of_others(home):
+        held = any(is_beneath(folder, root) and folder != root for root in opened)
+        if held and not is_beneath(home.workspace, folder):
+            yield folder
+
+
+def _of_others(home: Home) -> Iterator[str]:
+    for peer in home.peers:
+        for part in (WORKSPACE, TASKS):
+            yield os.path.join(home.root, agent_folder(peer, part))
+        if not may(home.agent, peer, Wish.READ, home.rules):
+            yield os.path.join(home.root, agent_folder(peer, MEMORY))
+    yield os.path.realpath(home.state)
+    if home.snapshots_override:
+        yield home.snapshots_override
