@@ -3,7 +3,8 @@
 `warden` is the program a sandbox starts; it forks a worker for each run. Nothing here imports `toolyard`: the two
 packages share the wire format (`wire`) and live on different sides of the wall.
 
-Code in the sandbox finds its way to tools here: `call_mcp_tool`, `call_custom_tool`, `semantic_search`, `save_skill`.
+Code in the sandbox finds its way to tools here: `call_mcp_tool`, `call_custom_tool`, `semantic_search`,
+`save_skill`, `promote_skill`, `list_skills`.
 """
 
 TYPE_CHECKING = False
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
         call_custom_tool_sync,
         call_mcp_tool,
         call_mcp_tool_sync,
+        list_skills,
+        promote_skill,
         save_skill,
         semantic_search,
     )
@@ -24,6 +27,8 @@ __all__ = [  # noqa: RUF022 - as one would look for them
     "call_custom_tool_sync",
     "semantic_search",
     "save_skill",
+    "promote_skill",
+    "list_skills",
 ]
 
 

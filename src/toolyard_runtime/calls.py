@@ -14,10 +14,13 @@ from toolyard_runtime.results import Result
 
 __all__ = [
     "Found",
+    "SkillFound",
     "call_custom_tool",
     "call_custom_tool_sync",
     "call_mcp_tool",
     "call_mcp_tool_sync",
+    "list_skills",
+    "promote_skill",
     "save_skill",
     "semantic_search",
 ]
@@ -94,15 +97,51 @@ def semantic_search(query: str, search_paths: Sequence[str] | None = None, top_k
 
 
 def save_skill(name: str, code: str, description: str) -> str:
-    """Keep a piece of code for later, as `skills/.../<name>`; the path it was saved at."""
+    """Keep Python code as the skill `name`, under your own name; the path of its folder.
+
+    It is refused, with the reason, when it does not parse, imports what is not there, or has an example (a `>>>` in a
+    docstring) that fails. `from skills.<name> import ...` uses it from then on; the former one stays as a version.
+    """
+    arguments = {"name": name, "code": code, "description": description}
+    return _skills("skill", arguments)
+
+
+def promote_skill(name: str, *, replace: bool = False) -> str:
+    """Copy a skill of yours to everybody's, `skills/community/<name>`. `replace` takes another agent's place."""
+    return _skills("promote", {"name": name, "replace": replace})
+
+
+class SkillFound:
+    """One skill that can be used here. `module` is how it is imported, empty where it has no Python."""
+
+    __slots__ = ("description", "module", "name", "owner", "path")
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.name = str(told.get("name", ""))
+        self.owner = str(told.get("owner", ""))
+        self.path = str(told.get("path", ""))
+        self.description = str(told.get("description", ""))
+        self.module = str(told.get("module", ""))
+
+    def __repr__(self) -> str:
+        return f"<{self.module or self.path}: {self.description}>"
+
+
+def list_skills() -> list[SkillFound]:
+    """The skills that can be used here: your own, the community's, other agents', those of attached folders."""
+    from toolyard_runtime import broker
+
+    return list(map(SkillFound, broker.call({"do": "skills", "arguments": {}})))
+
+
+def _skills(do: str, arguments: Message) -> str:
     import importlib
 
     from toolyard_runtime import broker
 
-    arguments = {"name": name, "code": code, "description": description}
-    saved = broker.call({"do": "skill", "arguments": arguments})
+    path = str(broker.call({"do": do, "arguments": arguments}))
     importlib.invalidate_caches()  # so that it can be imported at once
-    return str(saved)
+    return path
 
 
 def _mcp(

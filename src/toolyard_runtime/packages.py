@@ -3,8 +3,8 @@
 The finder comes after all others. So a package of the code's own that has one of these names is found first, as
 anywhere in Python, and what it lacks is found here: with a `tools` of one's own, `tools.web` is still the custom
 tools' (unless one's own is a single file, which can have nothing below it). A skill is found by its bare name, too:
-`skills.create_website` is one's own of that name, else the community's, else another agent's. `_massgen_runtime` is
-found here too.
+`skills.create_website` is one's own of that name, else the community's, else another agent's, else one of a folder
+that the user attached, where `create-website` is a spelling of it. `_massgen_runtime` is found here too.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 VARIABLE = "TOOLYARD_PACKAGES"
 _NAMES = frozenset({"servers", "tools", "skills"})
 _ALIAS = "_massgen_runtime"
-_AGENT = "TOOLYARD_AGENT"
+SKILLS_VARIABLE = "TOOLYARD_SKILLS"
+"""The name of the folder of one's own skills, and the folders that are attached, with colons between them."""
 _ASIDE = ".toolyard"  # where the host puts folders of ours when the workspace has one of the same name
 _SKILLS, _COMMUNITY = "skills", "community"
+_MODULE = "__init__.py"
+_MOST_TOLD = 64
 
 
 class Finder:
@@ -39,20 +42,85 @@ class Finder:
 
         inner = [first, *below][:-1]
         folders = [os.path.join(self._root, *inner), os.path.join(self._root, _ASIDE, *inner)]
-        if inner == [_SKILLS]:
-            folders += self._skills()
-        return PathFinder.find_spec(name, folders)
+        if inner != [_SKILLS]:
+            return PathFinder.find_spec(name, folders)
+        own, *more = os.environ.get(SKILLS_VARIABLE, "").split(os.pathsep)
+        attached = [folder for folder in more if folder]  # an empty one would mean where the code stands
+        found = PathFinder.find_spec(name, [*folders, *self._skills(own), *attached])
+        return found or _dashed(name, below[-1], attached)
 
-    def _skills(self) -> list[str]:
+    def _skills(self, own: str) -> list[str]:
         """The folders of skills, one's own first."""
         skills = os.path.join(self._root, _SKILLS)
         try:
             agents = sorted(os.listdir(skills))
         except OSError:
             return []
-        first = {os.environ.get(_AGENT, ""): 0, _COMMUNITY: 1}
+        first = {own: 0, _COMMUNITY: 1}
         agents.sort(key=lambda agent: first.get(agent, 2))
         return [os.path.join(skills, agent) for agent in agents]
+
+
+class Tried:
+    """Finds one skill in the folder where it lies before it is kept, whatever is kept under its name."""
+
+    def __init__(self, owner: str, name: str, folder: str) -> None:
+        self._names = (f"{_SKILLS}.{name}", f"{_SKILLS}.{owner}.{name}")
+        self._folder = folder
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
+        return _package(name, self._folder) if name in self._names else None
+
+
+def try_out(owner: str, name: str, folder: str) -> None:
+    """Import the skill `name` from `folder` in this process."""
+    sys.meta_path.insert(0, Tried(owner, name, folder))
+
+
+_told: set[str] = set()
+
+
+def skills_used() -> list[str]:
+    """The folders that modules of skills were imported from since this was last asked."""
+    if _SKILLS not in sys.modules:
+        return []
+    files = [getattr(module, "__file__", None) for name, module in list(sys.modules.items()) if _is_skills(name)]
+    folders = {os.path.dirname(file) for file in files if isinstance(file, str)} - _told
+    new = sorted(folders)[:_MOST_TOLD]
+    _told.update(new)
+    return new
+
+
+def _is_skills(name: str) -> bool:
+    return name.startswith(f"{_SKILLS}.")
+
+
+def _dashed(name: str, last: str, folders: list[str]) -> ModuleSpec | None:
+    """A skill of another program, whose folder is spelled as its format wants: `pdf-forms` is `pdf_forms`."""
+    for folder in folders:
+        try:
+            entries = sorted(os.listdir(folder))
+        except OSError:
+            continue
+        for entry in entries:
+            if "-" in entry and entry.replace("-", "_") == last:
+                return _package(name, os.path.join(folder, entry))
+    return None
+
+
+def _package(name: str, folder: str) -> ModuleSpec | None:
+    """The package that a folder is; without a module of its own, what lies in it can be imported."""
+    from importlib.machinery import ModuleSpec
+    from importlib.util import spec_from_file_location
+
+    file = os.path.join(folder, _MODULE)
+    if os.path.isfile(file):
+        return spec_from_file_location(name, file, submodule_search_locations=[folder])
+    if not os.path.isdir(folder):
+        return None
+    spec = ModuleSpec(name, None, is_package=True)
+    spec.submodule_search_locations = [folder]
+    return spec
 
 
 def install() -> None:

@@ -203,12 +203,21 @@ def _serve(program: str, notebook: Notebook | None) -> None:
     gc.freeze()
     notebook = notebook or Notebook()
     while request["session"]:
-        _answer(notebook.run(request["code"]))
+        _answer(_ran(notebook, request["code"]))
         request = _message()
-    answer = notebook.run(request["code"])
+    answer = _ran(notebook, request["code"])
     notebook.close()
     pace.unhurried()
     _answer(answer)
+
+
+def _ran(notebook: Notebook, code: str) -> dict[str, Any]:
+    """How the code ended, and which skills it was the first to import."""
+    answer = notebook.run(code)
+    packages = sys.modules.get("toolyard_runtime.packages")
+    if packages is not None and (skills := packages.skills_used()):
+        answer["skills"] = skills
+    return answer
 
 
 def _warmed_up() -> Notebook | None:

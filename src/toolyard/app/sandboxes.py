@@ -65,6 +65,12 @@ class Attached:
     agent: str
     packages: str
     """Where `servers`, `tools` and `skills` are imported from."""
+    skills: tuple[str, ...] = ()
+    """The name of the folder of the agent's own skills, and folders of skills elsewhere."""
+
+    def variables(self) -> dict[str, str]:
+        skills = (path for path in self.skills if os.pathsep not in path)
+        return {"TOOLYARD_AGENT": self.agent, "TOOLYARD_SKILLS": os.pathsep.join(skills)}
 
 
 class Sandboxes(Closing):
@@ -87,9 +93,11 @@ class Sandboxes(Closing):
         self._is_closed = False
         self._refused: deque[str] = deque(maxlen=_MOST_REFUSED)
 
-    def attach(self, broker_folder: Callable[[], str], agent: str, packages: str) -> None:
+    def attach(
+        self, broker_folder: Callable[[], str], agent: str, packages: str, skills: tuple[str, ...] = ()
+    ) -> None:
         """Give sandboxes a way to call tools: for code mode, before the first one is made."""
-        self._attached = Attached(broker_folder, agent, packages)
+        self._attached = Attached(broker_folder, agent, packages, skills)
 
     def ready(self) -> Ready:
         """The sandbox for the next run. Raises SecurityError where none can be had."""
@@ -112,6 +120,12 @@ class Sandboxes(Closing):
                 spec, note = self._spec(writable=writable)
             made = self._ready[writable] = self._started(spec, note)
             return made if found is None else replace(made, note=f"{_REPLACED} {made.note}".rstrip())
+
+    def beside(self) -> Ready:
+        """The sandbox in which code runs now, for a run that this code waits for: it is never replaced for it."""
+        with self._lock:
+            found = self._ready.get(True) or self._ready.get(False)
+        return found or self.ready()
 
     def _started(self, spec: Spec, note: str) -> Ready:
         if self._is_closed:
@@ -169,7 +183,7 @@ class Sandboxes(Closing):
             mounts=shown.mounts,
             hidden=shown.hidden,
             special=shown.special,
-            environment={**self._execution.env, **({"TOOLYARD_AGENT": attached.agent} if attached else {})},
+            environment={**self._execution.env, **(attached.variables() if attached else {})},
             allowed_hosts=self._execution.allowed_hosts,
             broker=attached.broker_folder() if attached else "",
             packages=attached.packages if attached else "",

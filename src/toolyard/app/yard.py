@@ -38,6 +38,7 @@ from toolyard.policy.build import keeping, policy_for
 from toolyard.policy.policy import Policy
 from toolyard.storage.audit_log import AuditLog
 from toolyard.storage.state import ensure_state_dir, state_dir
+from toolyard.workspace.layout import folder_name
 
 if TYPE_CHECKING:
     from toolyard.config.models import Config
@@ -97,7 +98,8 @@ class Yard(Closing):
         )
         self.sandboxes = Sandboxes(policy, execution, os.path.realpath(state), self._choose, self._connected)
         if has_code_mode(options.toolset):
-            self.sandboxes.attach(self.codemode.broker_folder, self.agent, home.root)
+            skills = (folder_name(self.agent), *home.attached)
+            self.sandboxes.attach(self.codemode.broker_folder, self.agent, home.root, skills)
         resources = Resources(mounts, policy, self.limits, Seen(), self.sandboxes, self.codemode)
         served = self._served()
         # Who is not served the reading tools does not get the files as resources either.

@@ -172,7 +172,7 @@ async def test_the_variables_named_are_seen_and_nothing_else_of_ours(open_bench,
     names = {line.partition("=")[0] for line in out.splitlines()}
     assert (code, "NAMED=value" in out.splitlines(), "mine" in out) == (0, True, False)
     # The shell adds the last ones, and code mode those that say where its tools are.
-    tools = {"TOOLYARD_BROKER", "TOOLYARD_PACKAGES", "TOOLYARD_AGENT"}
+    tools = {"TOOLYARD_BROKER", "TOOLYARD_PACKAGES", "TOOLYARD_AGENT", "TOOLYARD_SKILLS"}
     assert names <= {"NAMED", *variables("", {}, proxied=False), *tools, "PWD", "OLDPWD", "SHLVL", "_"}
 
 
