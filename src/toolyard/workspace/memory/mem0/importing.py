@@ -38,8 +38,11 @@ class Imported:
     """Ids of memories that are too long to be facts."""
 
 
-def import_mem0(memory: Memory, memories: Iterable[Mem0Memory]) -> Imported:
-    """Write the memories into the facts of one agent. Choose whose before: `session` says whose each one is."""
+def import_mem0(memory: Memory, memories: Iterable[Mem0Memory], *, dry_run: bool = False) -> Imported:
+    """Write the memories into the facts of one agent. Choose whose before: `session` says whose each one is.
+
+    A dry run tells what would be done, and writes nothing.
+    """
     ledger = Document(memory.facts_file.root, memory.folder, LEDGER, parse_list, write_list)
     seen = _seen(ledger.read())
     chosen = tuple(memories)
@@ -71,6 +74,9 @@ def import_mem0(memory: Memory, memories: Iterable[Mem0Memory]) -> Imported:
             taken[record.id] = _digest(record.text)
         return facts.add(after, new)
 
+    if dry_run:
+        change(memory.facts_file.read())
+        return result
     memory.facts_file.change(change)
     if taken.items() - seen.items():
         ledger.change(lambda rows: _rows({**_seen(rows), **taken}))

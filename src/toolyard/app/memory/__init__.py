@@ -1,0 +1,1 @@
+"""Memories as the command line and the tools reach them."""

@@ -1,0 +1,137 @@
+"""`toolyard memory add`, `forget` and `import`: the user corrects what an agent remembers, or brings it along."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from toolyard.cli.audit import printable
+from toolyard.cli.memory_opening import common_options, echo_json, end, one_line, open_memories
+
+_WHOSE = "Whose memory; has to be said where there are several agents."
+_ADD_EXAMPLES = """\b
+Examples:
+  toolyard memory add "The reports need an index on created_at" --topic databases
+  toolyard memory add "Ask before you deploy" --config team.yaml --agent writer
+"""
+_FORGET_EXAMPLES = """\b
+Examples:
+  toolyard memory forget 3f0c9a61d2b84e57
+  toolyard memory forget 3f0c9a61d2b84e57 --config team.yaml --agent writer
+"""
+_IMPORT_EXAMPLES = """\b
+Examples:
+  toolyard memory import --from mem0 ~/.mem0/qdrant --dry-run
+  toolyard memory import --from mem0 ./store --user alice --config team.yaml --agent writer
+"""
+_SHOWN_REFUSALS = 5
+
+
+@click.command(name="add", epilog=_ADD_EXAMPLES)
+@click.argument("text")
+@click.option("--topic", default="", metavar="T", help="What it is about, in a word or two.")
+@common_options(_WHOSE)
+def add_fact(
+    *,
+    text: str,
+    topic: str,
+    config_file: str | None,
+    workspace: str | None,
+    agent: str | None,
+    state: str | None,
+    wants_json: bool,
+) -> None:
+    """Let an agent remember a fact."""
+    with open_memories(config_file, workspace, agent, state, acts=True) as memories:
+        fact = memories.of(memories.agent).remember(text, topic)
+        who = memories.agent
+    if wants_json:
+        echo_json({"agent": who, "id": fact.id, "entry": fact.entry})
+    else:
+        click.echo(f"{printable(who)} remembers it as {printable(fact.id)}.")
+
+
+@click.command(name="forget", epilog=_FORGET_EXAMPLES)
+@click.argument("identity", metavar="ID")
+@common_options(_WHOSE)
+def forget_fact(
+    *,
+    identity: str,
+    config_file: str | None,
+    workspace: str | None,
+    agent: str | None,
+    state: str | None,
+    wants_json: bool,
+) -> None:
+    """Take a fact out of an agent's memory."""
+    with open_memories(config_file, workspace, agent, state, acts=True) as memories:
+        who = memories.agent
+        fact = memories.of(who).forget(identity)
+    if wants_json:
+        echo_json({"agent": who, "id": fact.id, "entry": fact.entry})
+    else:
+        click.echo(f"{printable(who)} has forgotten: {one_line(fact.text)}")
+
+
+@click.command(name="import", epilog=_IMPORT_EXAMPLES)
+@click.argument("path")
+@click.option("--from", "source", type=click.Choice(["mem0"]), required=True, help="What the store was made by.")
+@click.option("--collection", default="", metavar="C", help="Which collection of the store, where it has several.")
+@click.option("--user", default="", metavar="U", help="Only memories of this user (mem0's user_id).")
+@click.option("--agent-id", default="", metavar="A", help="Only memories of this agent (mem0's agent_id).")
+@click.option("--run-id", default="", metavar="R", help="Only memories of this run (mem0's run_id).")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and write nothing.")
+@common_options(_WHOSE)
+def import_memories(
+    *,
+    path: str,
+    source: str,
+    collection: str,
+    user: str,
+    agent_id: str,
+    run_id: str,
+    dry_run: bool,
+    config_file: str | None,
+    workspace: str | None,
+    agent: str | None,
+    state: str | None,
+    wants_json: bool,
+) -> None:
+    """Bring memories along from mem0's local store at PATH: qdrant, chroma or faiss.
+
+    mem0 may be using it meanwhile, and the import may be repeated: what is new or changed there comes along, what
+    was changed or forgotten here stays so.
+    """
+    from toolyard.workspace.memory.mem0 import import_mem0, read_store
+
+    with open_memories(config_file, workspace, agent, state, acts=True) as memories:
+        who = memories.agent
+        contents = read_store(path, collection)
+        chosen = contents.belonging(user_id=user, agent_id=agent_id, run_id=run_id)
+        done = import_mem0(memories.of(who), chosen, dry_run=dry_run)
+    others = len(contents.memories) - len(chosen)
+    if wants_json:
+        about = {"from": source, "kind": contents.kind, "collection": contents.collection, "dry_run": dry_run}
+        counts = {"others": others, "unreadable": contents.unreadable}
+        echo_json({"agent": who, **about, **asdict(done), **counts})
+    else:
+        doing = "would be" if dry_run else "were"
+        click.echo(
+            f"{len(chosen):,} memories of {contents.kind} for {printable(who)}: {done.added:,} {doing} added,"
+            f" {done.updated:,} changed, {done.unchanged:,} are as they were."
+        )
+        notes = {
+            "changed there and here: kept as they are here": done.kept,
+            "forgotten here before: left out": done.forgotten,
+            "of other users, agents or runs: left out": others,
+            "entries that are no memories or cannot be read": contents.unreadable,
+        }
+        for note, count in notes.items():
+            if count:
+                click.echo(f"  {count:,} {note}")
+    refused = ", ".join(done.refused[:_SHOWN_REFUSALS])
+    end(
+        [f"{len(done.refused):,} are too long to be facts: {refused}"] if done.refused else (),
+        "" if chosen else "No memory of the store fits.",
+    )

@@ -1,0 +1,66 @@
+"""What the commands of `toolyard memory` share: their options, and the memories they mean."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import click
+
+from toolyard.app.home import home_of
+from toolyard.app.memory.memories import Memories
+from toolyard.cli.audit import printable
+from toolyard.cli.opening import find_place
+from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
+from toolyard.config.settings import Settings
+
+INCOMPLETE = 1
+_LONGEST_LINE = 110
+
+
+def common_options(who: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options of each of these commands; `who` says what --agent means to it."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in (
+            click.option("--json", "wants_json", is_flag=True, help="Print it as JSON."),
+            state_option("Where the state of workspaces is kept."),
+            agent_option(who),
+            workspace_option(),
+            config_option(),
+        ):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def open_memories(
+    config_file: str | None, workspace: str | None, agent: str | None, state: str | None, *, acts: bool = False
+) -> Memories:
+    """The memories of the root that is meant. A command that `acts` has to know as whom. The caller closes them."""
+    place = find_place(workspace, config_file, agent, acts=acts)
+    real = os.path.realpath(place.workspace)
+    return Memories(home_of(place.config, real, agent, Settings.from_environment(), state or ""))
+
+
+def one_line(text: str) -> str:
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 1]}…"
+
+
+def echo_json(value: object) -> None:
+    # JSON leaves DEL as it is; the terminal would act on it.
+    click.echo(json.dumps(value, indent=2).replace("\x7f", "\\u007f"))
+
+
+def end(faults: Iterable[str], nothing: str = "") -> None:
+    """Say what could not be read, or that there is nothing; either is exit code 1."""
+    said = [f"! {fault}" for fault in faults] or ([nothing] if nothing else [])
+    for line in said:
+        click.echo(printable(runnable(line)), err=True)
+    if said:
+        sys.exit(INCOMPLETE)
