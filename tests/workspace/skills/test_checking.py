@@ -146,10 +146,11 @@ def test_a_doctest_is_an_example_that_a_sandbox_runs(checks: Checks, root: Root)
     wrong = DOCTEST.replace("    3\n", "    4\n")
     with pytest.raises(ValidationError, match=r"(?s)example .* failed:.*Expected"):
         save(root, "a", Skill("s", wrong, "Adds."), trying)
-    assert [version.note for version in versions(root, "a", "s")] == ["", "", "restored version 1"]
+    assert [version.number for version in versions(root, "a", "s")] == [1]
     with pytest.raises(ValidationError, match="failed"):
         save(root, "a", Skill("t", wrong, "Adds."), trying)
-    assert versions(root, "a", "t")[-1].note == "removed"
+    assert versions(root, "a", "t") == ()
+    assert list((Path(root.path) / "skills/a/.versions/.trying").iterdir()) == []
     assert not (Path(root.path) / "skills/a/t").exists()
     assert "    3\n" in (Path(root.path) / "skills/a/s/__init__.py").read_text()
 

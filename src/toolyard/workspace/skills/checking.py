@@ -14,7 +14,7 @@ from typing import Protocol
 from toolyard.core.errors import ValidationError
 from toolyard.workspace.skills.imports import Resolver, imports_in
 from toolyard.workspace.skills.page import PAGE, Page, module_name, parse_page
-from toolyard.workspace.skills.skill import FOLDER, MODULE, parsed
+from toolyard.workspace.skills.skill import MODULE, module_of, parsed
 from toolyard.workspace.skills.tree import File, Tree
 
 _HEADING = re.compile(r"#{1,6}\s+(.*)")
@@ -66,8 +66,11 @@ class Checks:
     needs_example: bool = False
 
 
-def check(checks: Checks, name: str, tree: Tree, owner: str = "") -> Report:
-    """Everything that can be told of a skill. `owner` is the folder it lies in; the example imports it from there."""
+def check(checks: Checks, name: str, tree: Tree, owner: str = "", prelude: str = "") -> Report:
+    """Everything that can be told of a skill. `owner` is the folder it lies in; the example imports it from there.
+
+    `prelude` is Python to run before the example.
+    """
     faults: list[str] = []
     remarks: list[str] = []
     page = _page(tree, name, faults, remarks)
@@ -85,21 +88,14 @@ def check(checks: Checks, name: str, tree: Tree, owner: str = "") -> Report:
         (faults if checks.needs_example else remarks).append(lacking)
     ran = None
     if example is not None and checks.runner is not None and not faults:
-        ran = checks.runner(example.code)
+        ran = checks.runner(prelude + example.code)
         if not ran.ok:
             faults.append(f"its example ({example.where}) failed:\n{ran.output[-_MOST_SHOWN:]}")
     return Report(tuple(faults), tuple(remarks), example, ran)
 
 
-def require(checks: Checks, name: str, tree: Tree) -> None:
-    """Refuse what is not fit. The example is not run: only a skill that is kept can be imported."""
-    report = check(Checks(checks.resolver, None, checks.needs_example), name, tree)
-    if not report.ok:
-        raise refusal(report)
-
-
 def refusal(report: Report) -> ValidationError:
-    return ValidationError.of("code", "; ".join(report.faults), hint="Correct it and save it again.")
+    return ValidationError.of("code", "; ".join(report.faults), hint="Correct it, then try again.")
 
 
 def _page(tree: Tree, name: str, faults: list[str], remarks: list[str]) -> Page | None:
@@ -139,7 +135,7 @@ def _example(name: str, owner: str, module: ast.Module | None, page: Page | None
     shown = [source for text in _docstrings(module) for source in _prompted(text)]
     if not shown:
         return None
-    package = f"{FOLDER}.{owner}.{name}" if owner.isidentifier() else f"{FOLDER}.{name}"
+    package = module_of(owner, name)
     if any(_AWAIT.search(source) for source in shown):
         # doctest cannot wait: the lines are run one after the other, and what they print is not compared.
         return Example(f"from {package} import *\n" + "".join(shown), MODULE)

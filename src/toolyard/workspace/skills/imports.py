@@ -8,6 +8,7 @@ there for type checkers only, are left out.
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib.util
 import os
 import re
@@ -20,6 +21,7 @@ from importlib.machinery import PathFinder
 from toolyard.fs.roots import Root
 from toolyard.workspace.layout import COMMUNITY, SERVERS, SKILLS, TOOLS, folder_name
 from toolyard.workspace.places import open_folder, read_file
+from toolyard.workspace.skills.page import module_name
 
 _TREES = frozenset({SERVERS, TOOLS, SKILLS})
 _ASIDE = ".toolyard"  # where generated folders lie when the workspace has one of the same name
@@ -99,6 +101,8 @@ class Resolver:
     root: Root
     agent: str
     installed: Callable[[str], bool] = is_installed
+    attached: tuple[str, ...] = ()
+    """Folders of skills elsewhere. What their skills offer is not looked into."""
 
     def faults(self, name: str, files: Iterable[str], module: str, found: Iterable[Import]) -> list[str]:
         """What the imports of one module of the skill `name` do not find; `files` are those of the skill."""
@@ -138,7 +142,16 @@ class Resolver:
                 continue
             missing = [name for name in item.names if not self._offers(at, name)]
             return f"{item.shown} has no {', '.join(missing)}" if missing else None
+        if first == SKILLS and below and self._is_attached(below[0]):
+            return None
         return f"there is no {item.shown} in the workspace"
+
+    def _is_attached(self, name: str) -> bool:
+        for folder in self.attached:
+            with contextlib.suppress(OSError):
+                if any(module_name(entry) == name for entry in os.listdir(folder)):
+                    return True
+        return False
 
     def _folders(self, first: str, below: list[str]) -> list[str]:
         folders = [first, f"{_ASIDE}/{first}"]
@@ -175,6 +188,8 @@ class Resolver:
             return True
         is_bare_skills = path == SKILLS
         if is_bare_skills and any(self._exists(f"{folder}/{name}") for folder in self._folders(SKILLS, [name])):
+            return True
+        if is_bare_skills and self._is_attached(name):
             return True
         for file in (f"{path}/__init__.py", f"{path}.py"):
             if self._kind(file) == stat.S_IFREG:

@@ -14,8 +14,8 @@ from toolyard.fs.roots import Root
 from toolyard.workspace.layout import COMMUNITY, SKILLS, folder_name
 from toolyard.workspace.places import open_folder, read_file
 from toolyard.workspace.skills.manifest import Manifest, Version
-from toolyard.workspace.skills.page import PAGE, parse_page
-from toolyard.workspace.skills.skill import MODULE, check_name
+from toolyard.workspace.skills.page import PAGE, module_name, parse_page
+from toolyard.workspace.skills.skill import MODULE, check_name, module_of
 from toolyard.workspace.skills.tree import digest_of, read_tree
 
 _MOST_PAGE_BYTES = 1 << 20
@@ -43,13 +43,26 @@ class SkillEntry:
     edited: bool = False
     """Whether somebody changed it by hand since."""
 
+    @property
+    def module(self) -> str:
+        """How it is imported; empty where it has no Python, or none that is found by a name."""
+        if not self.importable:
+            return ""
+        name = module_name(self.name)
+        return module_of("" if self.attached else self.owner, name) if name.isidentifier() else ""
 
-def list_skills(root: Root, agent: str = "", attached: Iterable[str] = ()) -> tuple[SkillEntry, ...]:
-    """All of them in the order in which `skills.<name>` is looked for: the agent's own, the community's, others'."""
+
+def list_skills(
+    root: Root, agent: str = "", attached: Iterable[str] = (), *, history: bool = True
+) -> tuple[SkillEntry, ...]:
+    """All of them in the order in which `skills.<name>` is looked for: the agent's own, the community's, others'.
+
+    Without `history` nothing is told of versions, for which every file of every skill is read.
+    """
     own = folder_name(agent) if agent else ""
     owners = sorted(_folders(root, SKILLS), key=lambda owner: ({own: 0, COMMUNITY: 1}.get(owner, 2), owner))
     entries = [
-        _entry(root, owner, name, f"{SKILLS}/{owner}/{name}")
+        _entry(root, owner, name, f"{SKILLS}/{owner}/{name}", history=history)
         for owner in owners
         for name in sorted(_folders(root, f"{SKILLS}/{owner}"))
     ]
@@ -58,10 +71,12 @@ def list_skills(root: Root, agent: str = "", attached: Iterable[str] = ()) -> tu
     return tuple(entries[:_MOST_SKILLS])
 
 
-def find_skill(root: Root, name: str, agent: str = "", attached: Iterable[str] = ()) -> SkillEntry | None:
+def find_skill(
+    root: Root, name: str, agent: str = "", attached: Iterable[str] = (), *, history: bool = True
+) -> SkillEntry | None:
     """The nearest of that name: `name`, or `owner/name`."""
     owner, _, last = name.rpartition("/")
-    for entry in list_skills(root, agent, attached):
+    for entry in list_skills(root, agent, attached, history=history):
         if last in {entry.name, entry.title} and owner in {"", entry.owner}:
             return entry
     return None
@@ -101,9 +116,9 @@ def _folders(root: Root, folder: str) -> list[str]:
         os.close(fd)
 
 
-def _entry(root: Root, owner: str, name: str, path: str, shown: str = "") -> SkillEntry:
+def _entry(root: Root, owner: str, name: str, path: str, shown: str = "", *, history: bool = False) -> SkillEntry:
     is_attached = bool(shown)
-    version, edited = (None, False) if is_attached else _history(root, owner, name, path)
+    version, edited = _history(root, owner, name, path) if history else (None, False)
     title = description = fault = ""
     remarks: tuple[str, ...] = ()
     try:
@@ -129,7 +144,7 @@ def _entry(root: Root, owner: str, name: str, path: str, shown: str = "") -> Ski
         description=" ".join(description.split()),
         fault=fault,
         remarks=remarks,
-        importable=not is_attached and not fault and _has_file(root, f"{path}/{MODULE}"),
+        importable=not fault and _has_file(root, f"{path}/{MODULE}"),
         attached=is_attached,
         version=version,
         edited=edited,

@@ -71,7 +71,12 @@ class Skill:
 
 def import_line(owner: str, name: str) -> str:
     """How the page says the skill is used."""
-    return f"from {FOLDER}.{owner}.{name} import *"
+    return f"from {module_of(owner, name)} import *"
+
+
+def module_of(owner: str, name: str) -> str:
+    """What is imported. An agent's folder may have a name that Python cannot spell: then by the skill's alone."""
+    return f"{FOLDER}.{owner}.{name}" if owner.isidentifier() else f"{FOLDER}.{name}"
 
 
 def parsed(code: str) -> ast.Module:

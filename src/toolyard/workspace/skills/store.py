@@ -26,11 +26,12 @@ from toolyard.fs.temporary import TEMPORARY_PREFIX
 from toolyard.kernel.renameat2 import exchange, rename_without_replacing
 from toolyard.workspace.layout import COMMUNITY, folder_name, skills_folder
 from toolyard.workspace.places import OPEN_FOLDER, make_folder, open_folder, refused
-from toolyard.workspace.skills.checking import Checks, check, refusal, require
+from toolyard.workspace.skills.checking import Checks, check, refusal
 from toolyard.workspace.skills.manifest import VERSIONS, Manifest, Version, stamped
 from toolyard.workspace.skills.page import PAGE
 from toolyard.workspace.skills.skill import Skill, check_name, import_line
 from toolyard.workspace.skills.tree import File, Tree, digest_of, read_tree, remove_tree, tree_of, write_tree
+from toolyard.workspace.skills.trying import laid_aside
 
 KEPT_VERSIONS = 20
 _LEFTOVER = re.compile(re.escape(TEMPORARY_PREFIX) + r"([A-Za-z_][A-Za-z0-9_]*)\.[0-9a-f]+")
@@ -41,27 +42,32 @@ _CANNOT_EXCHANGE = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
 def save(root: Root, agent: str, skill: Skill, checks: Checks | None = None) -> str:
     """Keep a skill of an agent's, in the place of one of the same name. Its folder, relative to the workspace.
 
-    Other files that the former had stay. With `checks`, a skill that does not pass them is refused; with a runner in
-    them also one whose example fails, once it was kept and tried: then the former is put back.
+    Other files that the former had stay. With `checks`, a skill that does not pass them is refused and nothing is
+    changed; with a runner in them also one whose example fails, which is tried before the skill is kept.
     """
-    owner = folder_name(agent)
+    made = tree_of(skill.files(folder_name(agent)))
+    if checks is not None:
+        with _opened(root, agent, skill.name) as place:
+            whole = {**place.current(), **made}
+        # Not under the lock: an example takes its time, and may keep a skill itself.
+        _require_fit(root, agent, skill.name, whole, checks)
     with _opened(root, agent, skill.name) as place:
-        made = tree_of(skill.files(owner))
-        if checks is not None:
-            require(checks, skill.name, made)
-        others = {path: file for path, file in place.current().items() if path not in made}
-        former = place.put({**others, **made}, agent)
-        path = place.path
-    # Not under the lock: the example may keep a skill itself.
-    if checks is not None and checks.runner is not None:
-        report = check(checks, skill.name, {**others, **made}, owner)
-        if not report.ok:
-            if former is None:
-                remove(root, agent, skill.name, by=agent)
-            else:
-                restore(root, agent, skill.name, former, by=agent)
-            raise refusal(report)
-    return path
+        place.put({**place.current(), **made}, agent)
+        return place.path
+
+
+def _require_fit(root: Root, agent: str, name: str, tree: Tree, checks: Checks) -> None:
+    owner = folder_name(agent)
+    if checks.runner is None:
+        report = check(checks, name, tree, owner)
+    else:
+        try:
+            with laid_aside(root, agent, name, tree) as prelude:
+                report = check(checks, name, tree, owner, prelude)
+        except OSError as error:
+            raise refused(error, f"{skills_folder(agent)}/{name}") from error
+    if not report.ok:
+        raise refusal(report)
 
 
 def save_tree(
@@ -81,9 +87,14 @@ def load(root: Root, owner: str, name: str) -> dict[str, File]:
     return _read(root, path, f"There is no skill {owner}/{name}.")
 
 
-def promote(root: Root, agent: str, name: str, *, replace: bool = False) -> str:
-    """Copy an agent's skill to everybody's. One of that name from somebody else is replaced only with `replace`."""
+def promote(root: Root, agent: str, name: str, *, replace: bool = False, checks: Checks | None = None) -> str:
+    """Copy an agent's skill to everybody's. One of that name from somebody else is replaced only with `replace`.
+
+    With `checks`, one that does not pass them is refused: it may have been edited since it was saved.
+    """
     tree = load(root, agent, name)
+    if checks is not None and not (report := check(checks, name, tree, folder_name(agent))).ok:
+        raise refusal(report)
     source = f"{agent}/{name}"
     known: tuple[Version, ...] = ()
     with contextlib.suppress(ToolyardError):

@@ -18,7 +18,8 @@ from toolyard.core.errors import ToolError
 from toolyard.core.limits import MIB
 from toolyard.workspace.places import FOLDER_MODE, OPEN_FOLDER
 
-MOST_FILES, MOST_BYTES, MOST_DEPTH = 500, 20 * MIB, 8
+MOST_FILES, MOST_BYTES, MOST_DEPTH = 500, 16 * MIB, 8
+"""What every client of the protocol's extension for skills has to take is a little more: 512 files, 16 MiB."""
 _LEFT_OUT = frozenset({"__pycache__", "node_modules"})
 _PLAIN_MODE, _EXECUTABLE_MODE = 0o644, 0o755
 _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

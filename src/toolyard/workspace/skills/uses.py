@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -37,10 +38,16 @@ class Uses:
         return sum(use.count for use in self.read() if use.skill == skill)
 
     def add(self, skill: str, agent: str, count: int = 1) -> None:
+        self.add_all({(skill, agent): count})
+
+    def add_all(self, counts: Mapping[tuple[str, str], int]) -> None:
+        """By skill and agent. The rows of those that were not used for longest make room."""
+
         def change(rows: list[Any]) -> list[Any]:
             known = {(use.skill, use.agent): use for row in rows if (use := _use(row)) is not None}
-            before = known.pop((skill, agent), Use(skill, agent, 0, ""))
-            known[skill, agent] = Use(skill, agent, before.count + count, now())
+            for (skill, agent), count in counts.items():
+                before = known.pop((skill, agent), Use(skill, agent, 0, ""))
+                known[skill, agent] = Use(skill, agent, before.count + count, now())
             return [
                 {"skill": use.skill, "agent": use.agent, "count": use.count, "last": use.last}
                 for use in list(known.values())[-_MOST_ROWS:]
