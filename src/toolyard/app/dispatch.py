@@ -24,7 +24,7 @@ from toolyard.app.gate import Gate, NeedsAnswer, NotNow, Resources
 from toolyard.app.recording import EventLog, Recorder
 from toolyard.app.tool import Tool
 from toolyard.core.actions import Action
-from toolyard.core.calls import AnswerPending, Call, Result, ask_nobody
+from toolyard.core.calls import AnswerPending, Call, Result, Text, ask_nobody
 from toolyard.core.errors import SecurityError, SystemFault, ToolyardError, ValidationError
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
 from toolyard.core.limits import KIB
@@ -176,10 +176,23 @@ def _size(arguments: Mapping[str, Any]) -> int:
 
 def _work(tool: Tool[Any], arguments: Any, gate: Gate) -> Result:
     gate.check_time()  # it may have waited for a thread longer than its caller did
-    result = tool.run(arguments, gate)
+    try:
+        result = tool.run(arguments, gate)
+    finally:
+        _tell_of_changes(tool, gate)
     # What only reads and was told to stop has left nothing behind, and may bring back half of what was asked.
     gate.completed = not (tool.read_only and gate.cancelled.is_set())
-    return result
+    return Result((*result.parts, Text("\n".join(gate.lines))), result.structured) if gate.lines else result
+
+
+def _tell_of_changes(tool: Tool[Any], gate: Gate) -> None:
+    """A snapshot follows what may have changed files, however it ended, and whoever wants to hears of it."""
+    snapshots, detector = gate.resources.snapshots, gate.resources.detector
+    if gate.changes and snapshots is not None:
+        snapshots.changed(tool.name)
+        gate.lines += snapshots.notices()
+    if detector is not None:
+        detector.notify_filesystem_operation(tool.name, gate.call.arguments)
 
 
 async def _finished(running: asyncio.Future[Result], seconds: float, name: str, call: Call) -> bool:

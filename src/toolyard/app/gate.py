@@ -22,6 +22,7 @@ from toolyard.core.actions import Action, Decision, Effect, Kind
 from toolyard.core.calls import Call
 from toolyard.core.errors import SecurityError, SystemFault, ToolError
 from toolyard.core.limits import KIB, Limits
+from toolyard.core.modes import PermissionMode
 from toolyard.core.paths import is_beneath
 from toolyard.fs.mounts import Mounts, Target
 from toolyard.fs.walk import walk
@@ -29,6 +30,8 @@ from toolyard.policy.policy import Policy
 
 if TYPE_CHECKING:
     from toolyard.app.codemode.codemode import CodeMode
+    from toolyard.app.snapshots.keeper import Keeper
+    from toolyard.workspace.detecting import FilesystemToolDetector
 
 _QUICK_BYTES = 256 * KIB
 _ORDER = {Effect.ALLOW: 0, Effect.ASK: 1, Effect.DENY: 2}
@@ -57,6 +60,8 @@ class Resources:
     seen: Seen
     sandboxes: Sandboxes
     codemode: CodeMode | None = None
+    snapshots: Keeper | None = None
+    detector: FilesystemToolDetector | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -74,6 +79,10 @@ class Gate:
     """Whether the tool's function did what it was asked, whatever became of the caller meanwhile."""
     judged: list[tuple[Action, Decision]] = field(default_factory=list[tuple[Action, Decision]])
     remarks: list[str] = field(default_factory=list[str])
+    lines: list[str] = field(default_factory=list[str])
+    """Added to the result."""
+    changes: bool = False
+    """Whether the call may have changed something in the workspace."""
     loop: asyncio.AbstractEventLoop | None = None
     """Where questions of this call are put."""
     seconds: float = 0.0
@@ -101,6 +110,12 @@ class Gate:
     def seen(self) -> Seen:
         return self.resources.seen
 
+    @property
+    def snapshots(self) -> Keeper:
+        if self.resources.snapshots is None:
+            raise SystemFault("There are no snapshots here.", hint="Open the workspace as a whole.")
+        return self.resources.snapshots
+
     def target(self, path: object, *kinds: Kind, argument: str = "path") -> Target:
         """What `path` names, if this call may do all of `kinds` to it. The caller closes it."""
         spelled = self.mounts.clean(path, field=argument)
@@ -108,18 +123,28 @@ class Gate:
             self.require(Action(kind, self.call.tool, spelled, spelled, agent=self.call.agent))
         if not self.patient and not self.mounts.is_declared(spelled):
             self.takes_long()  # nobody knows what kind of disk is out there
+        if Kind.WRITE in kinds and is_beneath(spelled, self.mounts.workspace.path):
+            self.changing()
         target = self.mounts.find(spelled)
         real = target.real
         try:
             if real != spelled:
                 for kind in kinds:
                     self.require(Action(kind, self.call.tool, spelled, real, agent=self.call.agent))
+                if Kind.WRITE in kinds and is_beneath(real, self.mounts.workspace.path):
+                    self.changing()
             if not self.patient and not _is_quick(target):
                 self.takes_long()
         except BaseException:
             target.handle.close()
             raise
         return target
+
+    def changing(self) -> None:
+        """Say that what comes next may change the workspace. What is there is kept first, as a snapshot."""
+        self.changes = True
+        if self.resources.snapshots is not None:
+            self.resources.snapshots.before_change(self)
 
     def takes_long(self) -> None:
         """Say that what comes next may take long. A call that others wait for ends here and begins again in a thread.
@@ -160,11 +185,16 @@ class Gate:
 
     def command(self, command: str) -> None:
         """Pass when this call may run `command`."""
-        self.require(Action(Kind.EXECUTE, self.call.tool, command=command, agent=self.call.agent))
+        self._run(Action(Kind.EXECUTE, self.call.tool, command=command, agent=self.call.agent))
 
     def code(self, code: str) -> None:
         """Pass when this call may run this Python code."""
-        self.require(Action(Kind.EXECUTE, self.call.tool, code=code, agent=self.call.agent))
+        self._run(Action(Kind.EXECUTE, self.call.tool, code=code, agent=self.call.agent))
+
+    def _run(self, action: Action) -> None:
+        self.require(action)
+        if self.resources.policy.mode is not PermissionMode.PLAN:  # there nothing can be written
+            self.changing()
 
     def questions_go_to_caller(self) -> AbstractContextManager[None]:
         """While the block runs, tools that the code calls ask whoever made this call."""
@@ -176,6 +206,11 @@ class Gate:
     def remark(self, text: str) -> None:
         """Something that the audit log shall say about this call."""
         self.remarks.append(text)
+
+    def tell(self, text: str) -> None:
+        """A line for whoever gets the result; the audit log has it too."""
+        self.lines.append(text)
+        self.remark(text)
 
     def visible(self, path: str) -> bool:
         """Whether a file met on the way (a search hit, a listing) may be shown without asking."""

@@ -21,6 +21,7 @@ from toolyard.app.home import Home, home_of
 from toolyard.app.sandboxes import Sandboxes, own_environment
 from toolyard.app.seen import Seen
 from toolyard.app.settling import guarded, make_folders, make_links, standing_links, view_of
+from toolyard.app.snapshots.keeper import Keeper, Place
 from toolyard.app.tool import Tool
 from toolyard.app.tools.resources import RESOURCE_TOOLS
 from toolyard.app.toolsets import Toolset, has_code_mode, tools_of
@@ -28,8 +29,8 @@ from toolyard.config.agents import agent_of
 from toolyard.config.settings import Settings
 from toolyard.core.actions import Effect, Kind
 from toolyard.core.closing import Closing
-from toolyard.core.errors import ConfigError, SecurityError, ToolyardError
-from toolyard.core.events import Event, Outcome
+from toolyard.core.errors import ConfigError, SecurityError, SystemFault, ToolyardError
+from toolyard.core.events import TARGET_CHARS, Event, Outcome
 from toolyard.core.ids import new_id
 from toolyard.core.modes import PermissionMode
 from toolyard.core.paths import is_beneath
@@ -38,6 +39,7 @@ from toolyard.policy.build import keeping, policy_for
 from toolyard.policy.policy import Policy
 from toolyard.storage.audit_log import AuditLog
 from toolyard.storage.state import ensure_state_dir, state_dir
+from toolyard.workspace.detecting import FilesystemToolDetector
 from toolyard.workspace.layout import folder_name
 
 if TYPE_CHECKING:
@@ -100,7 +102,13 @@ class Yard(Closing):
         if has_code_mode(options.toolset):
             skills = (folder_name(self.agent), *home.attached)
             self.sandboxes.attach(self.codemode.broker_folder, self.agent, home.root, skills)
-        resources = Resources(mounts, policy, self.limits, Seen(), self.sandboxes, self.codemode)
+        self.detector = FilesystemToolDetector()
+        self.snapshots = Keeper(
+            Place(home.workspace, home.snapshots, self.agent, self._own_links), options.config.snapshots, self._told
+        )
+        resources = Resources(
+            mounts, policy, self.limits, Seen(), self.sandboxes, self.codemode, self.snapshots, self.detector
+        )
         served = self._served()
         # Who is not served the reading tools does not get the files as resources either.
         hidden = RESOURCE_TOOLS if _READING & served.keys() else {}
@@ -148,6 +156,7 @@ class Yard(Closing):
         with contextlib.ExitStack() as each:  # the last first, each whatever became of the others
             each.callback(self.mounts.close)
             each.callback(self._audit.close)
+            each.callback(self.snapshots.close)
             each.callback(self.codemode.close)
             each.callback(self.sandboxes.close)
             each.callback(self.dispatch.close)
@@ -179,6 +188,31 @@ class Yard(Closing):
             return tools
         allowed, excluded = agent.backend.allowed_tools, agent.backend.exclude_tools
         return {name: tool for name, tool in tools.items() if _is_served(name, allowed, excluded)}
+
+    def _own_links(self) -> list[str]:
+        """The names beside the agent's files that are ours, and so no part of its work."""
+        workspace = self.home.workspace
+        return [os.path.basename(path) for path in standing_links(workspace, view_of(self.home).links)]
+
+    def _told(self, text: str) -> None:
+        """What became of snapshots that nobody asked for: an event of its own. A log that is full stops no thread."""
+        with contextlib.suppress(ToolyardError):
+            self._audit.append(
+                Event(
+                    call=new_id(),
+                    surface="snapshots",
+                    agent=self.agent,
+                    session="",
+                    tool="snapshots",
+                    kind="",
+                    target=self.home.workspace[:TARGET_CHARS],
+                    decision="",
+                    reason=text[:TARGET_CHARS],
+                    outcome=Outcome.FAILED,
+                    code=SystemFault.code,
+                    milliseconds=0.0,
+                )
+            )
 
     def _choose(self) -> Choice:
         from toolyard.sandbox.choose import choose

@@ -17,6 +17,7 @@ from toolyard.config.custom_tools import Browser, CustomToolNames, Vision
 from toolyard.config.execution import CodeExecution, Docker, RunLimitsSection
 from toolyard.config.section import UNKNOWN_KEY, Seconds, Section, Size, expected
 from toolyard.config.server_entry import ServerEntry, Servers
+from toolyard.config.snapshots import Snapshots
 from toolyard.core.limits import DEFAULT_LIMITS, Limits
 from toolyard.core.modes import Access, PermissionMode
 
@@ -188,6 +189,7 @@ class Config(Section):
     available_mcp_servers: Servers = ()
     permissions: Permissions = Permissions()
     limits: LimitsSection = LimitsSection()
+    snapshots: Snapshots = Snapshots()
     source: str | None = None
     """The file this was read from (absolute), None for the defaults."""
 

@@ -1,0 +1,343 @@
+"""The Keeper takes snapshots of one workspace: before its first change, after changes, and on demand.
+
+It owns the store, which is opened when first needed, one thread that takes all snapshots, and the watcher. Nothing is
+opened or started before something is about to change. Nobody waits for the thread but who asks for a snapshot and,
+for a bounded time, the first change. A snapshot that cannot be taken stops no call: it is told once, in the audit log
+and with the next result. `close()` takes what is pending, in bounded time, and ends both threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as WaitedTooLong
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from toolyard.app.snapshots.thread import Quiet, Stopped, TakingThread
+from toolyard.config.snapshots import Snapshots
+from toolyard.core.closing import Closing
+from toolyard.core.errors import SystemFault, ToolError, ToolyardError
+
+if TYPE_CHECKING:
+    from toolyard.workspace.snapshots import SnapshotStore, Taken
+    from toolyard.workspace.watching import Watcher
+
+_BASELINE_SECONDS = 5.0
+"""How long the first change waits for the snapshot of what was there."""
+_TURN = 0.05
+_FRESH_SECONDS = 60.0
+"""Where nobody watches the folder, a snapshot stands so long for what the user has there."""
+_LONGEST_AUTOMATIC = 120.0
+_PAUSE_SECONDS = 60.0
+"""After a snapshot that failed, until the next is tried."""
+_TOO_LARGE_PAUSE = 600.0
+_CLOSE_SECONDS = 10.0
+_LOCK_SECONDS = 30.0
+_COLLECT_EVERY = 25
+_WORTH_COLLECTING = 10
+_MOST_NOTICES = 5
+_SECONDS_A_DAY = 86_400.0
+_SHOWN_TOOLS = 3
+WATCHED = "the folder"
+"""In place of a tool: somebody else changed something."""
+OUTPUT_RULE = "/.toolyard/output/"
+"""What runs printed, kept by us for the agent to read: no work of anybody's."""
+
+OnTaken = Callable[["Taken"], None]
+
+
+class Waiter(Protocol):
+    """What the Keeper asks of a call that is about to change something: a Gate."""
+
+    def takes_long(self) -> None: ...
+
+    def check_time(self) -> None: ...
+
+    def tell(self, text: str) -> None: ...
+
+
+class TooLarge(ToolError):  # noqa: N818 - a fact about the workspace
+    """More than the configuration has snapshots taken of by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What is kept, and where."""
+
+    root: str
+    """The real path of the workspace."""
+    folder: str
+    """Of the store, outside the workspace."""
+    agent: str
+    own_links: Callable[[], Sequence[str]] = tuple
+    """Names in the workspace that are links of ours at this moment: they are no part of it."""
+
+
+class Keeper(Closing):
+    def __init__(self, place: Place, section: Snapshots, tell: Callable[[str], None]) -> None:
+        """`tell` puts a sentence into the audit log."""
+        self.place = place
+        self.section = section
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._opened: SnapshotStore | None = None
+        self._watcher: Watcher | None = None
+        self._thread = TakingThread(self._take_pending)
+        self._baseline: Future[object] | None = None
+        self._based_until = float("-inf")
+        self._not_before = float("-inf")
+        self._is_told = False
+        self._is_closed = False
+        self._deadline = float("inf")
+        self._notices: deque[str] = deque(maxlen=_MOST_NOTICES)
+        self._on_taken: list[OnTaken] = []
+        self._recorded = 0
+
+    # For calls
+
+    def before_change(self, waiter: Waiter) -> None:
+        """Keep what is there before something changes it. At once where that is done already."""
+        if time.monotonic() < self._based_until or not self.section.automatic:
+            return
+        waiter.takes_long()
+        with self._lock:
+            if self._baseline is None or self._baseline.done():
+                self._baseline = self._thread.submit(self._take_baseline)
+            baseline = self._baseline
+        until = time.monotonic() + _BASELINE_SECONDS
+        while not baseline.done():
+            if time.monotonic() > until:
+                self._based_until = float("inf")  # nobody else waits for it
+                waiter.tell("[The snapshot of what was here before is still being taken, and may hold this change.]")
+                return
+            with contextlib.suppress(WaitedTooLong):
+                baseline.exception(_TURN)
+            waiter.check_time()
+
+    def changed(self, tool: str) -> None:
+        """Something may have changed: a snapshot follows when it has been quiet for a moment."""
+        if self.section.automatic and not self._is_closed:
+            self._thread.pending(tool)
+
+    def notices(self) -> list[str]:
+        """What has to be said with the next result, once."""
+        said: list[str] = []
+        while self._notices:
+            said.append(self._notices.popleft())
+        return said
+
+    # On demand
+
+    def create(self, *, reason: str = "", check: Callable[[], None] = lambda: None) -> Taken:
+        """A snapshot of now. Of a tree that is as it was, the one before, with `changed` false.
+
+        Raises our errors, and whatever `check` raises. Not for the event loop's thread: it waits.
+        """
+        made: Future[Taken] = self._thread.submit(lambda: self._take(reason or "on demand", check))
+        while True:
+            try:
+                return made.result(_TURN)
+            except WaitedTooLong:
+                if made.done():
+                    return made.result()
+                try:
+                    check()
+                except BaseException:
+                    made.cancel()
+                    raise
+
+    def flush(self) -> None:
+        """Take now what is pending, and wait for it."""
+        if self._thread.is_started:
+            with contextlib.suppress(ToolyardError):
+                self._thread.submit(self._take_if_pending).result()
+
+    @property
+    def store(self) -> SnapshotStore:
+        """The store, opened now where it was not. Raises our errors."""
+        with self._lock:
+            if self._is_closed:
+                raise SystemFault("The workspace is closed.", hint="Open it again.")
+            return self._ready()
+
+    def rules(self) -> tuple[str, ...]:
+        """What is left out of snapshots now, in gitignore's spelling."""
+        from toolyard.workspace.snapshots import DEFAULT_RULES
+
+        links = tuple(f"/{name}" for name in self.place.own_links())
+        return (*DEFAULT_RULES, OUTPUT_RULE, *self.section.ignore, *links)
+
+    def on_taken(self, callback: OnTaken) -> None:
+        """Have `callback` called with each snapshot, in the Keeper's thread; `changed` says whether it is new."""
+        self._on_taken.append(callback)
+
+    def close(self) -> None:
+        self._deadline = time.monotonic() + _CLOSE_SECONDS
+        self._is_closed = True
+        if self._watcher is not None:
+            self._watcher.close()
+        ended = self._thread.close(_CLOSE_SECONDS + _TURN)
+        with self._lock:
+            # A thread that hangs on a dead disk still uses it; it goes with the process.
+            if self._opened is not None and ended:
+                self._opened.close()
+                self._opened = None
+
+    def _ready(self) -> SnapshotStore:
+        """The store, with the rules of now. The lock is held."""
+        if self._opened is None:
+            self._opened = self._open()
+        self._opened.options = replace(self._opened.options, ignore=self.rules())
+        return self._opened
+
+    # In the thread
+
+    def _open(self) -> SnapshotStore:
+        from toolyard.workspace.snapshots import SnapshotStore, StoreOptions
+
+        try:
+            return SnapshotStore(self.place.folder, StoreOptions(lock_seconds=_LOCK_SECONDS))
+        except (OSError, sqlite3.Error) as error:
+            raise _cannot_open(self.place.folder, error) from error
+
+    def _take_baseline(self) -> None:
+        self._automatic("before a change")
+
+    def _take_if_pending(self) -> None:
+        quiet = self._thread.take_pending()
+        if quiet is not None:
+            self._take_pending(quiet)
+
+    def _take_pending(self, quiet: Quiet) -> float:
+        """Take the snapshot after changes. How long it took, so that the next one is not too soon."""
+        began = time.monotonic()
+        if began < self._not_before and not self._is_closed:
+            self._thread.put_back(quiet, self._not_before)
+            return 0.0
+        tools = sorted(quiet.tools - {WATCHED}) or sorted(quiet.tools)
+        more = ", ..." if len(tools) > _SHOWN_TOOLS else ""
+        if self._automatic(f"after {', '.join(tools[:_SHOWN_TOOLS])}{more}"):
+            self._collect_seldom()
+        return time.monotonic() - began
+
+    def _automatic(self, reason: str) -> bool:
+        """Take a snapshot that nobody asked for. Never raises: what cannot be done is told."""
+        until = time.monotonic() + _LONGEST_AUTOMATIC
+        budget = _Budget(self.section.most_files, self.section.most_bytes)
+
+        def check() -> None:
+            if time.monotonic() > until:
+                raise TooLarge(f"a snapshot took longer than {_LONGEST_AUTOMATIC:g} seconds")
+
+        try:
+            self._take(reason, check, budget=budget.spend)
+        except Stopped:
+            return False
+        except (ToolyardError, OSError, sqlite3.Error) as error:
+            self._failed(error)
+            return False
+        finally:
+            fresh = float("inf") if self._is_watching else time.monotonic() + _FRESH_SECONDS
+            self._based_until = max(fresh, self._not_before)
+        self._is_told = False
+        return True
+
+    def _take(
+        self, reason: str, check: Callable[[], None], *, budget: Callable[[int, int], None] | None = None
+    ) -> Taken:
+        def checked() -> None:
+            if time.monotonic() > self._deadline:
+                raise Stopped
+            check()
+
+        with self._lock:
+            store = self._ready()
+        place = self.place
+        taken = store.create(
+            place.root, agent=place.agent, reason=reason, check=checked, only_changed=True, budget=budget
+        )
+        self._recorded += taken.changed
+        for callback in tuple(self._on_taken):
+            try:
+                callback(taken)
+            except Exception as error:  # noqa: BLE001 - somebody else's code, in our thread
+                self._tell(f"After snapshot {taken.snapshot.id}: {type(error).__name__}: {error}")
+        self._watch(taken.snapshot.counts.folders)
+        return taken
+
+    @property
+    def _is_watching(self) -> bool:
+        return self._watcher is not None and self._watcher.is_watching
+
+    def _watch(self, folders: int) -> None:
+        """Start to watch what programs change, once, where that is possible."""
+        if self._watcher is not None or self._is_closed or not (self.section.automatic and self.section.watch):
+            return
+        from toolyard.workspace.watching import Watcher
+
+        self._watcher = Watcher(self.place.root, self.rules, lambda: self.changed(WATCHED), self._tell)
+        self._watcher.start(folders)
+
+    def _failed(self, error: Exception) -> None:
+        pause = _TOO_LARGE_PAUSE if isinstance(error, TooLarge) else _PAUSE_SECONDS
+        self._not_before = time.monotonic() + pause
+        if self._is_told:
+            return
+        self._is_told = True
+        if isinstance(error, TooLarge):
+            said = f"No snapshots are taken by themselves: {error.message}."
+        else:
+            why = error.message if isinstance(error, ToolyardError) else str(error)
+            said = f"No snapshot could be taken, so changes cannot be undone: {why}"
+        self._notices.append(f"[{said}]")
+        self._tell(said)
+
+    def _collect_seldom(self) -> None:
+        """Let old snapshots go, now and then and only when it is worth it."""
+        if self._recorded % _COLLECT_EVERY != 1:
+            return
+        from toolyard.workspace.snapshots.collecting import doomed
+
+        seconds = self.section.days * _SECONDS_A_DAY
+        try:
+            store = self.store
+            old = doomed(store.list(), self.section.keep, time.time_ns() - int(seconds * 1e9))
+            if len(old) >= _WORTH_COLLECTING:
+                store.gc(keep=self.section.keep, newer_than=seconds, check=self._stop_when_closed)
+        except Stopped:
+            return
+        except (ToolyardError, OSError, sqlite3.Error) as error:
+            self._tell(f"Old snapshots could not be collected: {error}")
+
+    def _stop_when_closed(self) -> None:
+        if self._is_closed:
+            raise Stopped
+
+
+class _Budget:
+    """Counts what a walk meets, and says when it is too much."""
+
+    def __init__(self, files: int, size: int) -> None:
+        self._files, self._size = files, size
+        self._left = (files, size)
+
+    def spend(self, files: int, size: int) -> None:
+        self._left = (self._left[0] - files, self._left[1] - size)
+        if self._left[0] < 0:
+            raise TooLarge(f"the workspace has more than {self._files:,} files and folders (`snapshots.most_files`)")
+        if self._left[1] < 0:
+            raise TooLarge(f"the workspace has more than {self._size:,} bytes (`snapshots.most_bytes`)")
+
+
+def _cannot_open(folder: str, error: Exception) -> SystemFault:
+    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return SystemFault(
+        f"The snapshots in {folder} cannot be opened: {why}.",
+        hint="Make the folder writable, or choose another one with --state or `orchestrator.snapshot_storage`.",
+    )

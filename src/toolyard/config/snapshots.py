@@ -1,0 +1,31 @@
+"""`snapshots`: when pictures of the workspace are taken by themselves, and how long they are kept."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from toolyard.config.section import Section, Size
+from toolyard.core.limits import MIB
+
+_MOST_FILES = 100_000
+_MOST_BYTES = 4 * 1024 * MIB
+_KEEP = 200
+_DAYS = 30.0
+
+
+class Snapshots(Section):
+    automatic: bool = True
+    """Whether one is taken before the first change and after each; on demand they are taken always."""
+    keep: Size = _KEEP
+    """Of each folder at least so many stay, the newest."""
+    days: Annotated[float, Field(gt=0, allow_inf_nan=False)] = _DAYS
+    """Those that are younger stay, too."""
+    ignore: tuple[str, ...] = ()
+    """What is left out, in gitignore's spelling, beside what `.toolyardignore` files say."""
+    most_files: Size = _MOST_FILES
+    """Of a workspace with more entries than these, none is taken automatically."""
+    most_bytes: Size = _MOST_BYTES
+    watch: bool = True
+    """Whether the folder is watched for what programs change (needs the extra `team`)."""

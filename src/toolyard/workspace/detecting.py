@@ -1,0 +1,149 @@
+"""Which tools touch files, and who is told when one did.
+
+Toolyard's own tools and the reference filesystem server's are known by name, under any prefix that clients give them.
+Of any other tool its annotations and its schema speak: `learn` takes them. A tool nobody described and no name tells
+of is not taken for one that touches files; what it changes in a workspace all the same, the watcher sees.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+Callback = Callable[[str, Mapping[str, Any]], object]
+OrchestratorCallback = Callable[[str, dict[str, Any]], object]
+OPERATION = "filesystem_operation"
+"""The event that an orchestrator is told."""
+
+READING = frozenset(
+    {
+        *("Read", "Grep", "Glob", "LS", "BashOutput", "NotebookRead"),
+        *("read_file", "read_text_file", "read_media_file", "read_multiple_files", "list_directory"),
+        *("list_directory_with_sizes", "directory_tree", "search_files", "get_file_info", "list_allowed_directories"),
+        *("snapshot_list", "snapshot_show", "snapshot_diff", "shared_list", "shared_read"),
+    }
+)
+CHANGING = frozenset(
+    {
+        *("Write", "Edit", "MultiEdit", "NotebookEdit", "Bash", "KillShell", "execute_bash", "execute_python"),
+        *("write_file", "edit_file", "create_directory", "move_file"),
+        *("snapshot_create", "snapshot_restore", "snapshot_gc", "shared_merge"),
+    }
+)
+"""Whatever may change files: also what runs commands and code."""
+_SEPARATORS = re.compile(r"__|[./:]")
+"""What prefixes end in: `mcp__filesystem__write_file`, `filesystem.write_file`, `filesystem/write_file`."""
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_PATH_WORDS = frozenset(
+    {*("path", "paths", "file", "files", "filename", "filepath"), *("directory", "folder", "dir", "cwd")}
+)
+_PATH_FORMATS = frozenset({"path", "file-path", "directory-path"})
+_CHANGING_WORDS = frozenset(
+    {
+        *("add", "append", "apply", "change", "chmod", "clean", "clear", "commit", "copy", "create", "delete"),
+        *("edit", "erase", "export", "extract", "format", "generate", "init", "insert", "install", "make", "merge"),
+        *("mkdir", "modify", "move", "overwrite", "patch", "put", "remove", "rename", "replace", "reset", "restore"),
+        *("revert", "rm", "rmdir", "save", "set", "stage", "store", "touch", "truncate", "unzip", "update"),
+        *("upload", "write"),
+    }
+)
+_MOST_LEARNT = 10_000
+_MOST_PROPERTIES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    touches: bool
+    changes: bool
+
+
+class FilesystemToolDetector:
+    """Safe to use from threads. Asking costs a lookup."""
+
+    def __init__(self) -> None:
+        self._learnt: dict[str, _Facts] = {}
+        self._callbacks: list[Callback] = []
+
+    def is_filesystem_operation(self, name: str) -> bool:
+        """Whether a tool reads or changes files."""
+        learnt = self._learnt.get(name)
+        return learnt.touches if learnt is not None else any(_known(name, READING | CHANGING))
+
+    def changes_files(self, name: str) -> bool:
+        """Whether a tool may change files: the narrower question."""
+        learnt = self._learnt.get(name)
+        return learnt.changes if learnt is not None else any(_known(name, CHANGING))
+
+    def learn(
+        self,
+        name: str,
+        input_schema: Mapping[str, Any] | None = None,
+        annotations: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Take in what a server says of a tool of its own. A name that tells already is believed more."""
+        hints = annotations or {}
+        says_reads, says_changes = (hints.get("readOnlyHint") is known for known in (True, False))
+        is_named_changing = any(_known(name, CHANGING))
+        has_path = _has_path(input_schema or {})
+        by_schema = has_path and not says_reads and not _CHANGING_WORDS.isdisjoint(_words(_bare(name)))
+        changes = is_named_changing or says_changes or hints.get("destructiveHint") is True or by_schema
+        touches = changes or has_path or any(_known(name, READING))
+        if len(self._learnt) >= _MOST_LEARNT:
+            self._learnt.clear()
+        self._learnt[name] = _Facts(touches, changes)
+
+    def knows(self, name: str) -> bool:
+        """Whether `learn` was told of it."""
+        return name in self._learnt
+
+    def register_callback(self, callback: Callback) -> None:
+        """Have `callback` called with the name and the arguments of each operation, in the thread that ran it."""
+        self._callbacks.append(callback)
+
+    def register_orchestrator(self, callback: OrchestratorCallback, *, agent_id: str, workspace: str) -> None:
+        """Have an orchestrator told of each operation, as one event with everything it needs."""
+
+        def tell(tool_name: str, args: Mapping[str, Any]) -> None:
+            told = {"agent_id": agent_id, "tool_name": tool_name, "workspace": workspace}
+            callback(OPERATION, {**told, "operation_args": dict(args)})
+
+        self.register_callback(tell)
+
+    def notify_filesystem_operation(self, tool_name: str, args: Mapping[str, Any]) -> None:
+        """Tell everybody that a tool ran. One that is no file operation is nobody's business."""
+        if not self._callbacks or not self.is_filesystem_operation(tool_name):
+            return
+        for callback in tuple(self._callbacks):
+            try:
+                callback(tool_name, args)
+            except Exception:  # noqa: BLE001, S112 - somebody else's code must not harm the call, nor who is told next
+                continue
+
+
+def _known(name: str, names: frozenset[str]) -> Iterator[bool]:
+    """Whether the name, or what follows a prefix of it, is one of these."""
+    yield name in names
+    yield _bare(name) in names
+
+
+def _bare(name: str) -> str:
+    return _SEPARATORS.split(name)[-1]
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in _WORDS.findall(name)}
+
+
+def _has_path(schema: Mapping[str, Any]) -> bool:
+    """Whether one of the arguments is the name of a file or folder."""
+    properties: object = schema.get("properties")
+    if not isinstance(properties, dict):
+        return False
+    for name, about in list(cast("dict[str, object]", properties).items())[:_MOST_PROPERTIES]:
+        if not _PATH_WORDS.isdisjoint(_words(str(name))):
+            return True
+        if isinstance(about, dict) and cast("dict[str, object]", about).get("format") in _PATH_FORMATS:
+            return True
+    return False
