@@ -1,0 +1,1 @@
+"""Agents see each other's work: publishing snapshots, reading them, merging. See docs/sharing.md."""

@@ -1,0 +1,73 @@
+"""What of an agent's files its peers get to see.
+
+The rules of the configuration are the same for every agent. A file that they hide from the agent itself, or that they
+would hide at the place where its peers find it, is not published: inside a sandbox nobody asks the policy again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import replace
+
+from toolyard.core.modes import Access, PermissionMode
+from toolyard.policy.policy import Policy
+from toolyard.policy.roots import ContextPath
+from toolyard.workspace.layout import MEMORY, SERVERS, SHARED, SKILLS, TASKS, TOOLS
+from toolyard.workspace.sharing.notes import NOTE
+from toolyard.workspace.snapshots.objects import Entry, Kind
+
+_OUR_LINKS = frozenset(name.encode() for name in (SERVERS, TOOLS, SKILLS, MEMORY, TASKS, SHARED))
+_BOOT = "/proc/sys/kernel/random/boot_id"
+_STAMP_BYTES = 12
+
+
+class Filter:
+    """Which entries of one agent's snapshots are shown to others."""
+
+    def __init__(self, policy: Policy, *, workspace: str, root: str, place: str) -> None:
+        """`workspace` is the agent's, `root` the layout's, `place` where its peers see the tree. Real paths."""
+        # Modes ask and allow; here only what the rules say counts, and who would have to ask is not asked.
+        self._policy = replace(
+            policy,
+            mode=PermissionMode.STRICT,
+            workspace=workspace,
+            context=(ContextPath(os.path.dirname(place), Access.READ),),
+            extra_roots=(),
+            protected=(),
+        )
+        self._workspace = workspace
+        self._place = place
+        self._root = os.fsencode(root) + b"/"
+        said = [*sorted(rule.label for rule in policy.rules), workspace, root, place, _boot()]
+        text = "\0".join(said).encode("utf-8", "surrogateescape")
+        self.stamp = hashlib.blake2b(text, digest_size=_STAMP_BYTES).hexdigest()
+
+    def shows(self, folder: bytes, entry: Entry) -> bool:
+        """Whether an entry of `folder` (relative to the workspace) is shown."""
+        if entry.kind is Kind.SKIPPED:
+            return False
+        if not folder and (os.fsdecode(entry.name) == NOTE or self._is_our_link(entry)):
+            return False
+        path = os.fsdecode(folder + b"/" + entry.name if folder else entry.name)
+        visible = self._policy.visible
+        return visible(f"{self._workspace}/{path}") and visible(f"{self._place}/{path}")
+
+    def shows_path(self, path: bytes) -> bool:
+        """The same for a path with all the folders on its way."""
+        names = path.split(b"/")
+        return all(
+            self.shows(b"/".join(names[:at]), Entry(name, Kind.FILE, 0, 0, b"")) for at, name in enumerate(names)
+        )
+
+    def _is_our_link(self, entry: Entry) -> bool:
+        return entry.kind is Kind.LINK and entry.name in _OUR_LINKS and entry.ref.startswith(self._root)
+
+
+def _boot() -> str:
+    """Trees are not synced to disk; those from before the machine last stopped are not built upon."""
+    try:
+        with open(_BOOT, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

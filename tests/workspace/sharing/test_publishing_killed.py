@@ -1,0 +1,161 @@
+"""Killed at any moment, a publisher leaves the old tree or the new one, whole; the next removes what it left."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+
+from toolyard.workspace.sharing.notes import NOTE, read_note
+from toolyard.workspace.sharing.publishing import trees_folder
+from toolyard.workspace.snapshots import Kind, SnapshotStore
+from toolyard.workspace.snapshots.reading import walk_tree
+
+KILLS = 25
+WORKER = """
+import os, random, sys
+from pathlib import Path
+from toolyard.core.modes import PermissionMode
+from toolyard.policy.policy import Policy
+from toolyard.workspace.sharing.filtering import Filter
+from toolyard.workspace.sharing.publishing import Publisher
+from toolyard.workspace.snapshots import SnapshotStore
+
+root, work, shared, state = sys.argv[1:]
+policy = Policy(PermissionMode.STRICT, work)
+
+def run(seed):
+    chance = random.Random(seed)
+    with SnapshotStore(state + "/snapshots") as store:
+        publisher = Publisher(shared, state, store)
+        shown = Filter(policy, workspace=work, root=root, place=shared + "/agent_b")
+        while True:
+            for _ in range(4):
+                path = Path(work, f"d{chance.randrange(4)}", f"f{chance.randrange(5)}")
+                path.parent.mkdir(exist_ok=True)
+                path.unlink(missing_ok=True)
+                if chance.random() < 0.8:
+                    path.write_bytes(chance.randbytes(chance.choice([10, 5000])))
+            publisher.publish("agent_b", store.create(work).snapshot, shown)
+            os.write(1, b".")
+
+for line in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            run(int(line))
+        finally:
+            os._exit(3)
+    os.write(1, b"%d\\n" % pid)
+    os.waitpid(pid, 0)
+    os.write(1, b"\\n")
+"""
+
+
+def test_a_killed_publisher_leaves_a_whole_tree(team):
+    chance = random.Random(11)
+    arguments = [str(team.root), str(team.work), str(team.shared), str(team.state)]
+    with subprocess.Popen(
+        [sys.executable, "-c", WORKER, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as process:
+        for number in range(KILLS):
+            process.stdin.write(b"%d\n" % number)
+            pid = int(process.stdout.readline())
+            # A few whole publications, then some moment of the next one.
+            for _ in range(chance.randrange(1, 4)):
+                assert process.stdout.read(1) == b"."
+            timer = threading.Event()
+            timer.wait(chance.random() * 0.03)
+            os.kill(pid, signal.SIGKILL)
+            process.stdout.readline()
+            _is_whole(team)
+        process.stdin.close()
+    team.write("last", "last")
+
+    team.publish()
+
+    assert _is_whole(team)["last"] == b"last"
+    trees = os.path.join(trees_folder(str(team.shared)), "agent_b")
+    assert all(read_note(os.path.join(trees, name)) is not None for name in os.listdir(trees))
+    assert len(os.listdir(trees)) <= 2
+
+
+def _is_whole(team):
+    """What is published is, file for file, the snapshot that its note names."""
+    note = read_note(str(team.place))
+    assert note is not None
+    with SnapshotStore(str(team.state / "snapshots")) as store, store.reader() as reader:
+        entries = walk_tree(reader, store.get(note.snapshot).tree)
+        held = {os.fsdecode(path): reader.content(entry) for path, entry in entries if entry.kind is not Kind.FOLDER}
+    shown = {}
+    for above, _, files in os.walk(team.place):
+        for name in files:
+            path = os.path.join(above, name)
+            if name != NOTE:
+                with open(path, "rb") as file:
+                    shown[os.path.relpath(path, team.place)] = file.read()
+    assert shown == held
+    return shown
+
+
+def test_a_reader_never_sees_parts_of_two_publications(team):
+    names = [f"d{number}/f" for number in range(4)]
+    for name in names:
+        team.write(name, "0")
+    team.publish()
+    done, looked = threading.Event(), threading.Semaphore(0)
+    seen, torn = set(), []
+
+    def read():
+        while not done.is_set():
+            fd = os.open(team.place, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                texts = {_text(fd, name) for name in names}
+            finally:
+                os.close(fd)
+            seen.update(texts)
+            if len(texts) != 1:
+                torn.append(texts)
+            looked.release()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for number in range(1, 12):
+            for name in names:
+                team.write(name, str(number))
+            team.publish()
+            # Who stands in a tree keeps it for two publications: no more are made in the time of one look.
+            assert looked.acquire(timeout=30)
+    finally:
+        done.set()
+        reader.join()
+
+    assert not torn
+    assert seen
+
+
+def _text(fd, name):
+    own = os.open(name, os.O_RDONLY, dir_fd=fd)
+    try:
+        return os.read(own, 10)
+    finally:
+        os.close(own)
+
+
+def test_several_publishers_of_one_agent_end_with_the_newest(team):
+    snapshots = []
+    for number in range(8):
+        team.write("a", str(number))
+        snapshots.append(team.take())
+    random.Random(3).shuffle(snapshots)
+    threads = [threading.Thread(target=team.publish, kwargs={"snapshot": snapshot}) for snapshot in snapshots]
+
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert (team.place / "a").read_text() == "7"
+    assert os.listdir(team.shared) == ["agent_b"]
