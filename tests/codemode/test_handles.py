@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.codemode.handles import made, replaced
+from toolyard.codemode.handles import replaced
 from toolyard.fs.roots import Root
 
 
 @pytest.fixture
 def folder(tmp_path: Path):
     root = Root(str(tmp_path))
-    handle = made(root, "a/b")
+    handle = root.make_folder("a/b")
     root.close()
     yield handle
     os.close(handle)
@@ -22,7 +22,7 @@ def folder(tmp_path: Path):
 
 def test_a_file_takes_the_place_of_another(folder: int, tmp_path: Path) -> None:
     for content in (b"first", b"second"):
-        replaced(folder, "file", content, synced=True)
+        replaced(folder, "file", content)
         assert (tmp_path / "a/b/file").read_bytes() == content
     assert os.listdir(tmp_path / "a/b") == ["file"]
 
@@ -39,7 +39,7 @@ def test_a_way_that_is_barred_leaves_no_handle_open(tmp_path: Path) -> None:
     (tmp_path / "a/b").symlink_to(tmp_path)
     root = Root(str(tmp_path))
     before = set(os.listdir("/proc/self/fd"))
-    with pytest.raises(OSError, match=r"symbolic link|Not a directory"):
-        made(root, "a/b/c")
+    with pytest.raises(OSError, match=r"It is a link: 'b'"):
+        root.make_folder("a/b/c")
     assert set(os.listdir("/proc/self/fd")) <= before
     root.close()

@@ -14,10 +14,10 @@ import shutil
 import stat
 from collections.abc import Mapping
 
-from toolyard.codemode.handles import FOLDER_MODE, OPEN_FOLDER, fresh_name, made, replaced, written
+from toolyard.codemode.handles import fresh_name, replaced, written
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
-from toolyard.fs.roots import Root
+from toolyard.fs.roots import FOLDER_MODE, OPEN_FOLDER, Root
 from toolyard.kernel.renameat2 import exchange
 
 SERVERS, TOOLS = "servers", "tools"
@@ -150,7 +150,7 @@ class GeneratedFolder(Closing):
 
 def _opened(root: Root, relative: str) -> int:
     try:
-        return made(root, relative)
+        return root.make_folder(relative)
     except OSError as error:
         raise SystemFault(
             f"The folder {os.path.join(root.path, relative)} cannot be used for tool files: {error.strerror}.",

@@ -6,6 +6,7 @@ is where the object really lies: read from the open descriptor, so no link and n
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -15,6 +16,8 @@ from toolyard.core.closing import Closing
 from toolyard.fs.faults import explain, not_a_file
 from toolyard.fs.resolve import Folder, open_beneath
 
+FOLDER_MODE = 0o755
+OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DELETED = " (deleted)"
 _ODD = re.compile(
     r"(?:^|/)(?:\.|/|$)"
@@ -115,3 +118,29 @@ class Root:
         """A readable descriptor of the folder at `relative`, which must not go through any link."""
         with self.open(relative, links=False) as handle:
             return handle.reopen(os.O_RDONLY | os.O_DIRECTORY)
+
+    def make_folder(self, relative: str) -> int:
+        """As `open_folder`, with every folder on the way made where it is missing.
+
+        OSError says in its `filename` which part of the path failed; a link there is ELOOP.
+        """
+        folder = os.open(f"/proc/self/fd/{self.fd}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        for name in relative.split("/"):
+            try:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, FOLDER_MODE, dir_fd=folder)
+                inner = os.open(name, OPEN_FOLDER, dir_fd=folder)
+            except OSError as error:
+                raise _told_of_link(error, folder, name) from error
+            finally:
+                os.close(folder)
+            folder = inner
+        return folder
+
+
+def _told_of_link(error: OSError, folder: int, name: str) -> OSError:
+    """The kernel calls a link in the place of a folder just no folder."""
+    with contextlib.suppress(OSError):
+        if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            return OSError(errno.ELOOP, "It is a link", name)
+    return OSError(error.errno, error.strerror, name)

@@ -6,10 +6,8 @@ not followed. A Target belongs to whoever asked for it.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
-import stat
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -20,27 +18,19 @@ from toolyard.fs.faults import explain
 from toolyard.fs.mounts import Target
 from toolyard.fs.roots import Handle, Root
 
-FOLDER_MODE = 0o755
-OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LINKS = {errno.ELOOP, errno.EXDEV}
 
 
 def make_folder(root: Root, relative: str) -> int:
     """A readable handle of a folder, made with its parents where they are missing. The caller closes it."""
-    folder = os.open(f"/proc/self/fd/{root.fd}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    name = ""
     try:
-        for name in relative.split("/"):
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(name, FOLDER_MODE, dir_fd=folder)
-            inner = os.open(name, OPEN_FOLDER, dir_fd=folder)
-            os.close(folder)
-            folder = inner
+        return root.make_folder(relative)
     except OSError as error:
-        fault = _no_folder(error, folder, name, relative)
-        os.close(folder)
-        raise fault from error
-    return folder
+        why = f"{error.filename} is a link" if error.errno == errno.ELOOP else error.strerror
+        raise SystemFault(
+            f"The folder {relative} cannot be made or used: {why}.",
+            hint="It has to be a plain folder that you may write.",
+        ) from error
 
 
 def ensure_folder(root: Root, relative: str) -> None:
@@ -116,14 +106,3 @@ def refused(error: OSError, relative: str) -> ToolyardError:
             f"{relative} goes through a link, which is not followed here.", hint="Put a plain file or folder there."
         )
     return explain(error, relative)
-
-
-def _no_folder(error: OSError, folder: int, name: str, relative: str) -> SystemFault:
-    why = error.strerror
-    with contextlib.suppress(OSError):
-        if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-            why = f"{name} is a link"
-    return SystemFault(
-        f"The folder {relative} cannot be made or used: {why}.",
-        hint="It has to be a plain folder that you may write.",
-    )

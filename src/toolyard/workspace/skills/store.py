@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from toolyard.core.errors import SecurityError, SystemFault, ToolError, ToolyardError
 from toolyard.core.limits import DEFAULT_LIMITS
 from toolyard.fs import files
-from toolyard.fs.roots import Root
+from toolyard.fs.roots import OPEN_FOLDER, Root
 from toolyard.fs.temporary import TEMPORARY_PREFIX
 from toolyard.kernel.renameat2 import exchange, rename_without_replacing
 from toolyard.workspace.layout import COMMUNITY, folder_name, skills_folder
-from toolyard.workspace.places import OPEN_FOLDER, make_folder, open_folder, refused
+from toolyard.workspace.places import make_folder, open_folder, refused
 from toolyard.workspace.skills.checking import Checks, check, refusal
 from toolyard.workspace.skills.manifest import VERSIONS, Manifest, Version, stamped
 from toolyard.workspace.skills.page import PAGE

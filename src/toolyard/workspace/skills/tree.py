@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from toolyard.core.errors import ToolError
 from toolyard.core.limits import MIB
-from toolyard.workspace.places import FOLDER_MODE, OPEN_FOLDER
+from toolyard.fs.roots import FOLDER_MODE, OPEN_FOLDER
 
 MOST_FILES, MOST_BYTES, MOST_DEPTH = 500, 16 * MIB, 8
 """What every client of the protocol's extension for skills has to take is a little more: 512 files, 16 MiB."""
