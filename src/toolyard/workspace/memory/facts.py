@@ -7,7 +7,6 @@ their content.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,12 +15,8 @@ from typing import Any, cast
 from toolyard.core.errors import ToolError, ValidationError
 from toolyard.core.ids import new_id
 from toolyard.workspace.clock import now
-
-MOST_FACTS = 20_000
-MOST_TEXT = 20_000
-MOST_METADATA = 20_000
-MOST_TOPIC = 200
-_DIGEST_BYTES = 6
+from toolyard_runtime import memory_entries
+from toolyard_runtime.memory_entries import MOST_FACTS, MOST_METADATA, MOST_TEXT, MOST_TOPIC
 
 Entry = dict[str, Any]
 
@@ -34,19 +29,12 @@ class Fact:
 
     @property
     def id(self) -> str:
-        given = self._get("id")
-        if isinstance(given, str) and given:
-            return given
-        text = json.dumps(self.entry, sort_keys=True)
-        return "x" + hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+        return memory_entries.identity_of(self.entry)
 
     @property
     def text(self) -> str:
         """What it says; the whole entry where it has no `text`."""
-        if isinstance(self.entry, str):
-            return self.entry
-        text = self._get("text")
-        return text if isinstance(text, str) else json.dumps(self.entry, ensure_ascii=False)
+        return memory_entries.text_of_fact(self.entry)
 
     @property
     def topic(self) -> str:

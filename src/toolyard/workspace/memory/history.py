@@ -9,10 +9,7 @@ from typing import Any, cast
 from toolyard.core.ids import new_id
 from toolyard.workspace.clock import now
 from toolyard.workspace.memory.facts import check_text
-
-MOST_TASKS = 10_000
-"""The oldest make room: a history that cannot grow would stop the agent's work."""
-_MOST_TEXT = 20_000
+from toolyard_runtime.memory_entries import MOST_TASKS, MOST_TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +39,8 @@ class PastTask:
 
 def new_entry(description: str, outcome: str, details: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """`details` are further keys; they cannot replace ours, save for `id`."""
-    check_text("description", description, _MOST_TEXT)
-    check_text("outcome", outcome, _MOST_TEXT)
+    check_text("description", description, MOST_TEXT)
+    check_text("outcome", outcome, MOST_TEXT)
     given = dict(details or {})
     identity = given.pop("id", None) or new_id()
     return {**given, "id": identity, "description": description, "outcome": outcome, "finished": now()}

@@ -25,9 +25,9 @@ from toolyard.workspace.memory.facts import Fact
 from toolyard.workspace.memory.history import PastTask
 from toolyard.workspace.memory.patterns import Pattern
 from toolyard.workspace.memory.preferences import Preferences
+from toolyard_runtime.memory_entries import FACTS, HISTORY, PATTERNS, PREFERENCES
 
-FACTS, HISTORY = "core_memories.json", "task_history.json"
-PATTERNS, PREFERENCES = "learned_patterns.md", "preferences.yaml"
+__all__ = ["FACTS", "HISTORY", "PATTERNS", "PREFERENCES", "Memory"]
 
 
 class Memory:

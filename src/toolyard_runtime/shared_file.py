@@ -1,0 +1,112 @@
+"""Changing a file that the host and other sandboxes change too: under the folder's lock, and in one step.
+
+The lock and the way to replace a file are the host's (`toolyard/fs/files.py`): an exclusive `flock` on the folder,
+new content under a temporary name that listings leave out, synced, then renamed. A lock belongs to the descriptor
+that is opened here, and goes with it however the process ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LOCK_SECONDS = 10.0
+_FIRST_WAIT, _LONGEST_WAIT = 0.0005, 0.02
+_TEMPORARY = ".toolyard-tmp-"
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_CAREFUL = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_CHUNK = 1 << 20
+
+
+def read(folder: str, name: str, most: int) -> bytes | None:
+    """The whole of a file, None when there is none."""
+    try:
+        at = os.open(folder, _FOLDER)
+    except FileNotFoundError:
+        return None
+    try:
+        return _content(at, folder, name, most)[0]
+    finally:
+        os.close(at)
+
+
+def change(folder: str, name: str, how: Callable[[bytes], bytes], most: int) -> None:
+    """What `how` makes of the content becomes the file. When it raises, nothing is changed."""
+    os.makedirs(folder, exist_ok=True)
+    at = os.open(folder, _FOLDER)
+    try:
+        _lock(at, folder)
+        before, mode = _content(at, folder, name, most)
+        after = how(before or b"")
+        if len(after) > most:
+            raise ValueError(f"{folder}/{name} would be larger than {most:,} bytes.")
+        _replace(at, name, after, mode)
+    finally:
+        os.close(at)
+
+
+def _content(at: int, folder: str, name: str, most: int) -> tuple[bytes | None, int | None]:
+    """The bytes and the mode of a plain file. A link is not followed: it could lead to somebody else's."""
+    try:
+        fd = os.open(name, os.O_RDONLY | _CAREFUL, dir_fd=at)
+    except FileNotFoundError:
+        return None, None
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a plain file", f"{folder}/{name}")
+        parts: list[bytes] = []
+        size = 0
+        while chunk := os.read(fd, _CHUNK):
+            parts.append(chunk)
+            size += len(chunk)
+            if size > most:
+                raise ValueError(f"{folder}/{name} is larger than {most:,} bytes. It was left as it is.")
+        return b"".join(parts), stat.S_IMODE(status.st_mode)
+    finally:
+        os.close(fd)
+
+
+def _lock(at: int, folder: str) -> None:
+    """Tried, not awaited, so that somebody who never lets go cannot hang the code."""
+    import fcntl
+    import time
+
+    deadline = time.monotonic() + LOCK_SECONDS
+    wait = _FIRST_WAIT
+    while True:
+        try:
+            fcntl.flock(at, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"Another program keeps {folder} locked; nothing was written.") from None
+            time.sleep(wait)
+            wait = min(wait * 2, _LONGEST_WAIT)
+        else:
+            return
+
+
+def _replace(at: int, name: str, data: bytes, mode: int | None) -> None:
+    temporary = _TEMPORARY + os.urandom(8).hex()
+    fd = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _CAREFUL, 0o666, dir_fd=at)
+    try:
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(fd, rest) :]
+            if mode is not None:
+                os.fchmod(fd, mode)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(temporary, name, src_dir_fd=at, dst_dir_fd=at)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=at)
+        raise
