@@ -117,15 +117,27 @@ def glob(arguments: GlobArguments, gate: Gate) -> Result:
 
 
 def _rebased(arguments: GlobArguments, gate: Gate) -> tuple[str, str]:
-    """An absolute pattern of another declared root starts there, not in the workspace."""
-    if not arguments.pattern.startswith("/") or arguments.path != ".":
-        return arguments.path, arguments.pattern
-    fixed = arguments.pattern.split("*", 1)[0].split("{", 1)[0].split("[", 1)[0].split("?", 1)[0]
-    folder = gate.mounts.clean(fixed.rpartition("/")[0] or "/")
+    """A pattern that begins with another declared root, by any of its names, starts there, not in the workspace."""
+    path, pattern = arguments.path, arguments.pattern
+    if path != ".":
+        return path, pattern
+    if not pattern.startswith("/"):
+        first, _, rest = pattern.removeprefix("./").partition("/")
+        return (first, rest) if rest and _leads_out(first, gate) else (path, pattern)
+    fixed = pattern.split("*", 1)[0].split("{", 1)[0].split("[", 1)[0].split("?", 1)[0].rpartition("/")[0]
+    folder = gate.mounts.clean(fixed or "/")
     root = gate.mounts.root_of(folder)
     if beneath(folder, gate.mounts.workspace.path) is None and beneath(folder, root.path) is not None:
-        return root.path if root.path != "/" else folder, arguments.pattern
-    return arguments.path, arguments.pattern
+        return root.path if root.path != "/" else folder, folder.rstrip("/") + pattern[len(fixed) :]
+    return path, pattern
+
+
+def _leads_out(name: str, gate: Gate) -> bool:
+    """Whether a name beside the agent's files is that of another root, which its link leads to."""
+    if name in {"", ".", ".."} or any(char in name for char in "*?[{\\"):
+        return False
+    folder = gate.mounts.clean(name)
+    return beneath(folder, gate.mounts.workspace.path) is None and gate.mounts.is_declared(folder)
 
 
 def list_folder(arguments: LsArguments, gate: Gate) -> Result:
