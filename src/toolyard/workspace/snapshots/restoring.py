@@ -37,7 +37,17 @@ from toolyard.workspace.snapshots.staging import Staging
 
 _LOCK_SECONDS = 10.0
 _OWNER = 0o700
+_NOT_ALLOWED = "it may not be written"
 _NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV}
+
+
+May = Callable[[bytes], bool]
+"""Whether something at this path may be written, replaced or removed."""
+
+
+def may_all(_: bytes) -> bool:
+    """Who restores may write everything."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +76,10 @@ class Restoring(Closing):
         check: Callable[[], None],
         *,
         overwrite_torn: bool,
+        may: May = may_all,
     ) -> None:
         self._root = root
+        self._may = may
         self._reader = reader
         self._held = held
         self._now = now
@@ -106,6 +118,9 @@ class Restoring(Closing):
 
     def _each(self, change: Change, work: Callable[[int, Change], None]) -> None:
         self._check()
+        if not self._may(change.path):
+            self.kept.append(Note(change.path, _NOT_ALLOWED))
+            return
         try:
             # Of the root itself only the mode can differ.
             work(self._writable(parent_of(change.path)[0]) if change.path else self._root.fd, change)
@@ -231,14 +246,31 @@ class Restoring(Closing):
             for below in self._reader.entries(entry.ref) if entry.ref != EMPTY else ():
                 self._more.append(Change(What.ADDED, join(path, below.name), None, below))
             return
-        if entry.ref == EMPTY:
+        if entry.ref == EMPTY or not self._may_add_all(path, entry):
             os.mkdir(entry.name, _OWNER, dir_fd=fd)
             self._modes[path] = entry.mode
+            for below in self._reader.entries(entry.ref) if entry.ref != EMPTY else ():
+                self._more.append(Change(What.ADDED, join(path, below.name), None, below))
             return
         staging = Staging(self._root, self._reader, self._check)
         staging.make(fd, path, entry)
         self.written += staging.written
         self.failed += staging.failed
+
+    def _may_add_all(self, path: bytes, entry: Entry) -> bool:
+        """Whether a new folder may be written with everything in it."""
+        if self._may is may_all:
+            return True
+        waiting = [(path, entry)]
+        while waiting:
+            path, entry = waiting.pop()
+            for below in self._reader.entries(entry.ref):
+                inside = join(path, below.name)
+                if not self._may(inside):
+                    return False
+                if below.kind is Kind.FOLDER:
+                    waiting.append((inside, below))
+        return True
 
     # Modes
 

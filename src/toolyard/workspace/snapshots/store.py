@@ -41,7 +41,7 @@ from toolyard.workspace.snapshots.planning import make_plan
 from toolyard.workspace.snapshots.pooling import WORKERS, ReadingPool
 from toolyard.workspace.snapshots.reading import ObjectReader, find
 from toolyard.workspace.snapshots.records import Snapshot, Taken, Work
-from toolyard.workspace.snapshots.restoring import Restored, Restoring
+from toolyard.workspace.snapshots.restoring import May, Restored, Restoring, may_all
 from toolyard.workspace.snapshots.taking import Budget, Walk
 from toolyard.workspace.snapshots.verifying import Verified, verify
 from toolyard.workspace.snapshots.writing import ObjectWriter, reclaim
@@ -271,10 +271,12 @@ class SnapshotStore(Closing):
         paths: Sequence[str | bytes] | None = None,
         agent: str = "",
         check: Callable[[], None] = never_mind,
+        may: May = may_all,
     ) -> Restored:
         """Make the folder, or only `paths` in it, what a snapshot says. What was there is taken as a snapshot first.
 
-        Restoring that one (`before` in the result) undoes it. Nothing is deleted or replaced that it does not hold.
+        Restoring that one (`before` in the result) undoes it. Nothing is deleted or replaced that it does not hold,
+        nor what `may` is false for: that is left alone and told.
         """
         snapshot = self.get(name, root)
         wanted = [os.fsencode(path) for path in paths] if paths is not None else None
@@ -284,7 +286,7 @@ class SnapshotStore(Closing):
             held = Held(root_prefix(folder), index.seen)
             with (
                 self.reader() as reader,
-                Restoring(folder, reader, held, now, check, overwrite_torn=paths is not None) as restoring,
+                Restoring(folder, reader, held, now, check, overwrite_torn=paths is not None, may=may) as restoring,
             ):
                 try:
                     restoring.run(make_plan(reader, now, top_of(snapshot), wanted, restoring.damaged))
