@@ -30,7 +30,9 @@ from toolyard.policy.policy import Policy
 
 if TYPE_CHECKING:
     from toolyard.app.codemode.codemode import CodeMode
+    from toolyard.app.home import Home
     from toolyard.app.snapshots.keeper import Keeper
+    from toolyard.core.upstream import ToolSchema
     from toolyard.workspace.detecting import FilesystemToolDetector
 
 _QUICK_BYTES = 256 * KIB
@@ -62,6 +64,7 @@ class Resources:
     codemode: CodeMode | None = None
     snapshots: Keeper | None = None
     detector: FilesystemToolDetector | None = None
+    home: Home | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -116,6 +119,12 @@ class Gate:
             raise SystemFault("There are no snapshots here.", hint="Open the workspace as a whole.")
         return self.resources.snapshots
 
+    @property
+    def home(self) -> Home:
+        if self.resources.home is None:
+            raise SystemFault("There is no memory here.", hint="Open the workspace as a whole.")
+        return self.resources.home
+
     def target(self, path: object, *kinds: Kind, argument: str = "path") -> Target:
         """What `path` names, if this call may do all of `kinds` to it. The caller closes it."""
         spelled = self.mounts.clean(path, field=argument)
@@ -145,6 +154,14 @@ class Gate:
         self.changes = True
         if self.resources.snapshots is not None:
             self.resources.snapshots.before_change(self)
+
+    def calling(self, name: str, schema: ToolSchema) -> None:
+        """Say that a tool of somebody else's is called next. One that changes files is a change of the workspace."""
+        detector = self.resources.detector
+        if detector is not None:
+            detector.learn(name, schema.input_schema, schema.annotations)
+            if detector.changes_files(name):
+                self.changing()
 
     def takes_long(self) -> None:
         """Say that what comes next may take long. A call that others wait for ends here and begins again in a thread.

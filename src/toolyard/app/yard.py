@@ -9,7 +9,7 @@ import contextlib
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Self
@@ -44,6 +44,7 @@ from toolyard.workspace.layout import folder_name
 
 if TYPE_CHECKING:
     from toolyard.config.models import Config
+    from toolyard.core.upstream import ToolSchema
     from toolyard.sandbox.choose import Choice
 
 _OTHER_NAMES = {"execute_bash": "Bash"}  # one tool under two names: who leaves out one means both
@@ -96,6 +97,7 @@ class Yard(Closing):
                 agent_id=options.agent,
                 on_connection=self._connected,
                 on_authorize=options.on_authorize,
+                on_called=self._called_upstream,
             )
         )
         self.sandboxes = Sandboxes(policy, execution, os.path.realpath(state), self._choose, self._connected)
@@ -107,7 +109,7 @@ class Yard(Closing):
             Place(home.workspace, home.snapshots, self.agent, self._own_links), options.config.snapshots, self._told
         )
         resources = Resources(
-            mounts, policy, self.limits, Seen(), self.sandboxes, self.codemode, self.snapshots, self.detector
+            mounts, policy, self.limits, Seen(), self.sandboxes, self.codemode, self.snapshots, self.detector, home
         )
         served = self._served()
         # Who is not served the reading tools does not get the files as resources either.
@@ -188,6 +190,13 @@ class Yard(Closing):
             return tools
         allowed, excluded = agent.backend.allowed_tools, agent.backend.exclude_tools
         return {name: tool for name, tool in tools.items() if _is_served(name, allowed, excluded)}
+
+    def _called_upstream(self, name: str, schema: ToolSchema, arguments: Mapping[str, Any]) -> None:
+        """On the servers' loop, after each call of a tool of somebody else's: it may have changed files."""
+        self.detector.learn(name, schema.input_schema, schema.annotations)
+        if self.detector.changes_files(name):
+            self.snapshots.changed(name)
+        self.detector.notify_filesystem_operation(name, arguments)
 
     def _own_links(self) -> list[str]:
         """The names beside the agent's files that are ours, and so no part of its work."""
