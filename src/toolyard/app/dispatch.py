@@ -189,9 +189,9 @@ def _tell_of_changes(tool: Tool[Any], gate: Gate) -> None:
     """A snapshot follows what may have changed files, however it ended, and whoever wants to hears of it."""
     snapshots, detector = gate.resources.snapshots, gate.resources.detector
     if gate.changes and snapshots is not None:
-        snapshots.changed(tool.name)
+        gate.changed()
         gate.lines += snapshots.notices()
-    if detector is not None:
+    if detector is not None and tool.kind != "call":  # those are told of where they are called
         detector.notify_filesystem_operation(tool.name, gate.call.arguments)
 
 

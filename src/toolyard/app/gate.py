@@ -155,6 +155,11 @@ class Gate:
         if self.resources.snapshots is not None:
             self.resources.snapshots.before_change(self)
 
+    def changed(self) -> None:
+        """Say that the workspace may have changed: a snapshot follows when it has been quiet for a moment."""
+        if self.resources.snapshots is not None:
+            self.resources.snapshots.changed(self.call.tool)
+
     def calling(self, name: str, schema: ToolSchema) -> None:
         """Say that a tool of somebody else's is called next. One that changes files is a change of the workspace."""
         detector = self.resources.detector

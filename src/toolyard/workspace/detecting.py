@@ -94,10 +94,6 @@ class FilesystemToolDetector:
             self._learnt.clear()
         self._learnt[name] = _Facts(touches, changes)
 
-    def knows(self, name: str) -> bool:
-        """Whether `learn` was told of it."""
-        return name in self._learnt
-
     def register_callback(self, callback: Callback) -> None:
         """Have `callback` called with the name and the arguments of each operation, in the thread that ran it."""
         self._callbacks.append(callback)

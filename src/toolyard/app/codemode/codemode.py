@@ -22,7 +22,7 @@ from toolyard.core.calls import Call
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
 from toolyard.core.paths import is_beneath
-from toolyard.core.upstream import ToolAnswer
+from toolyard.core.upstream import ToolAnswer, ToolSchema
 from toolyard.fs.roots import Root
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ class Surroundings:
     """Told of every host that something inside wanted to reach."""
     on_authorize: Callable[[str, str], None] | None = None
     """Shows the user the address to sign in at for a server."""
+    on_called: Callable[[str, ToolSchema, Mapping[str, Any]], None] = lambda _name, _schema, _arguments: None
+    """Told of each call of a tool of somebody else's."""
 
 
 class CodeMode(Closing):

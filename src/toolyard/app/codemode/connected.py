@@ -59,6 +59,7 @@ class Connected(Closing):
                 servers=frozenset(entry.name for entry in entries),
                 trusted=mode.trusted,
                 on_learnt=self._learnt,
+                on_called=around.on_called,
             )
             self.custom = Upstream(
                 policy=around.policy,
@@ -69,6 +70,7 @@ class Connected(Closing):
                 allowances=allowances,
                 servers=mode.custom.groups.keys(),
                 on_learnt=self._learnt,
+                on_called=around.on_called,
             )
             answering = Answering(
                 self.upstream,

@@ -25,7 +25,7 @@ from toolyard.core.errors import SecurityError, SystemFault, ToolError, Toolyard
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
 from toolyard.core.ids import new_id
 from toolyard.core.straight import as_task
-from toolyard.core.upstream import Json, Progress, ServerListing, ToolAnswer
+from toolyard.core.upstream import Json, Progress, ServerListing, ToolAnswer, ToolSchema
 from toolyard.policy.policy import Policy
 
 _OUTCOMES = {"security": Outcome.DENIED, "validation": Outcome.INVALID}
@@ -73,6 +73,14 @@ class Knowledge(Protocol):
     ) -> tuple[ToolChange, ...]: ...
 
     def learn(self, server: str, tool: str, schema: Json) -> None: ...
+
+
+OnCalled = Callable[[str, ToolSchema, Mapping[str, Any]], None]
+"""Told of each call that was made, however it ended: the name that rules know, the schema and the arguments."""
+
+
+def told_nobody(name: str, schema: ToolSchema, arguments: Mapping[str, Any]) -> None:
+    """Tells nobody."""
 
 
 class NotAuthorized(SecurityError):  # noqa: N818 - a sentence about the agent
@@ -128,6 +136,7 @@ class Upstream:
     """More is known of a tool than its file says."""
     trusted: Collection[str] = ()
     """Servers whose tools may change without being accepted again."""
+    on_called: OnCalled = told_nobody
     _known: dict[tuple[str, str], KnownTool] = field(default_factory=dict[tuple[str, str], KnownTool])
     _verified: dict[str, ServerListing] = field(default_factory=dict[str, ServerListing])
     _version: int = -1
@@ -168,7 +177,10 @@ class Upstream:
         known = await self._approved_tool(call, told)
         self.allowances.take(call.agent, call.server, call.tool)
         told.called = True
-        answer = await self.callee.call(call.server, call.tool, call.arguments, call.timeout, call.progress)
+        try:
+            answer = await self.callee.call(call.server, call.tool, call.arguments, call.timeout, call.progress)
+        finally:
+            self.on_called(call.name, known.schema, call.arguments)
         if known.schema.output_schema is None and known.inferred is None:
             self._learn(call, answer)
         return answer

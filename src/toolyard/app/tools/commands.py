@@ -82,7 +82,7 @@ def _in_background(request: Request, ready: Ready, gate: Gate) -> Result:
         if _could_not_start(trial, *_ran(trial, ready, gate)):
             text = f"[{request.folder} is not there any more, so this runs in the workspace.]\n"
             request = replace(request, folder="")
-    shell = gate.sandboxes.shells.start(ready.sandbox, request)
+    shell = gate.sandboxes.shells.start(ready.sandbox, request, lambda _: gate.changed())
     text += f"Running in the background as {shell.id}. Read its output with BashOutput, end it with KillShell."
     return Result((Text(_with_note(text, ready)),), {"shell_id": shell.id, "sandbox": ready.sandbox.tier.value})
 

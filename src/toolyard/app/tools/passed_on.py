@@ -48,8 +48,10 @@ class PassedOn(Tool[AnyArguments]):
 def passed_on(server: str, schema: ToolSchema, *, is_custom: bool = False) -> PassedOn:
     """The tool as a client is served it. Of a custom tool, `server` is its group."""
     name = schema.name.removeprefix(f"{server}.") if is_custom else schema.name
+    known_as = f"{server}.{name}" if is_custom else f"mcp__{server}__{name}"
 
     def run(arguments: AnyArguments, gate: Gate) -> Result:
+        gate.calling(known_as, schema)
         with gate.questions_go_to_caller():
             answer = gate.codemode.call_now(server, name, arguments.given, gate.call, is_custom=is_custom)
         return _told(answer, gate)
