@@ -43,9 +43,11 @@ from toolyard.workspace.detecting import FilesystemToolDetector
 from toolyard.workspace.layout import folder_name
 
 if TYPE_CHECKING:
+    from toolyard.app.freshness import Session
     from toolyard.config.models import Config
     from toolyard.core.upstream import ToolSchema
     from toolyard.sandbox.choose import Choice
+    from toolyard.workspace.skills.checking import Checks
 
 _OTHER_NAMES = {"execute_bash": "Bash"}  # one tool under two names: who leaves out one means both
 _AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # as in the configuration
@@ -66,6 +68,10 @@ class YardOptions:
     state_home: str | None = None
     on_authorize: Callable[[str, str], None] | None = None
     """Shows the user the address to sign in at for a server; None where nobody could."""
+    begins_session: bool = False
+    """Whether an agent sets to work with this, so that a folder that is to start fresh does."""
+    tell: Callable[[str], None] | None = None
+    """Tells the user what was done to start."""
 
 
 class Yard(Closing):
@@ -83,6 +89,7 @@ class Yard(Closing):
         self.limits = options.config.limits.to_limits()
         self._audit = audit
         self._is_warming = False
+        self._session: Session | None = None
         execution = options.config.toolyard.code_execution
         self.codemode = CodeMode(
             Surroundings(
@@ -97,6 +104,8 @@ class Yard(Closing):
                 agent_id=options.agent,
                 on_connection=self._connected,
                 on_authorize=options.on_authorize,
+                attached=home.attached,
+                checks=self.skill_checks,
                 on_called=self._called_upstream,
             )
         )
@@ -137,9 +146,12 @@ class Yard(Closing):
         code_mode = has_code_mode(options.toolset)
         policy = guarded(home, policy, code_mode=code_mode)
         links = view_of(home).links
-        if code_mode or home.is_own_folder:
-            make_links(home, links)
         with contextlib.ExitStack() as undo:
+            session = _begun(options, home, ensure_state_dir(state))
+            if session is not None:
+                undo.callback(session.close)
+            if code_mode or home.is_own_folder:
+                make_links(home, links)
             others = [context.path for context in policy.context] + (
                 list(policy.extra_roots) if policy.mode is PermissionMode.MODERATE else []
             )
@@ -151,17 +163,26 @@ class Yard(Closing):
             if home.is_elsewhere:
                 ensure_state_dir(_outside(home.state, home.root))
             yard = cls(options, mounts, policy, audit, state, home=home)
+            yard._session = session
             undo.pop_all()
         return yard
 
     def close(self) -> None:
         with contextlib.ExitStack() as each:  # the last first, each whatever became of the others
+            if self._session is not None:
+                each.callback(self._session.close)
             each.callback(self.mounts.close)
             each.callback(self._audit.close)
             each.callback(self.snapshots.close)
             each.callback(self.codemode.close)
             each.callback(self.sandboxes.close)
             each.callback(self.dispatch.close)
+
+    def skill_checks(self, stop: threading.Event | None = None, agent: str = "") -> Checks:
+        """What a skill of an agent (this one, where none is named) has to pass, with the sandbox to try it in."""
+        from toolyard.app.skills.trying import checks_in  # most sessions keep none
+
+        return checks_in(self.sandboxes, self.codemode.shelf, stop, agent=agent)
 
     def warm_up(self) -> None:
         """Start the sandbox ahead of the first run, once, in a thread; where that fails the first run says why."""
@@ -263,6 +284,18 @@ def _is_served(name: str, allowed: tuple[str, ...], excluded: tuple[str, ...]) -
         return False
     spellings = (name, _OTHER_NAMES.get(name, name))
     return not any(fnmatchcase(spelling, pattern) for spelling in spellings for pattern in excluded)
+
+
+def _begun(options: YardOptions, home: Home, state: str) -> Session | None:
+    if not options.begins_session or not any(agent.backend.fresh for agent in options.config.agents):
+        return None
+    from toolyard.app.freshness import begin  # few agents want it
+
+    return begin(home, options.config, options.settings, state, options.tell or _untold)
+
+
+def _untold(_: str) -> None:
+    """Nobody listens."""
 
 
 def _state(options: YardOptions, workspace: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,21 +10,15 @@ from typing import Any
 from toolyard.app.codemode.explaining import by_schema, explained, misfits
 from toolyard.app.codemode.questions import Questions
 from toolyard.app.codemode.upstream import Upstream, UpstreamCall
-from toolyard.app.recording import EventLog
+from toolyard.app.skills.keeping import SkillRequests
 from toolyard.codemode.broker import BrokerRequest, Doing, Progress, tell_nobody
 from toolyard.codemode.search import Hit
-from toolyard.core.actions import Action, Decision, Effect, Kind
+from toolyard.core.actions import Action, Decision
 from toolyard.core.calls import AnswerPending
-from toolyard.core.errors import SecurityError, SystemFault, ToolError, ValidationError
-from toolyard.core.events import TARGET_CHARS, Event, Outcome
-from toolyard.core.ids import new_id
+from toolyard.core.errors import ToolError, ValidationError
 from toolyard.core.upstream import ToolAnswer
-from toolyard.fs.roots import Root
-from toolyard.policy.policy import Policy
-from toolyard.workspace.layout import skills_folder
 
 SURFACE = "code"
-SAVE_SKILL = "save_skill"
 _MOST_HITS = 50
 _MOST_PATHS = 50
 _MOST_QUERY_CHARS = 10_000
@@ -43,9 +36,7 @@ class Answering:
     """A custom tool's answer as code gets it."""
     questions: Questions
     find: Find
-    policy: Policy
-    root: Root
-    audit: EventLog
+    skills: SkillRequests
 
     async def __call__(self, request: BrokerRequest, progress: Progress) -> Any:
         match request.do:
@@ -63,7 +54,11 @@ class Answering:
             case Doing.SEARCH:
                 return await asyncio.to_thread(self._search, request)
             case Doing.SKILL:
-                return await asyncio.to_thread(self._keep, request)  # it is parsed, which takes a moment
+                return await self.skills.save(request, self._ask)
+            case Doing.PROMOTE:
+                return await self.skills.promote(request, self._ask)
+            case Doing.SKILLS:
+                return await self.skills.listed()
 
     def _explained(self, call: UpstreamCall, answer: ToolAnswer) -> ToolAnswer:
         """The server's own words, and which arguments are not what its schema asks for."""
@@ -123,39 +118,3 @@ class Answering:
             }
             for hit in self.find(query, most, within)
         ]
-
-    def _keep(self, request: BrokerRequest) -> str:
-        from toolyard.workspace.skills import Skill, save  # most sessions keep none
-
-        given = {name: request.arguments.get(name) for name in ("name", "code", "description")}
-        for name, value in given.items():
-            if not isinstance(value, str):
-                raise ValidationError.of(name, "has to be text", hint="save_skill(name, code, description).")
-        skill = Skill(**given)  # type: ignore[arg-type]
-        path = os.path.join(self.root.path, skills_folder(request.agent), skill.name, "__init__.py")
-        decision = self.policy.decide(Action(Kind.WRITE, SAVE_SKILL, path, path, agent=request.agent))
-        outcome, code = Outcome.FAILED, SystemFault.code
-        try:
-            if decision.effect is not Effect.ALLOW:
-                outcome, code = Outcome.DENIED, SecurityError.code
-                raise SecurityError(decision.reason)
-            saved = save(self.root, request.agent, skill)
-            outcome, code = Outcome.OK, 0
-            return saved
-        finally:
-            self.audit.append(
-                Event(
-                    call=new_id(),
-                    surface=SURFACE,
-                    agent=request.agent,
-                    session="",
-                    tool=SAVE_SKILL,
-                    kind=Kind.WRITE.value,
-                    target=path[:TARGET_CHARS],
-                    decision=decision.effect.value,
-                    reason=decision.reason[:TARGET_CHARS],
-                    outcome=outcome,
-                    code=code,
-                    milliseconds=0.0,
-                )
-            )

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from toolyard.app.codemode.connected import Connected
     from toolyard.app.codemode.upstream import UpstreamCall
     from toolyard.app.recording import EventLog
+    from toolyard.app.skills.counting import UseCounter
+    from toolyard.app.skills.shelf import Shelf
     from toolyard.codemode.catalog import Catalog
     from toolyard.codemode.custom import CustomTools
     from toolyard.codemode.search import Hit, ToolIndex
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from toolyard.config.settings import Settings
     from toolyard.fs.mounts import Mounts
     from toolyard.policy.policy import Policy
+    from toolyard.workspace.skills.checking import Checks
 
 _INDEX_NAME = "tools.sqlite"
 _LOOKED_AT = 500  # hits, where only those of some folders are wanted
@@ -65,6 +68,10 @@ class Surroundings:
     """Shows the user the address to sign in at for a server."""
     on_called: Callable[[str, ToolSchema, Mapping[str, Any]], None] = lambda _name, _schema, _arguments: None
     """Told of each call of a tool of somebody else's."""
+    attached: tuple[str, ...] = ()
+    """Folders of skills elsewhere."""
+    checks: Callable[[threading.Event], Checks] | None = None
+    """What a skill has to pass before it is kept. They stop when the event is set."""
 
 
 class CodeMode(Closing):
@@ -87,11 +94,13 @@ class CodeMode(Closing):
             parts = (self._catalog, self._index, self._connected)
             self._catalog = self._index = self._connected = None
         with contextlib.ExitStack() as each:  # the last first: calls under way still look things up
+            if "root" in self.__dict__ and self.root is not self.around.mounts.workspace:
+                each.callback(self.root.close)
+            if "skill_uses" in self.__dict__:
+                each.callback(self.skill_uses.close)
             for part in parts:
                 if part is not None:
                     each.callback(part.close)
-            if "root" in self.__dict__ and self.root is not self.around.mounts.workspace:
-                each.callback(self.root.close)
 
     def note_changes(self) -> None:
         """Let sync know now which servers said that their tools have changed."""
@@ -144,6 +153,19 @@ class CodeMode(Closing):
         """`home`, opened."""
         workspace = self.around.mounts.workspace
         return workspace if self.around.home == workspace.path else Root(self.around.home)
+
+    @cached_property
+    def shelf(self) -> Shelf:
+        """The skills that the agent has."""
+        from toolyard.app.skills.shelf import Shelf
+
+        return Shelf(self.root, self.around.agent, self.around.attached)
+
+    @cached_property
+    def skill_uses(self) -> UseCounter:
+        from toolyard.app.skills.counting import UseCounter
+
+        return UseCounter(self.shelf, self.around.state)
 
     @property
     def sign_ins(self) -> str:

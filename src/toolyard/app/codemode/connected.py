@@ -6,11 +6,12 @@ import contextlib
 import sqlite3
 from typing import TYPE_CHECKING
 
-from toolyard.app.codemode.answering import Answering
+from toolyard.app.codemode.answering import SURFACE, Answering
 from toolyard.app.codemode.aside import Aside
 from toolyard.app.codemode.custom_calls import CustomCallee, CustomKnowledge
 from toolyard.app.codemode.syncing import write
 from toolyard.app.codemode.upstream import Upstream
+from toolyard.app.skills.keeping import SkillRequests
 from toolyard.codemode.allowances import Allowances
 from toolyard.codemode.broker import Broker
 from toolyard.codemode.catalog import Catalog
@@ -72,15 +73,15 @@ class Connected(Closing):
                 on_learnt=self._learnt,
                 on_called=around.on_called,
             )
+            skills = SkillRequests(mode.shelf, around.policy, around.audit, SURFACE, around.checks)
+            undo.callback(skills.close)
             answering = Answering(
                 self.upstream,
                 self.custom,
                 mode.custom.plain,
                 mode.questions,
                 mode.find,
-                around.policy,
-                mode.root,
-                around.audit,
+                skills,
             )
             broker = Broker.open(around.agent, answering, self.loop.loop, goes_straight=answering.goes_straight)
             self.broker = undo.enter_context(broker)

@@ -80,6 +80,8 @@ def _request(arguments: PythonArguments, gate: Gate) -> Request:
 
 def _told(arguments: PythonArguments, captured: Captured, outcome: Outcome, ready: Ready, gate: Gate) -> Result:
     answer = _Answer(outcome.value or {}, gate.limits.output_chars)
+    if answer.skills and gate.resources.codemode is not None:
+        gate.codemode.skill_uses.imported(answer.skills)
     # Without an answer the process ended in the middle: a crash, os._exit, a kill.
     exit_code = answer.exit_code if outcome.value is not None else outcome.exit_code
     notes = [*answer.notes, *remarks(outcome, gate.sandboxes.limits), *gate.sandboxes.take_refused()]
@@ -133,6 +135,7 @@ class _Answer:
         self.notes = [note for note in notes if note]
         images = (_image(entry) for entry in _list(raw.get("images"))[:_MOST_IMAGES])
         self.images = [image for image in images if image is not None]
+        self.skills = _list(raw.get("skills"))
 
 
 def _string(value: object) -> str:

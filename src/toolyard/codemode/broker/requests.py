@@ -25,6 +25,11 @@ class Doing(StrEnum):
     CUSTOM = "custom"
     SEARCH = "search"
     SKILL = "skill"
+    """Keep one."""
+    PROMOTE = "promote"
+    """Copy one to everybody's."""
+    SKILLS = "skills"
+    """List them."""
 
 
 CANCEL = "cancel"

@@ -84,7 +84,7 @@ def _as_quoted(line: re.Match[str]) -> str:
 
 def _faults(name: str, description: str, header: Mapping[str, Any]) -> list[str]:
     faults: list[str] = []
-    if not _NAME.fullmatch(name) or len(name) > MOST_NAME:
+    if not is_page_name(name):
         faults.append(f"name: has to be 1 to {MOST_NAME} small letters, digits and single dashes")
     if len(description) > MOST_DESCRIPTION:
         faults.append(f"description: has more than {MOST_DESCRIPTION:,} characters")
@@ -97,6 +97,10 @@ def _faults(name: str, description: str, header: Mapping[str, Any]) -> list[str]
         faults.append("metadata: has to be names and values")
     faults += [f"{key}: is no key of the format" for key in header if key not in _KNOWN]
     return faults
+
+
+def is_page_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None and len(name) <= MOST_NAME
 
 
 def one_line(text: str) -> str:
