@@ -10,7 +10,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from toolyard.config.models import Memory as MemoryRules
 
 _MOST_HITS = 100
+
+Visible = Callable[[str, str], bool]
+"""Whether a file, named by agent and name, may be looked into."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +55,12 @@ def search_memories(root: Root, agent: str, query: str, rules: Mapping[str, Memo
     return search_agents(root, reachable(agent, Wish.READ, rules), query, top=top)
 
 
-def search_agents(root: Root, agents: Iterable[str], query: str, *, top: int = 10) -> Found:
-    """The entries nearest to the query, of these agents' memories. Whether they may be read was asked before."""
+def search_agents(
+    root: Root, agents: Iterable[str], query: str, *, top: int = 10, visible: Visible | None = None
+) -> Found:
+    """The entries nearest to the query, of these agents' memories and of their files that are `visible`."""
     faults: list[str] = []
-    entries = [entry for agent in agents for entry in entries_of(Memory(root, agent), faults)]
+    entries = [entry for agent in agents for entry in entries_of(Memory(root, agent), faults, visible)]
     # The topic counts as a part of the text; the id finds what was seen in a list.
     best = rank(query, [f"{entry.id} {entry.text}" for entry in entries], min(top, _MOST_HITS))
     hits = [
@@ -66,7 +71,7 @@ def search_agents(root: Root, agents: Iterable[str], query: str, *, top: int = 1
     return Found(tuple(hits), tuple(faults))
 
 
-def entries_of(memory: Memory, faults: list[str]) -> Iterator[MemoryHit]:
+def entries_of(memory: Memory, faults: list[str], visible: Visible | None = None) -> Iterator[MemoryHit]:
     """Everything in a memory, file by file. A file that cannot be read adds to `faults`, and the others follow."""
     readers = {
         FACTS: lambda: [
@@ -79,6 +84,8 @@ def entries_of(memory: Memory, faults: list[str]) -> Iterator[MemoryHit]:
         ],
     }
     for file, read in readers.items():
+        if visible is not None and not visible(memory.agent, file):
+            continue
         try:
             found = read()
         except ToolyardError as error:
