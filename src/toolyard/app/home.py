@@ -133,7 +133,7 @@ def home_of(config: Config, workspace: str, agent: str | None, settings: Setting
         shared_override=override(config.orchestrator.agent_temporary_workspace),
         snapshots_override=override(config.orchestrator.snapshot_storage),
     )
-    if is_beneath(home.snapshots_override, workspace):
+    if home.snapshots_override and is_beneath(home.snapshots_override, workspace):
         raise ConfigError(
             f"the snapshots would lie in {home.snapshots}, inside the workspace, where agents could change them.",
             where=config.source or "",

@@ -158,7 +158,7 @@ class Yard(Closing):
             names = {path: target for at in {workspace, real} for path, target in standing_links(at, links).items()}
             mounts = Mounts(workspace, others, names=names, limits=options.config.limits.to_limits())
             undo.callback(mounts.close)
-            audit = AuditLog.open(ensure_state_dir(state))
+            audit = AuditLog.open(state)
             undo.callback(audit.close)
             if home.is_elsewhere:
                 ensure_state_dir(_outside(home.state, home.root))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
 import sys
@@ -84,6 +85,8 @@ def mcp(
         agent=agent,
         toolset=Toolset(tools),
         state_home=state,
+        begins_session=True,
+        tell=functools.partial(click.echo, err=True),
     )
     options = _in_context(options)
     if place.config.has_servers and not has_code_mode(options.toolset):
