@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
+import sysconfig
 from collections.abc import Callable
 
 import pytest
@@ -131,6 +133,21 @@ async def test_the_commands_of_the_guide_search_a_memory(team: Team) -> None:
     assert SAYS in (await use(yard, "Bash", command=f"rg database {team.root}/agents/other/memory/")).text
     denied = (await use(yard, "Bash", command=f"rg database {team.root}/agents/stranger/memory/")).text
     assert "slow" not in denied
+
+
+BY_TOPIC = """ast-grep scan --inline-rules '{id: topic, language: json, rule: {kind: object,
+  has: {kind: pair, pattern: {context: "{\\"topic\\": \\"performance\\"}", selector: pair}}}}' memory/core_memories.json"""
+
+
+@pytest.mark.skipif(
+    shutil.which("ast-grep", path=sysconfig.get_path("scripts")) is None, reason="the extra code is not installed"
+)
+async def test_ast_grep_finds_entries_by_their_topic(team: Team) -> None:
+    yard = team.open("reader")
+    team.memory("reader").remember("use caches", topic="performance")
+    found = (await use(yard, "Bash", command=BY_TOPIC)).text
+    assert "use caches" in found
+    assert "slow" not in found
 
 
 EACH = 6
