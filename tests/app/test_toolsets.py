@@ -25,7 +25,7 @@ def test_the_code_set_runs_code_and_reads_and_writes_what_it_needs():
 
 
 def test_all_is_every_set_without_a_tool_twice():
-    every = {**tools_of(Toolset.CLAUDE), **tools_of(Toolset.REFERENCE), **tools_of(Toolset.CODE)}
+    every = tools_of((Toolset.CLAUDE, Toolset.REFERENCE, Toolset.CODE, Toolset.WORKSPACE))
 
     assert tools_of(Toolset.ALL) == every
     assert list(tools_of(Toolset.ALL)) == list(every)

@@ -6,6 +6,8 @@ from enum import StrEnum
 from typing import Any
 
 from toolyard.app.tool import Tool
+from toolyard.config.suggest import did_you_mean
+from toolyard.core.errors import ValidationError
 
 
 class Toolset(StrEnum):
@@ -13,18 +15,44 @@ class Toolset(StrEnum):
     REFERENCE = "reference"
     CODE = "code"
     MINIMAL = "minimal"
+    WORKSPACE = "workspace"
     ALL = "all"
 
+
+Toolsets = Toolset | tuple[Toolset, ...]
+"""One set, or several whose tools are served together."""
 
 _WITH_CODE_MODE = frozenset({Toolset.CODE, Toolset.MINIMAL, Toolset.ALL})
 
 
-def has_code_mode(toolset: Toolset) -> bool:
+def parse_toolsets(text: str) -> Toolsets:
+    """`code`, or several with commas between them: `code,workspace`. Raises ValidationError."""
+    names = [name.strip() for name in text.split(",")]
+    known = [each.value for each in Toolset]
+    for name in names:
+        if name not in known:
+            raise ValidationError.of("tools", f"{name!r} is no set of tools", hint=did_you_mean(name, known))
+    found = tuple(dict.fromkeys(Toolset(name) for name in names))
+    return found[0] if len(found) == 1 else found
+
+
+def sets_of(toolsets: Toolsets) -> tuple[Toolset, ...]:
+    return (toolsets,) if isinstance(toolsets, Toolset) else toolsets
+
+
+def has_code_mode(toolsets: Toolsets) -> bool:
     """Whether the set is for agents that call upstream tools from code."""
-    return toolset in _WITH_CODE_MODE
+    return not _WITH_CODE_MODE.isdisjoint(sets_of(toolsets))
 
 
-def tools_of(toolset: Toolset) -> dict[str, Tool[Any]]:
+def tools_of(toolsets: Toolsets) -> dict[str, Tool[Any]]:
+    tools: list[Tool[Any]] = []
+    for toolset in sets_of(toolsets):
+        tools += _set(toolset)
+    return {tool.name: tool for tool in tools}
+
+
+def _set(toolset: Toolset) -> list[Tool[Any]]:
     tools: list[Tool[Any]] = []
     if toolset in {Toolset.CLAUDE, Toolset.ALL}:
         from toolyard.app.tools.claude import CLAUDE_TOOLS
@@ -42,4 +70,8 @@ def tools_of(toolset: Toolset) -> dict[str, Tool[Any]]:
         from toolyard.app.tools.code import MINIMAL_TOOLS
 
         tools += MINIMAL_TOOLS
-    return {tool.name: tool for tool in tools}
+    if toolset in {Toolset.WORKSPACE, Toolset.ALL}:
+        from toolyard.app.tools.snapshotting import SNAPSHOT_TOOLS
+
+        tools += SNAPSHOT_TOOLS
+    return tools

@@ -23,8 +23,8 @@ from toolyard.app.seen import Seen
 from toolyard.app.settling import guarded, make_folders, make_links, standing_links, view_of
 from toolyard.app.snapshots.keeper import Keeper, Place
 from toolyard.app.tool import Tool
-from toolyard.app.tools.resources import RESOURCE_TOOLS
-from toolyard.app.toolsets import Toolset, has_code_mode, tools_of
+from toolyard.app.tools.resources import RESOURCE_TOOLS, SKILL_RESOURCE_TOOLS
+from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode, sets_of, tools_of
 from toolyard.config.agents import agent_of
 from toolyard.config.settings import Settings
 from toolyard.core.actions import Effect, Kind
@@ -64,7 +64,7 @@ class YardOptions:
     settings: Settings = field(default_factory=Settings.from_environment)
     mode: PermissionMode | None = None
     agent: str | None = None
-    toolset: Toolset = Toolset.CLAUDE
+    toolset: Toolsets = Toolset.CLAUDE
     state_home: str | None = None
     on_authorize: Callable[[str, str], None] | None = None
     """Shows the user the address to sign in at for a server; None where nobody could."""
@@ -122,7 +122,7 @@ class Yard(Closing):
         )
         served = self._served()
         # Who is not served the reading tools does not get the files as resources either.
-        hidden = RESOURCE_TOOLS if _READING & served.keys() else {}
+        hidden = RESOURCE_TOOLS if _READING & served.keys() else SKILL_RESOURCE_TOOLS
         self.dispatch = Dispatch(served, hidden, resources, audit)
 
     @classmethod
@@ -200,12 +200,14 @@ class Yard(Closing):
         """The toolset, or what the configuration puts into it, less what the agent's configuration leaves out."""
         options = self.options
         choices = options.config.toolyard.in_context_tools
-        if choices and options.toolset is Toolset.CODE:
+        chosen = sets_of(options.toolset)
+        if choices and Toolset.CODE in chosen:
             from toolyard.app.in_context import in_context_tools
 
-            tools = in_context_tools(choices, self.codemode)
+            others = tuple(each for each in chosen if each is not Toolset.CODE)
+            tools = {**in_context_tools(choices, self.codemode), **tools_of(others)}
         else:
-            tools = tools_of(options.toolset)
+            tools = tools_of(chosen)
         agent = agent_of(options.config, options.agent)
         if agent is None:
             return tools

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from toolyard.app.toolsets import Toolset, has_code_mode
+from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode, parse_toolsets, sets_of
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.opening import find_place
 from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
 from toolyard.cli.process import OWN_PROCESS
 from toolyard.config.settings import Settings
+from toolyard.core.errors import ValidationError
 from toolyard.core.modes import PermissionMode
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ Examples:
 """
 _TOOLSETS = (
     "claude: files and Bash as Claude Code names them. reference: files as the reference server names them. "
-    "code: search_tools, Python, commands and files, with the MCP servers behind them. minimal: the first two alone."
+    "code: search_tools, Python, commands and files, with the MCP servers behind them. minimal: the first two alone. "
+    "workspace: snapshots. all: everything. Several with commas: code,workspace."
 )
 _LARGEST_PORT = 65_535
 _RUNNING, _PYTHON = "code_execution", "execute_python"  # as `in_context_tools` names them
@@ -49,14 +51,21 @@ def _address(context: click.Context, option: click.Parameter, value: str | None)
     return host.strip("[]"), int(port)
 
 
+def _toolsets(context: click.Context, option: click.Parameter, value: str) -> Toolsets:
+    del context, option
+    try:
+        return parse_toolsets(value)
+    except ValidationError as error:
+        known = ", ".join(each.value for each in Toolset)
+        raise click.BadParameter(f"{error.fields[0].error}. {error.hint} The sets are {known}.") from None
+
+
 @click.command(epilog=_EXAMPLES)
 @config_option()
 @workspace_option("The folder to serve.  [default: the current folder]")
 @click.option("--permission-mode", type=click.Choice([m.value for m in PermissionMode]), help="[default: strict]")
 @agent_option("Which agent of the configuration is served.")
-@click.option(
-    "--tools", type=click.Choice([t.value for t in Toolset]), default="claude", show_default=True, help=_TOOLSETS
-)
+@click.option("--tools", metavar="SET,...", callback=_toolsets, default="claude", show_default=True, help=_TOOLSETS)
 @click.option("--http", metavar="HOST:PORT", callback=_address, help="Serve HTTP at /mcp instead of stdio.")
 @click.option("--allow-host", metavar="NAME", multiple=True, help="A further name this server is reached by.")
 @state_option("Where the audit log is kept, outside every workspace.")
@@ -66,7 +75,7 @@ def mcp(
     workspace: str | None,
     permission_mode: str | None,
     agent: str | None,
-    tools: str,
+    tools: Toolsets,
     http: tuple[str, int] | None,
     allow_host: tuple[str, ...],
     state: str | None,
@@ -83,14 +92,15 @@ def mcp(
         settings=settings,
         mode=PermissionMode(permission_mode) if permission_mode else None,
         agent=agent,
-        toolset=Toolset(tools),
+        toolset=tools,
         state_home=state,
         begins_session=True,
         tell=functools.partial(click.echo, err=True),
     )
     options = _in_context(options)
     if place.config.has_servers and not has_code_mode(options.toolset):
-        click.echo(f"MCP servers are configured, which --tools {tools} does not reach; --tools code does.", err=True)
+        named = ",".join(sets_of(tools))
+        click.echo(f"MCP servers are configured, which --tools {named} does not reach; --tools code does.", err=True)
     with Yard.open(options) as yard:
         if http is None:
             from toolyard.serve.mcp.run import serve_stdio
@@ -111,20 +121,25 @@ def _in_context(options: YardOptions) -> YardOptions:
     section = options.config.toolyard
     if not section.in_context_tools:
         return options
-    if options.toolset is Toolset.CODE:
+    chosen = sets_of(options.toolset)
+    if Toolset.CODE in chosen:
         if not section.in_context_tools.get(_RUNNING):
             told = f"in_context_tools leaves out {_RUNNING}: what search_tools finds cannot be called from code."
             click.echo(told, err=True)
         return options
-    if options.toolset is not Toolset.MINIMAL:
-        told = f"in_context_tools is for --tools code and minimal; --tools {options.toolset} serves its own set."
+    if Toolset.MINIMAL not in chosen:
+        named = ",".join(chosen)
+        told = f"in_context_tools is for --tools code and minimal; --tools {named} serves its own set."
         click.echo(told, err=True)
         return options
     running = section.in_context_tools.get(_RUNNING, ())
     if running != "*" and _PYTHON not in running:
         running = (*running, _PYTHON)
-    chosen = section.model_copy(update={"in_context_tools": {**section.in_context_tools, _RUNNING: running}})
-    return replace(options, config=options.config.model_copy(update={"toolyard": chosen}), toolset=Toolset.CODE)
+    section = section.model_copy(update={"in_context_tools": {**section.in_context_tools, _RUNNING: running}})
+    config = options.config.model_copy(update={"toolyard": section})
+    return replace(
+        options, config=config, toolset=(Toolset.CODE, *(each for each in chosen if each != Toolset.MINIMAL))
+    )
 
 
 def _leave() -> NoReturn:

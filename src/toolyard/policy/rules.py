@@ -32,6 +32,7 @@ KNOWN_TOOLS: Final = frozenset(
         *("read_file", "read_text_file", "read_media_file", "read_multiple_files", "write_file", "edit_file"),
         *("create_directory", "list_directory", "list_directory_with_sizes", "directory_tree", "move_file"),
         *("search_files", "get_file_info", "list_allowed_directories"),
+        *("snapshot_create", "snapshot_list", "snapshot_show", "snapshot_diff", "snapshot_restore", "snapshot_gc"),
     }
 )
 """Every tool Toolyard itself serves; a test holds this and the toolsets together."""

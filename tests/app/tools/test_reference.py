@@ -46,4 +46,5 @@ def test_names_arguments_and_annotations_are_the_reference_servers():
 
 
 def test_all_has_the_reference_tools_beside_the_others():
-    assert set(tools_of(Toolset.ALL)) == {*tools_of(Toolset.CLAUDE), *tools_of(Toolset.CODE), *EXPECTED}
+    others = (Toolset.CLAUDE, Toolset.CODE, Toolset.WORKSPACE)
+    assert set(tools_of(Toolset.ALL)) == {*tools_of(others), *EXPECTED}

@@ -1,0 +1,188 @@
+"""What the snapshot tools do. Every path that is shown or written is judged, in a snapshot as in the folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from toolyard.app.captured import cut
+from toolyard.app.snapshots.history import History
+from toolyard.app.snapshots.reach import Reach
+from toolyard.app.snapshots.telling import (
+    change_fields,
+    change_line,
+    counted,
+    entry_fields,
+    entry_line,
+    note_lines,
+    path_of,
+    restored_fields,
+    snapshot_fields,
+)
+from toolyard.core.actions import Kind
+from toolyard.core.calls import Result, Text
+from toolyard.fs.content.render import render
+from toolyard.workspace.snapshots import Diff, DiffLimits, Entry, Restored, Snapshot
+from toolyard.workspace.snapshots import Kind as EntryKind
+from toolyard.workspace.snapshots.differences import top_of
+from toolyard.workspace.snapshots.folders import join
+from toolyard.workspace.snapshots.reading import find
+
+if TYPE_CHECKING:
+    from toolyard.app.gate import Gate
+
+_NOTES_SHOWN = 20
+_SECONDS_A_DAY = 86_400.0
+
+
+def create(reason: str, gate: Gate) -> Result:
+    Reach(gate).named("", Kind.READ)
+    taken = gate.snapshots.create(reason=reason, check=gate.check_time)
+    snapshot = taken.snapshot
+    text = f"Took snapshot {snapshot.id} ({counted(snapshot.counts.files, 'file')})."
+    if not taken.changed:
+        text = f"Nothing has changed since snapshot {snapshot.id}."
+    return Result((Text(text),), {**snapshot_fields(snapshot), "changed": taken.changed})
+
+
+def list_snapshots(limit: int, gate: Gate) -> Result:
+    Reach(gate).named("", Kind.READ)
+    found = _history(gate).listed(limit)
+    text = "\n".join(each.line() for each in found) or "There is no snapshot yet."
+    return Result((Text(text),), {"snapshots": [each.fields() for each in found]})
+
+
+def show(name: str, path: str, gate: Gate) -> Result:
+    reach = Reach(gate)
+    place = reach.named(path, Kind.READ)
+    snapshot = _history(gate).get(name)
+    with gate.snapshots.store.reader() as reader:
+        entry = find(reader, top_of(snapshot), place)
+        if entry.is_file:
+            return _file(snapshot, place, reader.content(entry, gate.limits.file_bytes), gate)
+        is_folder = entry.kind is EntryKind.FOLDER
+        inside = reader.entries(entry.ref) if is_folder else [entry]
+    above = place if is_folder else os.path.dirname(place)
+    entries = [each for each in inside if _is_shown(each, above, reach)]
+    text = cut("\n".join(map(entry_line, entries)) or "(empty)", gate.limits.output_chars)
+    fields = {"snapshot": snapshot.id, "path": path_of(place), "entries": [entry_fields(each) for each in entries]}
+    return Result((Text(text),), fields)
+
+
+def _is_shown(entry: Entry, above: bytes, reach: Reach) -> bool:
+    return reach.shows(join(above, entry.name))
+
+
+def _file(snapshot: Snapshot, path: bytes, data: bytes, gate: Gate) -> Result:
+    rendered = render(data, os.fsdecode(path), limits=gate.limits)
+    fields = {"snapshot": snapshot.id, "path": path_of(path), "content": rendered.content, "bytes": len(data)}
+    return Result(rendered.parts, fields)
+
+
+def diff(before: str, after: str | None, path: str, gate: Gate) -> Result:
+    reach = Reach(gate)
+    place = reach.named(path, Kind.READ)
+    old = _history(gate).get(before)
+    new = _history(gate).get(after) if after is not None else None
+    found = _diff(old, new, place, gate)
+    told = [change for change in found.changes if reach.shows_change(change)]
+    hidden = len(found.changes) - len(told)
+    lines = [f"{change_line(change)}\n{change.text}".rstrip() for change in told]
+    if hidden:
+        lines.append(f"[{counted(hidden, 'change')} in files that may not be read.]")
+    if found.total > len(found.changes):
+        lines.append(f"[{counted(found.total - len(found.changes), 'more change')}.]")
+    fields: dict[str, Any] = {
+        "before": old.id,
+        "after": new.id if new is not None else None,
+        "changes": [change_fields(change) for change in told],
+        "total": found.total,
+        "hidden": hidden,
+    }
+    return Result((Text(cut("\n".join(lines) or "Nothing differs.", gate.limits.output_chars)),), fields)
+
+
+def restore(name: str, paths: Sequence[str] | None, gate: Gate, *, dry_run: bool) -> Result:
+    reach = Reach(gate)
+    places = [reach.named(path, Kind.WRITE) for path in ([""] if paths is None else paths)]
+    snapshot = _history(gate).get(name)
+    if dry_run:
+        return _would_restore(snapshot, places, reach, gate)
+    gate.changes = True  # what is there now is kept by the restore itself
+    has_begun = False
+
+    def may(path: bytes) -> bool:
+        nonlocal has_begun
+        has_begun = True
+        return reach.may_write(path)
+
+    def check() -> None:
+        if not has_begun:  # half a restore helps nobody
+            gate.check_time()
+
+    root, agent = gate.snapshots.place.root, gate.snapshots.place.agent
+    wanted = None if paths is None else places
+    store = gate.snapshots.store
+    restored = store.restore(snapshot.id, root=root, paths=wanted, agent=agent, check=check, may=may)
+    gate.remark(f"Restored {snapshot.id}; {restored.before.id} undoes it.")
+    return _told(restored, reach)
+
+
+def _told(restored: Restored, reach: Reach) -> Result:
+    shown = replace(
+        restored,
+        kept=tuple(note for note in restored.kept if reach.shows(note.path)),
+        failed=tuple(note for note in restored.failed if reach.shows(note.path)),
+    )
+    text = (
+        f"Restored {restored.snapshot.id}: wrote {counted(restored.written, 'file')}, removed {restored.removed:,}. "
+        f"To undo it, restore {restored.before.id}."
+    )
+    return Result((Text("\n".join((text, *note_lines(shown, _NOTES_SHOWN)))),), restored_fields(shown))
+
+
+def _would_restore(snapshot: Snapshot, places: Sequence[bytes], reach: Reach, gate: Gate) -> Result:
+    changes = [change for place in places for change in _diff(snapshot, None, place, gate).changes]
+    told = [change for change in changes if reach.shows_change(change)]
+    # From the snapshot to now: what came since would go, everything else would be written.
+    gone = [change.path for change in told if change.before is None or change.old_path is not None]
+    written = [change.old_path or change.path for change in told if change.before is not None]
+    kept = [path for path in dict.fromkeys((*gone, *written)) if not reach.may_write(path)]
+    would = {"write": [path for path in written if path not in kept], "remove": [p for p in gone if p not in kept]}
+    text = f"Would write {counted(len(would['write']), 'path')} and remove {len(would['remove']):,}."
+    lines = [text, *(f"{verb} {path_of(path)}" for verb, paths in would.items() for path in paths)]
+    lines += (f"may not be written: {path_of(path)}" for path in kept)
+    fields: dict[str, Any] = {
+        "snapshot": snapshot.id,
+        "would_write": [path_of(path) for path in would["write"]],
+        "would_remove": [path_of(path) for path in would["remove"]],
+        "may_not": [path_of(path) for path in kept],
+    }
+    return Result((Text(cut("\n".join(lines), gate.limits.output_chars)),), fields)
+
+
+def gc(gate: Gate) -> Result:
+    """Drop what the configuration lets go, and nothing else: history is the user's."""
+    Reach(gate).named("", Kind.WRITE)
+    section = gate.snapshots.section
+    seconds = section.days * _SECONDS_A_DAY
+    done = gate.snapshots.store.gc(keep=section.keep, newer_than=seconds, check=gate.check_time)
+    text = f"Dropped {counted(len(done.snapshots), 'snapshot')}, freed {counted(done.bytes_freed, 'byte')}."
+    return Result((Text(text),), {"dropped": len(done.snapshots), "bytes_freed": done.bytes_freed})
+
+
+def _history(gate: Gate) -> History:
+    return History(gate.snapshots.store, gate.snapshots.place.root)
+
+
+def _diff(before: Snapshot, after: Snapshot | None, path: bytes, gate: Gate) -> Diff:
+    return gate.snapshots.store.diff(
+        before.id,
+        after.id if after is not None else None,
+        root=gate.snapshots.place.root,
+        path=path,
+        limits=DiffLimits(changes=gate.limits.list_entries, chars=gate.limits.output_chars),
+        check=gate.check_time,
+    )

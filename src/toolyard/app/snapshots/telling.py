@@ -1,0 +1,152 @@
+"""Snapshots and what differs between them, in fields for programs and in lines for readers."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from toolyard.fs.faults import shown
+from toolyard.workspace.snapshots import Change, Entry, Kind, Note, Restored, Snapshot, What
+
+_UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
+_KINDS = {Kind.FOLDER: "folder", Kind.LINK: "link", Kind.SKIPPED: "not held"}
+MARKS = {What.ADDED: "A", What.REMOVED: "D", What.CHANGED: "M", What.MODE: "m", What.RENAMED: "R"}
+_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A snapshot with what it changed."""
+
+    snapshot: Snapshot
+    changes: int | None
+    """Since the one before; None where there is none."""
+
+    def fields(self) -> dict[str, Any]:
+        return {**snapshot_fields(self.snapshot), "changes": self.changes}
+
+    def line(self) -> str:
+        snapshot = self.snapshot
+        changes = "first" if self.changes is None else counted(self.changes, "change")
+        files = counted(snapshot.counts.files, "file")
+        about = f"{snapshot.agent}: {snapshot.reason}" if snapshot.agent else snapshot.reason
+        return f"{snapshot.id}  {age(snapshot.time_ns):>14}  {files:>12}  {changes:>11}  {shown(about)}".rstrip()
+
+
+def snapshot_fields(snapshot: Snapshot) -> dict[str, Any]:
+    counts = snapshot.counts
+    return {
+        "id": snapshot.id,
+        "time": datetime.fromtimestamp(snapshot.time_ns / _NS, UTC).isoformat(timespec="milliseconds"),
+        "agent": snapshot.agent,
+        "reason": snapshot.reason,
+        "parent": snapshot.parent,
+        "root": shown(snapshot.root),
+        "files": counts.files,
+        "folders": counts.folders,
+        "links": counts.links,
+        "not_held": counts.skipped,
+        "torn": counts.torn,
+        "bytes": counts.size,
+    }
+
+
+def age(time_ns: int) -> str:
+    """How long ago, in the largest unit that fits."""
+    seconds = max(time.time_ns() - time_ns, 0) // _NS
+    for size, unit in _UNITS:
+        if seconds >= size:
+            return f"{counted(int(seconds // size), unit)} ago"
+    return "now"
+
+
+def counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'s' * (number != 1)}"
+
+
+def path_of(path: bytes) -> str:
+    """A path in a snapshot as it is printed and sent."""
+    return shown(os.fsdecode(path)) or "."
+
+
+def entry_fields(entry: Entry) -> dict[str, Any]:
+    fields: dict[str, Any] = {"name": path_of(entry.name), "kind": _KINDS.get(entry.kind, "file")}
+    if entry.is_file:
+        fields |= {"size": entry.size, "torn": entry.torn}
+    if entry.kind is Kind.LINK:
+        fields["target"] = path_of(entry.ref)
+    if entry.kind is Kind.SKIPPED:
+        fields["why"] = path_of(entry.ref)
+    return {**fields, "mode": f"{entry.mode:04o}"}
+
+
+def entry_line(entry: Entry) -> str:
+    name = path_of(entry.name)
+    if entry.kind is Kind.FOLDER:
+        return f"{entry.mode:04o} {'':>12}  {name}/"
+    if entry.kind is Kind.LINK:
+        return f"{entry.mode:04o} {'link':>12}  {name} -> {path_of(entry.ref)}"
+    if entry.kind is Kind.SKIPPED:
+        return f"{entry.mode:04o} {'not held':>12}  {name} ({path_of(entry.ref)})"
+    return f"{entry.mode:04o} {entry.size:>12,}  {name}{' (may be torn)' if entry.torn else ''}"
+
+
+def change_fields(change: Change, *, with_text: bool = True) -> dict[str, Any]:
+    fields: dict[str, Any] = {"change": change.what.value, "path": path_of(change.path)}
+    if change.old_path is not None:
+        fields |= {"from": path_of(change.old_path), "similarity": round(change.similarity, 3)}
+    if with_text and change.text:
+        fields["diff"] = change.text
+    return fields
+
+
+def change_line(change: Change) -> str:
+    """One line, as `git status` would have it."""
+    path = path_of(change.path)
+    if change.old_path is None:
+        return f"{MARKS[change.what]} {path}"
+    return f"{MARKS[change.what]} {path_of(change.old_path)} -> {path} ({change.similarity:.0%} alike)"
+
+
+def stat_line(change: Change) -> str:
+    """The same with how many lines came and went."""
+    added, removed = line_counts(change.text)
+    if added or removed:
+        return f"{change_line(change)}  +{added} -{removed}"
+    more = change.text if change.text and "\n" not in change.text else ""
+    return f"{change_line(change)}  {more}".rstrip()
+
+
+def line_counts(text: str) -> tuple[int, int]:
+    """Added and removed lines of a unified diff."""
+    if not text.startswith("--- "):
+        return 0, 0
+    lines = text.splitlines()[2:]
+    return sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
+
+
+def restored_fields(restored: Restored) -> dict[str, Any]:
+    return {
+        "restored": restored.snapshot.id,
+        "undo": restored.before.id,
+        "written": restored.written,
+        "removed": restored.removed,
+        "kept": [note_fields(note) for note in restored.kept],
+        "failed": [note_fields(note) for note in restored.failed],
+    }
+
+
+def note_fields(note: Note) -> dict[str, str]:
+    return {"path": path_of(note.path), "why": note.why}
+
+
+def note_lines(restored: Restored, most: int) -> Iterator[str]:
+    """What was not restored and why, at most so many lines of each."""
+    for notes, word in ((restored.failed, "not restored"), (restored.kept, "left alone")):
+        yield from (f"{word}: {path_of(note.path)}: {note.why}" for note in notes[:most])
+        if len(notes) > most:
+            yield f"{word}: {counted(len(notes) - most, 'more path')}"
