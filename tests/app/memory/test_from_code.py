@@ -135,8 +135,8 @@ async def test_the_commands_of_the_guide_search_a_memory(team: Team) -> None:
     assert "slow" not in denied
 
 
-BY_TOPIC = """ast-grep scan --inline-rules '{id: topic, language: json, rule: {kind: object,
-  has: {kind: pair, pattern: {context: "{\\"topic\\": \\"performance\\"}", selector: pair}}}}' memory/core_memories.json"""
+BY_TOPIC = """ast-grep scan --json --inline-rules '{id: topic, language: json, rule: {kind: object,
+  has: {kind: pair, pattern: {context: "{\\"topic\\": \\"performance\\"}", selector: pair}}}}' memory/*.json"""
 
 
 @pytest.mark.skipif(
