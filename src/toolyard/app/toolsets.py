@@ -71,7 +71,8 @@ def _set(toolset: Toolset) -> list[Tool[Any]]:
 
         tools += MINIMAL_TOOLS
     if toolset in {Toolset.WORKSPACE, Toolset.ALL}:
+        from toolyard.app.tools.remembering import MEMORY_TOOLS
         from toolyard.app.tools.snapshotting import SNAPSHOT_TOOLS
 
-        tools += SNAPSHOT_TOOLS
+        tools += [*SNAPSHOT_TOOLS, *MEMORY_TOOLS]
     return tools

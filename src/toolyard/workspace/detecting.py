@@ -22,14 +22,14 @@ READING = frozenset(
         *("Read", "Grep", "Glob", "LS", "BashOutput", "NotebookRead"),
         *("read_file", "read_text_file", "read_media_file", "read_multiple_files", "list_directory"),
         *("list_directory_with_sizes", "directory_tree", "search_files", "get_file_info", "list_allowed_directories"),
-        *("snapshot_list", "snapshot_show", "snapshot_diff", "shared_list", "shared_read"),
+        *("snapshot_list", "snapshot_show", "snapshot_diff", "shared_list", "shared_read", "memory_search"),
     }
 )
 CHANGING = frozenset(
     {
         *("Write", "Edit", "MultiEdit", "NotebookEdit", "Bash", "KillShell", "execute_bash", "execute_python"),
         *("write_file", "edit_file", "create_directory", "move_file"),
-        *("snapshot_create", "snapshot_restore", "snapshot_gc", "shared_merge"),
+        *("snapshot_create", "snapshot_restore", "snapshot_gc", "shared_merge", "memory_remember"),
     }
 )
 """Whatever may change files: also what runs commands and code."""

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.app.tools.remembering import MEMORY_TOOLS
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.opening import find_place
@@ -48,7 +47,6 @@ class Team:
             toolset=Toolset.ALL,
         )
         self.yards.append(Yard.open(options))
-        self.yards[-1].dispatch.tools |= {tool.name: tool for tool in MEMORY_TOOLS}
         return self.yards[-1]
 
     def memory(self, agent: str) -> Memory:
