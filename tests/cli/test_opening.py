@@ -41,9 +41,15 @@ def test_the_workspace_that_is_named_goes_first(project):
         ("agents: [{id: a, backend: {cwd: sub}}]\ntoolyard: {workspace: other}\n", None, "sub"),
         ("agents: [{id: a, backend: {cwd: sub}}, {id: b, backend: {cwd: deep/b}}]\n", "b", "deep/b"),
         ("toolyard: {workspace: other}\n", None, "other"),
+        ("toolyard: {workspace: other}\nagents: [{id: a}]\n", None, "other/agents/a/workspace"),
+        ("toolyard: {workspace: other}\nagents: [{id: a}, {id: b}]\n", "b", "other/agents/b/workspace"),
+        ("toolyard: {workspace: other}\nagents: [{id: a}, {id: b}]\n", None, "other"),
         ("ui: {display_type: simple}\n", None, ""),
     ],
-    ids=["the agent's", "the chosen agent's", "the file's", "the current folder"],
+    ids=[
+        *("the agent's", "the chosen agent's", "the file's", "the only agent's in the root", "its own in the root"),
+        *("the root for all of them", "the current folder"),
+    ],
 )
 def test_then_the_agents_folder_then_the_files_beside_the_file(project, text, agent, workspace):
     write(project, text)
@@ -87,6 +93,11 @@ WIDENING = {
     "a network for code": "toolyard: {code_execution: {docker: {network: host}}}",
     "a workspace outside its own folder": "toolyard: {workspace: ..}",
     "MCP servers": "available_mcp_servers: [{name: x, command: evil}]",
+    "the memory of other agents": "agents: [{id: a, memory: {allow_read_from: [b]}}, {id: b}]",
+    "folders that are emptied at the start": "agents: [{id: a, backend: {fresh: true}}]",
+    "skill_folders outside its own folder": "toolyard: {skill_folders: [~/.claude/skills]}",
+    "snapshot_storage outside its own folder": "orchestrator: {snapshot_storage: ../kept}",
+    "agent_temporary_workspace outside its own folder": "orchestrator: {agent_temporary_workspace: /srv/shared}",
     "custom tools": "toolyard: {available_custom_tools: [web.screenshot]}",
 }
 
@@ -124,6 +135,29 @@ def test_a_server_file_that_is_merely_found_is_not_read(project):
     (project / ".mcp.json").write_text('{"mcpServers": {"x": {"command": "evil"}}}')
 
     assert find_place(None, None).config.servers == ()
+
+
+def test_folders_of_a_found_file_beneath_it_are_taken(project):
+    write(
+        project,
+        "toolyard: {skill_folders: [.claude/skills]}\n"
+        "orchestrator: {snapshot_storage: ../project/kept, agent_temporary_workspace: shared}\n",
+    )
+
+    assert find_place(None, None).config.toolyard.skill_folders == (".claude/skills",)
+
+
+@pytest.mark.parametrize("key", ["allow_read_from", "allow_write_to"])
+def test_rights_to_the_memory_of_an_agent_that_is_not_there_are_an_error(project, key):
+    path = write(
+        project, f"agents:\n  - id: agent_a\n    memory:\n      {key}:\n        - agent_c\n  - id: agent_b\n"
+    )
+
+    with pytest.raises(ConfigError, match=f'`{key}` of agent "agent_a" names "agent_c"') as caught:
+        find_place(None, path, "agent_a")
+
+    assert caught.value.where == f"{path}:5"
+    assert caught.value.hint.startswith("Did you mean")
 
 
 def test_a_preset_that_allows_is_an_allow_rule(project):
