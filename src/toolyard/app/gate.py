@@ -31,6 +31,7 @@ from toolyard.policy.policy import Policy
 if TYPE_CHECKING:
     from toolyard.app.codemode.codemode import CodeMode
     from toolyard.app.home import Home
+    from toolyard.app.sharing.sharing import Sharing
     from toolyard.app.snapshots.keeper import Keeper
     from toolyard.core.upstream import ToolSchema
     from toolyard.workspace.detecting import FilesystemToolDetector
@@ -65,6 +66,7 @@ class Resources:
     snapshots: Keeper | None = None
     detector: FilesystemToolDetector | None = None
     home: Home | None = None
+    sharing: Sharing | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -124,6 +126,15 @@ class Gate:
         if self.resources.home is None:
             raise SystemFault("There is no memory here.", hint="Open the workspace as a whole.")
         return self.resources.home
+
+    @property
+    def sharing(self) -> Sharing:
+        if self.resources.sharing is None:
+            raise ToolError(
+                "There are no other agents to share with here.",
+                hint="Sharing needs `toolyard.workspace` and several `agents` in the configuration, and --agent.",
+            )
+        return self.resources.sharing
 
     def target(self, path: object, *kinds: Kind, argument: str = "path") -> Target:
         """What `path` names, if this call may do all of `kinds` to it. The caller closes it."""

@@ -72,7 +72,8 @@ def _set(toolset: Toolset) -> list[Tool[Any]]:
         tools += MINIMAL_TOOLS
     if toolset in {Toolset.WORKSPACE, Toolset.ALL}:
         from toolyard.app.tools.remembering import MEMORY_TOOLS
+        from toolyard.app.tools.sharing import SHARING_TOOLS
         from toolyard.app.tools.snapshotting import SNAPSHOT_TOOLS
 
-        tools += [*SNAPSHOT_TOOLS, *MEMORY_TOOLS]
+        tools += [*SNAPSHOT_TOOLS, *SHARING_TOOLS, *MEMORY_TOOLS]
     return tools

@@ -44,6 +44,7 @@ from toolyard.workspace.layout import folder_name
 
 if TYPE_CHECKING:
     from toolyard.app.freshness import Session
+    from toolyard.app.sharing.sharing import Sharing
     from toolyard.config.models import Config
     from toolyard.core.upstream import ToolSchema
     from toolyard.sandbox.choose import Choice
@@ -117,8 +118,10 @@ class Yard(Closing):
         self.snapshots = Keeper(
             Place(home.workspace, home.snapshots, self.agent, self._own_links), options.config.snapshots, self._told
         )
+        self.sharing = self._sharing()
         resources = Resources(
-            mounts, policy, self.limits, Seen(), self.sandboxes, self.codemode, self.snapshots, self.detector, home
+            *(mounts, policy, self.limits, Seen(), self.sandboxes, self.codemode),
+            *(self.snapshots, self.detector, home, self.sharing),
         )
         served = self._served()
         # Who is not served the reading tools does not get the files as resources either.
@@ -173,6 +176,8 @@ class Yard(Closing):
                 each.callback(self._session.close)
             each.callback(self.mounts.close)
             each.callback(self._audit.close)
+            if self.sharing is not None:
+                each.callback(self.sharing.close)
             each.callback(self.snapshots.close)
             each.callback(self.codemode.close)
             each.callback(self.sandboxes.close)
@@ -221,6 +226,16 @@ class Yard(Closing):
             self.snapshots.changed(name)
         self.detector.notify_filesystem_operation(name, arguments)
 
+    def _sharing(self) -> Sharing | None:
+        """What this agent shares with others; None where there is nobody else."""
+        if not self.home.is_member or not self.home.peers:
+            return None
+        from toolyard.app.sharing.sharing import sharing_for
+
+        sharing = sharing_for(self.home, self.options.config, self.options.settings, self._told)
+        self.snapshots.on_taken(sharing.taken)
+        return sharing
+
     def _own_links(self) -> list[str]:
         """The names beside the agent's files that are ours, and so no part of its work."""
         workspace = self.home.workspace
@@ -229,22 +244,26 @@ class Yard(Closing):
     def _told(self, text: str) -> None:
         """What became of snapshots that nobody asked for: an event of its own. A log that is full stops no thread."""
         with contextlib.suppress(ToolyardError):
-            self._audit.append(
-                Event(
-                    call=new_id(),
-                    surface="snapshots",
-                    agent=self.agent,
-                    session="",
-                    tool="snapshots",
-                    kind="",
-                    target=self.home.workspace[:TARGET_CHARS],
-                    decision="",
-                    reason=text[:TARGET_CHARS],
-                    outcome=Outcome.FAILED,
-                    code=SystemFault.code,
-                    milliseconds=0.0,
-                )
+            self.record("snapshots", text, Outcome.FAILED)
+
+    def record(self, tool: str, what: str, outcome: Outcome) -> None:
+        """An event of something that was no call: what Toolyard did by itself, or the user by command."""
+        self._audit.append(
+            Event(
+                call=new_id(),
+                surface="toolyard",
+                agent=self.agent,
+                session="",
+                tool=tool,
+                kind="",
+                target=self.home.workspace[:TARGET_CHARS],
+                decision="",
+                reason=what[:TARGET_CHARS],
+                outcome=outcome,
+                code=SystemFault.code if outcome is Outcome.FAILED else 0,
+                milliseconds=0.0,
             )
+        )
 
     def _choose(self) -> Choice:
         from toolyard.sandbox.choose import choose

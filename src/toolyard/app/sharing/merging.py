@@ -1,0 +1,196 @@
+"""Merging files of a peer into one's own workspace, through the Gate: each file written is judged like a Write.
+
+A snapshot is taken first, so that restoring it undoes the merge. A file that has changed since that snapshot, or that
+it does not hold, is left alone and told.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass, replace
+
+from toolyard.app.gate import Gate
+from toolyard.app.sharing.sharing import Sharing
+from toolyard.core.actions import Action, Kind
+from toolyard.core.errors import ToolError, ToolyardError, ValidationError
+from toolyard.fs import files
+from toolyard.fs.faults import explain
+from toolyard.fs.files import Contents
+from toolyard.fs.mounts import Target
+from toolyard.workspace.layout import folder_name
+from toolyard.workspace.sharing.merging import Decision, Outcome
+from toolyard.workspace.sharing.notes import Published
+from toolyard.workspace.sharing.planning import Item, Planning, Wish
+from toolyard.workspace.sharing.provenance import Origin
+from toolyard.workspace.sharing.selecting import Selection
+from toolyard.workspace.snapshots import Snapshot
+from toolyard.workspace.snapshots.placing import Kept, remove
+from toolyard.workspace.snapshots.reading import ObjectReader
+
+_RECORDED = frozenset({Outcome.ADDED, Outcome.MERGED, Outcome.CONFLICT})
+_SHORT = 8
+_CHANGED = "it has changed since the merge began"
+
+
+@dataclass(frozen=True, slots=True)
+class MergeReport:
+    peer: str
+    theirs: Snapshot
+    before: Snapshot
+    """Restoring it undoes the merge."""
+    items: tuple[Item, ...]
+    written: dict[bytes, str]
+    """Where a file was put that went beside another."""
+
+
+def peer_of(sharing: Sharing, name: str) -> tuple[str, Published]:
+    """A peer and what it has published."""
+    peers = sharing.peers
+    agent = next((agent for agent in peers.agents if name in {agent, folder_name(agent)}), None)
+    if agent is None:
+        known = ", ".join(peers.agents) or "none"
+        raise ValidationError.of("peer", f'there is no other agent "{name[:100]}"', hint=f"The peers are: {known}.")
+    note = peers.published(agent)
+    if note is None:
+        raise ToolError(
+            f"{agent} has shared nothing yet.", hint="It does with its first change. Try again after that."
+        )
+    return agent, note
+
+
+class Merge:
+    def __init__(self, gate: Gate, sharing: Sharing, peer: str) -> None:
+        self._gate = gate
+        self._sharing = sharing
+        self._peer, self._note = peer_of(sharing, peer)
+        self._place = sharing.peers.place(self._peer)
+        self._suffix = f".from-{folder_name(self._peer)}"
+
+    def run(self, paths: list[str], *, dry_run: bool) -> MergeReport:
+        gate, sharing = self._gate, self._sharing
+        places = (f"{sharing.prefix}/{folder_name(self._peer)}", self._place)
+        selection = Selection(paths, places, gate.limits)
+        gate.require(Action(Kind.READ, gate.call.tool, self._place, self._place, agent=gate.call.agent))
+        before = gate.snapshots.create(reason=f"before merging from {self._peer}", check=gate.check_time).snapshot
+        theirs = gate.snapshots.store.get(self._note.snapshot)
+        wish = Wish(
+            *(sharing.home.agent, self._peer, before, theirs, sharing.filter_for(self._peer, theirs.root)),
+            visible=lambda path: gate.visible(f"{self._place}/{path}"),
+            selection=selection,
+            limits=gate.limits,
+        )
+        items = Planning(gate.snapshots.store, sharing.provenance, wish, gate.check_time).run()
+        # Everything is judged before anything is changed: after a question the whole of it runs again.
+        items = [self._judged(item) for item in items]
+        written: dict[bytes, str] = {}
+        if not dry_run:
+            with gate.snapshots.store.reader() as reader:
+                items = [self._done(item, reader, written) for item in items]
+            sharing.provenance.record(self._origin(item) for item in items if _is_recorded(item))
+        return MergeReport(self._peer, theirs, before, tuple(items), written)
+
+    def _judged(self, item: Item) -> Item:
+        if not item.is_change:
+            return item
+        try:
+            for path in self._touched(item):
+                self._gate.target(path, Kind.WRITE).close()
+        except ToolyardError as error:
+            return replace(item, decision=Decision(Outcome.KEPT, error.message))
+        return item
+
+    def _touched(self, item: Item) -> list[str]:
+        path = os.fsdecode(item.path)
+        if item.decision.beside:
+            return [path + self._suffix]
+        return [path] if item.old_path is None else [path, os.fsdecode(item.old_path)]
+
+    def _done(self, item: Item, reader: ObjectReader, written: dict[bytes, str]) -> Item:
+        if not item.is_change:
+            return item
+        self._gate.check_time()
+        try:
+            self._apply(item, reader, written)
+        except ToolyardError as error:
+            return replace(item, decision=Decision(Outcome.KEPT, error.message))
+        return item
+
+    def _apply(self, item: Item, reader: ObjectReader, written: dict[bytes, str]) -> None:
+        decision, path = item.decision, os.fsdecode(item.path)
+        ours = reader.content(item.ours) if item.ours is not None else None
+        if decision.beside:
+            path = self._beside(path)
+            written[item.path] = path
+            self._write(path, None, decision)
+        elif item.removes:
+            self._remove(path, ours)
+        elif item.old_path is not None and item.ours is not None:
+            self._write(path, None, replace(decision, data=ours, mode=item.ours.mode & 0o777))
+            self._remove(os.fsdecode(item.old_path), ours)
+        elif decision.data is None:
+            with self._gate.target(path, Kind.WRITE) as target:
+                self._set_mode(target, decision.mode)
+        else:
+            self._write(path, ours, decision)
+
+    def _write(self, path: str, expected: bytes | None, decision: Decision) -> None:
+        gate, data = self._gate, decision.data or b""
+
+        def replaced(before: Contents | None) -> bytes:
+            gate.check_time()
+            if (before.data if before is not None else None) != expected:
+                raise ToolError(_CHANGED if expected is not None else "something is there that no snapshot holds")
+            return data
+
+        with gate.target(path, Kind.WRITE) as target:
+            files.rewrite(target, replaced, gate.limits, gate.may_wait)
+            gate.seen.record(gate.call.session, target.real, data)
+        if decision.mode is not None:
+            with gate.target(path, Kind.WRITE) as target:
+                self._set_mode(target, decision.mode)
+
+    def _set_mode(self, target: Target, mode: int | None) -> None:
+        if mode is not None and target.exists and target.handle.is_file:
+            try:
+                os.chmod(f"/proc/self/fd/{target.handle.fd}", mode | stat.S_IRUSR | stat.S_IWUSR)
+            except OSError as error:
+                raise explain(error, target.path) from error
+
+    def _remove(self, path: str, expected: bytes | None) -> None:
+        gate = self._gate
+        with gate.target(path, Kind.WRITE) as target:
+            if not target.exists:
+                return
+            folder, name = os.path.split(target.relative)
+            try:
+                fd = target.root.open_folder(folder or ".")
+                try:
+                    with files.locked((fd,), target.path, gate.limits, gate.may_wait):
+                        found = files.read(target, gate.limits)
+                        if found.data != expected:
+                            raise ToolError(_CHANGED)
+                        remove(fd, os.fsencode(name), found.status)
+                finally:
+                    os.close(fd)
+            except Kept as kept:
+                raise ToolError(str(kept)) from None
+            except OSError as error:
+                raise explain(error, target.path) from error
+
+    def _beside(self, path: str) -> str:
+        """A free name beside a file; what was put there before may have been worked on."""
+        plain = path + self._suffix
+        with self._gate.target(plain, Kind.WRITE) as target:
+            return f"{plain}-{self._note.snapshot[:_SHORT]}" if target.exists else plain
+
+    def _origin(self, item: Item) -> Origin:
+        assert item.theirs is not None  # noqa: S101 - for the type checker: `_is_recorded` looked
+        return Origin(
+            *(self._sharing.home.agent, item.path, self._peer, item.path, self._note.snapshot),
+            *(item.theirs.ref, item.decision.outcome.value),
+        )
+
+
+def _is_recorded(item: Item) -> bool:
+    return item.theirs is not None and item.decision.outcome in _RECORDED

@@ -1,0 +1,165 @@
+"""Three versions of a file and what becomes of them. Pure: contents in, a decision out.
+
+Text is merged line by line, with conflict markers that name both sides. What is not text, or too large, is never
+overwritten when both sides have changed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from toolyard.core.limits import MIB
+from toolyard.fs.content.kinds import Category, sniff
+from toolyard.workspace.snapshots.objects import Entry
+
+_MOST_BYTES = 1 * MIB
+_MOST_LINES = 20_000
+"""Of a text that is merged line by line: comparing takes time in the square of them, at worst."""
+_MODES = 0o777
+
+
+class Outcome(StrEnum):
+    ADDED = "added"
+    MERGED = "merged"
+    REMOVED = "removed"
+    CONFLICT = "conflict"
+    KEPT = "kept"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    ours: str
+    theirs: str
+    suffix: str
+    """For what is put beside a file: `.from-agent_b`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    outcome: Outcome
+    why: str = ""
+    data: bytes | None = None
+    """What is to be written; None when nothing is."""
+    mode: int | None = None
+    """The mode to set, where it is not to stay as it is."""
+    beside: bool = False
+    """It goes beside the file, which stays."""
+
+
+Read = Callable[[Entry], bytes]
+
+
+def decide(base: Entry | None, ours: Entry | None, theirs: Entry | None, read: Read, names: Names) -> Decision:
+    """What is to become of our file. `read` gives a version's bytes, and may raise."""
+    if theirs is None:
+        return _removed(base, ours)
+    if ours is None:
+        return _absent(base, theirs, read)
+    mode = _mode(base, ours, theirs)
+    if ours.ref == theirs.ref:
+        return Decision(Outcome.UNCHANGED) if mode is None else Decision(Outcome.MERGED, "its mode", mode=mode)
+    if base is not None and base.ref == theirs.ref:
+        return Decision(Outcome.KEPT, "changed here alone")
+    if base is not None and base.ref == ours.ref:
+        return Decision(Outcome.MERGED, "changed there alone", read(theirs), mode)
+    decision = _three_way(base, ours, theirs, read, names)
+    return decision if decision.beside or decision.data is None else replace(decision, mode=mode)
+
+
+def _removed(base: Entry | None, ours: Entry | None) -> Decision:
+    if ours is None:
+        return Decision(Outcome.UNCHANGED)
+    if base is None:
+        return Decision(Outcome.KEPT, "never was theirs")
+    if base.ref == ours.ref:
+        return Decision(Outcome.REMOVED, "removed there, unchanged here")
+    return Decision(Outcome.KEPT, "removed there, but changed here")
+
+
+def _absent(base: Entry | None, theirs: Entry, read: Read) -> Decision:
+    if base is None:
+        return Decision(Outcome.ADDED, data=read(theirs), mode=theirs.mode & _MODES)
+    if base.ref == theirs.ref:
+        return Decision(Outcome.KEPT, "removed here, unchanged there")
+    return Decision(
+        Outcome.CONFLICT, "removed here, but changed there", read(theirs), theirs.mode & _MODES, beside=True
+    )
+
+
+def _mode(base: Entry | None, ours: Entry, theirs: Entry) -> int | None:
+    """Their mode, where they changed it and we did not."""
+    mine, their = ours.mode & _MODES, theirs.mode & _MODES
+    if mine == their or base is None or base.mode & _MODES != mine:
+        return None
+    return their
+
+
+def _three_way(base: Entry | None, ours: Entry, theirs: Entry, read: Read, names: Names) -> Decision:
+    versions = [version for version in (base, ours, theirs) if version is not None]
+    beside = Decision(Outcome.CONFLICT, mode=theirs.mode & _MODES, beside=True)
+    if any(version.size > _MOST_BYTES for version in versions):
+        return replace(beside, why="changed on both sides, and too large to merge", data=read(theirs))
+    data = {version.ref: read(version) for version in versions}
+    their_data = data[theirs.ref]
+    if not all(_is_text(text) for text in data.values()):
+        return replace(beside, why="changed on both sides, and no text", data=their_data)
+    try:
+        merged, conflicts = merge_texts(data[base.ref] if base else b"", data[ours.ref], their_data, names)
+    except ImportError:
+        why = "changed on both sides; merging needs the extra: pip install 'toolyard[team]'"
+        return replace(beside, why=why, data=their_data)
+    if conflicts:
+        return Decision(Outcome.CONFLICT, f"{conflicts} conflict{'s' * (conflicts != 1)} to resolve", merged)
+    if merged == data[ours.ref]:
+        return Decision(Outcome.KEPT, "holds their changes already")
+    return Decision(Outcome.MERGED, "changed on both sides", merged)
+
+
+def _is_text(data: bytes) -> bool:
+    category = sniff(data, "").category
+    return category in {Category.TEXT, Category.NOTEBOOK} and b"\0" not in data and data.count(b"\n") < _MOST_LINES
+
+
+def merge_texts(base: bytes, ours: bytes, theirs: bytes, names: Names) -> tuple[bytes, int]:
+    """Both sides' changes in one text, and how many conflicts are marked in it. ImportError without the extra."""
+    from merge3 import Merge3
+
+    lines = [text.splitlines(keepends=True) for text in (base, ours, theirs)]
+    merge = Merge3(lines[0], lines[1], lines[2])
+    ending = b"\r\n" if ours.partition(b"\n")[0].endswith(b"\r") else b"\n"
+    parts: list[bytes] = []
+    conflicts = 0
+    for region in merge.reprocess_merge_regions(merge.merge_regions()):
+        if region[0] == "conflict":
+            conflicts += 1
+            _, _, _, first, last, their_first, their_last = region
+            parts += _marked(lines[1][first:last], lines[2][their_first:their_last], names, ending)
+        else:
+            kind, start, stop = region
+            source = lines[0] if kind == "unchanged" else lines[2] if kind == "b" else lines[1]
+            parts += _whole(parts, source[start:stop], ending)
+    return b"".join(parts), conflicts
+
+
+def _whole(before: Sequence[bytes], lines: Sequence[bytes], ending: bytes) -> Iterator[bytes]:
+    """Lines to follow `before`, whose last may have been the end of a file without a line's end."""
+    if lines and before and not before[-1].endswith((b"\n", b"\r")):
+        yield ending
+    yield from lines
+
+
+def _marked(ours: Sequence[bytes], theirs: Sequence[bytes], names: Names, ending: bytes) -> Iterator[bytes]:
+    yield b"<<<<<<< " + names.ours.encode() + ending
+    yield from _ended(ours, ending)
+    yield b"=======" + ending
+    yield from _ended(theirs, ending)
+    yield b">>>>>>> " + names.theirs.encode() + ending
+
+
+def _ended(lines: Sequence[bytes], ending: bytes) -> Iterator[bytes]:
+    yield from lines
+    if lines and not lines[-1].endswith((b"\n", b"\r")):
+        yield ending

@@ -1,0 +1,179 @@
+"""What a merge would do, file by file, worked out from snapshots alone. Nothing is changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from toolyard.core.errors import ToolError
+from toolyard.core.limits import Limits
+from toolyard.workspace.layout import folder_name
+from toolyard.workspace.sharing.ancestors import History, Merged, ancestor
+from toolyard.workspace.sharing.filtering import Filter
+from toolyard.workspace.sharing.merging import Decision, Names, Outcome, decide
+from toolyard.workspace.sharing.provenance import Provenance
+from toolyard.workspace.sharing.selecting import Selection
+from toolyard.workspace.snapshots.differences import top_of
+from toolyard.workspace.snapshots.objects import Entry, Kind
+from toolyard.workspace.snapshots.reading import ObjectReader, walk_tree
+from toolyard.workspace.snapshots.records import Damaged, Snapshot
+from toolyard.workspace.snapshots.store import SnapshotStore
+
+MOST_FILES = 5_000
+"""In one merge: each is judged, compared and perhaps written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Who merges what of whom."""
+
+    agent: str
+    peer: str
+    ours: Snapshot
+    theirs: Snapshot
+    shown: Filter
+    """What the peer shows."""
+    visible: Callable[[str], bool]
+    """Whether our own policy lets us see a path of theirs, relative to their workspace."""
+    selection: Selection
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    path: bytes
+    decision: Decision
+    ours: Entry | None
+    theirs: Entry | None
+    base: Entry | None = None
+    old_path: bytes | None = None
+    """Where our file is now, when the peer has renamed it: it goes to `path`."""
+
+    @property
+    def is_change(self) -> bool:
+        decision = self.decision
+        return decision.data is not None or decision.mode is not None or self.removes or self.old_path is not None
+
+    @property
+    def removes(self) -> bool:
+        return self.decision.outcome is Outcome.REMOVED
+
+
+class Planning:
+    def __init__(self, store: SnapshotStore, provenance: Provenance, wish: Wish, check: Callable[[], None]) -> None:
+        self._store = store
+        self._provenance = provenance
+        self._wish = wish
+        self._check = check
+        snapshot = wish.theirs.id[:8]
+        self._names = Names(wish.agent, f"{wish.peer} (snapshot {snapshot})", f".from-{folder_name(wish.peer)}")
+
+    @property
+    def suffix(self) -> str:
+        return self._names.suffix
+
+    def run(self) -> list[Item]:
+        """Raises ToolError when nothing is selected, or too much."""
+        wish = self._wish
+        with self._store.reader() as reader:
+            theirs = self._selected(reader, wish.theirs, their=True)
+            ours = self._selected(reader, wish.ours, their=False)
+            links = sorted(path for path, entry in theirs.items() if not entry.is_file)
+            files = {path: entry for path, entry in theirs.items() if entry.is_file}
+            mine = {path: entry for path, entry in ours.items() if entry.is_file}
+            histories = [
+                History(reader, self._store.list(wish.ours.root)),
+                History(reader, self._until(wish.theirs)),
+            ]
+            items = [Item(path, Decision(Outcome.KEPT, "a link there"), None, theirs[path]) for path in links]
+            for path in sorted(files.keys() | mine.keys()):
+                self._check()
+                if path not in theirs or path in files:
+                    items.append(self._item(reader, histories, path, mine.get(path), files.get(path)))
+        items = [item for item in items if not _is_nothing(item)]
+        if not items:
+            raise ToolError(
+                f"{wish.peer} shows no such files, and had none.", hint="Look at shared_list, or at its folder."
+            )
+        return _with_renames(items)
+
+    def _until(self, newest: Snapshot) -> list[Snapshot]:
+        """What the peer had up to the snapshot that it shows."""
+        return [one for one in self._store.list(newest.root) if one.number <= newest.number]
+
+    def _selected(self, reader: ObjectReader, snapshot: Snapshot, *, their: bool) -> dict[bytes, Entry]:
+        found: dict[bytes, Entry] = {}
+        for path, entry in self._walk(reader, snapshot, their=their):
+            text = os.fsdecode(path)
+            if entry.kind in {Kind.FOLDER, Kind.SKIPPED} or not self._wish.selection.takes(text):
+                continue
+            if their and not self._wish.visible(text):
+                continue
+            found[path] = entry
+            if len(found) > MOST_FILES:
+                raise ToolError(f"More than {MOST_FILES:,} files are meant.", hint="Merge a folder at a time.")
+        return found
+
+    def _walk(self, reader: ObjectReader, snapshot: Snapshot, *, their: bool) -> Iterator[tuple[bytes, Entry]]:
+        """Everything of a snapshot, as far as it is shown."""
+        if not their:
+            yield from walk_tree(reader, snapshot.tree)
+            return
+        waiting = [(b"", top_of(snapshot))]
+        while waiting:
+            self._check()
+            folder, top = waiting.pop()
+            for entry in reader.entries(top.ref):
+                if self._wish.shown.shows(folder, entry):
+                    path = folder + b"/" + entry.name if folder else entry.name
+                    yield path, entry
+                    if entry.kind is Kind.FOLDER:
+                        waiting.append((path, entry))
+
+    def _item(
+        self, reader: ObjectReader, histories: list[History], path: bytes, ours: Entry | None, theirs: Entry | None
+    ) -> Item:
+        if ours is not None and theirs is not None and ours.ref == theirs.ref and ours.mode == theirs.mode:
+            return Item(path, Decision(Outcome.UNCHANGED), ours, theirs)
+        wish = self._wish
+        known = Merged(
+            self._provenance.of(wish.agent, path, wish.peer), self._provenance.of(wish.peer, path, wish.agent)
+        )
+        base = ancestor(histories[0], histories[1], path, path, known)
+
+        def read(entry: Entry) -> bytes:
+            if entry.size > wish.limits.file_bytes:
+                raise _TooLarge
+            return reader.content(entry)
+
+        try:
+            decision = decide(base, ours, theirs, read, self._names)
+        except _TooLarge:
+            decision = Decision(Outcome.KEPT, f"larger than {wish.limits.file_bytes:,} bytes: copy it with a command")
+        except Damaged as damage:
+            decision = Decision(Outcome.KEPT, damage.message)
+        return Item(path, decision, ours, theirs, base)
+
+
+class _TooLarge(Exception):  # noqa: N818 - becomes a decision
+    """More than is read into memory."""
+
+
+def _is_nothing(item: Item) -> bool:
+    """A file of ours that never was the peer's, or one that neither has."""
+    return item.theirs is None and item.base is None
+
+
+def _with_renames(items: list[Item]) -> list[Item]:
+    """Where the peer renamed a file without changing it, and we changed it, ours goes to the new name."""
+    new = {item.theirs.ref: item for item in items if item.decision.outcome is Outcome.ADDED and item.theirs}
+    done: dict[bytes, Item] = {}
+    for item in items:
+        kept = item.decision.outcome is Outcome.KEPT and item.theirs is None and item.ours is not None
+        target = new.get(item.base.ref) if kept and item.base is not None else None
+        if target is not None and target.path not in done:
+            renamed = Decision(Outcome.MERGED, f"renamed there from {os.fsdecode(item.path)}, changed here")
+            done[target.path] = replace(target, decision=renamed, ours=item.ours, old_path=item.path)
+    gone = {item.old_path for item in done.values()}
+    return [done.get(item.path, item) for item in items if item.path not in gone]

@@ -1,0 +1,112 @@
+"""Where files came from: which agent merged what, from which peer's snapshot, with which content. SQLite.
+
+One file for all agents of a layout, in the state folder: `<state>/sharing/provenance.sqlite3`. It is also asked for
+the common ancestor of two versions: what was merged once is held by both sides. A Provenance owns its connection
+until `close()` and may be used by several threads.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from toolyard.core.closing import Closing
+from toolyard.storage.state import ensure_state_dir
+from toolyard.workspace.sharing.publishing import SHARING
+from toolyard.workspace.snapshots.index import in_words
+
+_FILE = "provenance.sqlite3"
+_BUSY_SECONDS = 30.0
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS origins (
+    number INTEGER PRIMARY KEY, agent TEXT NOT NULL, path BLOB NOT NULL, peer TEXT NOT NULL,
+    peer_path BLOB NOT NULL, snapshot TEXT NOT NULL, digest BLOB NOT NULL, outcome TEXT NOT NULL,
+    time_ns INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS by_path ON origins (agent, path);
+CREATE TABLE IF NOT EXISTS looked (
+    agent TEXT NOT NULL, peer TEXT NOT NULL, snapshot TEXT NOT NULL, PRIMARY KEY (agent, peer)
+) WITHOUT ROWID;
+"""
+_COLUMNS = "agent, path, peer, peer_path, snapshot, digest, outcome, time_ns"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """One merge of one file: `agent` took what `peer` had."""
+
+    agent: str
+    path: bytes
+    peer: str
+    peer_path: bytes
+    snapshot: str
+    digest: bytes
+    """Of the peer's content, as the snapshot store knows it."""
+    outcome: str
+    time_ns: int = 0
+
+
+class Provenance(Closing):
+    def __init__(self, state: str) -> None:
+        folder = ensure_state_dir(os.path.join(state, SHARING))
+        path = os.path.join(folder, _FILE)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        self._using = threading.Lock()
+        with in_words():
+            self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+                self._db.executescript(_SCHEMA)
+            except BaseException:
+                self._db.close()
+                raise
+
+    def close(self) -> None:
+        with self._using:
+            self._db.close()
+
+    def record(self, origins: Iterable[Origin]) -> None:
+        """All of them or none."""
+        now = time.time_ns()
+        rows = [
+            (one.agent, one.path, one.peer, one.peer_path, one.snapshot, one.digest, one.outcome, one.time_ns or now)
+            for one in origins
+        ]
+        with self._using, in_words():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                self._db.executemany(f"INSERT INTO origins ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?)", rows)  # noqa: S608
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    def of(self, agent: str, path: bytes | None = None, peer: str | None = None) -> list[Origin]:
+        """What `agent` merged, the newest first; of one path, of one peer."""
+        statement = f"SELECT {_COLUMNS} FROM origins WHERE agent = ?"  # noqa: S608 - constants
+        parameters: list[str | bytes] = [agent]
+        if path is not None:
+            statement += " AND path = ?"
+            parameters.append(path)
+        if peer is not None:
+            statement += " AND peer = ?"
+            parameters.append(peer)
+        with self._using, in_words():
+            rows = self._db.execute(f"{statement} ORDER BY number DESC", parameters).fetchall()
+        return [Origin(*row) for row in rows]
+
+    def looked(self, agent: str, peer: str) -> str:
+        """The snapshot of `peer` that `agent` last looked at; empty when it never did."""
+        with self._using, in_words():
+            row = self._db.execute(
+                "SELECT snapshot FROM looked WHERE agent = ? AND peer = ?", (agent, peer)
+            ).fetchone()
+        return str(row[0]) if row else ""
+
+    def look(self, agent: str, peer: str, snapshot: str) -> None:
+        with self._using, in_words():
+            self._db.execute("INSERT OR REPLACE INTO looked VALUES (?, ?, ?)", (agent, peer, snapshot))
