@@ -24,9 +24,16 @@ def test_the_refusals_change_nothing_and_show_no_secret(played):
 
 
 def test_commands_run_and_see_nothing_outside(played):
-    stolen, tested = (done.text for done in played if done.step.tool == "Bash")
+    stolen, tested, removed = (done.text for done in played if done.step.tool == "Bash")
     assert "No such file or directory" in stolen
     assert tested == "1 passed"
+    assert removed.split() == [".gitignore", "README.md", "build"]
+
+
+def test_what_the_agent_removed_by_mistake_is_put_back(played):
+    (restored,) = (done for done in played if done.step.tool == "snapshot_restore")
+    assert restored.text.startswith("Restored")
+    assert "wrote 6 files, removed 0" in restored.text
 
 
 def test_the_near_miss_shows_the_real_line(played):

@@ -19,6 +19,8 @@ from toolyard.demo.project import PRIVATE
 from toolyard.testing.client import StdioClient
 
 _FINE = 0
+_KEPT = "(the snapshot)"
+"""Stands for the id of the snapshot that the session took."""
 _TEST = "test_the_discount_comes_off_the_net_price"
 
 
@@ -113,20 +115,26 @@ STEPS = (
         "Bash",
         {"command": f"python -c 'from tests.test_cart import {_TEST} as test; test(); print(\"1 passed\")'"},
     ),
+    Step("All is well. Keep this state.", "snapshot_create", {"reason": "VAT renamed"}),
+    Step("Tidy up. (The agent removes more than it meant to.)", "Bash", {"command": "rm -r shop tests; ls -A"}),
+    Step("That was the code! Put it back.", "snapshot_restore", {"snapshot": _KEPT}),
     Step("Is anything left of the old name?", "Grep", {"pattern": "TAX_RATE", "output_mode": "content"}),
 )
 
 
 def play(workspace: str, state: str) -> Iterator[Played]:
     """Each step, as soon as it is done."""
-    command = (sys.executable, "-m", "toolyard", "mcp", "--workspace", workspace, "--state", state)
-    with StdioClient(command, client_name="toolyard-demo") as client:
+    options = ("--workspace", workspace, "--state", state, "--tools", "claude,workspace")
+    kept = ""
+    with StdioClient((sys.executable, "-m", "toolyard", "mcp", *options), client_name="toolyard-demo") as client:
         for step in STEPS:
+            arguments = {name: kept if value == _KEPT else value for name, value in step.arguments.items()}
             before = _lines(workspace, step.file)
             started = time.perf_counter()
-            answer = client.call(step.tool, **step.arguments)
+            answer = client.call(step.tool, **arguments)
             elapsed = (time.perf_counter() - started) * 1e3
             diff = tuple(difflib.unified_diff(before, _lines(workspace, step.file), lineterm="", n=1))[2:]
+            kept = _snapshot(answer) or kept
             yield Played(step, _text(answer), _code(answer), elapsed, diff)
 
 
@@ -141,6 +149,12 @@ def _text(answer: Mapping[str, Any]) -> str:
     if "error" in answer:
         return str(answer["error"]["message"])
     return "\n".join(part["text"] for part in answer["result"]["content"] if part["type"] == "text")
+
+
+def _snapshot(answer: Mapping[str, Any]) -> str:
+    """The id of the snapshot that a call took, if it took one."""
+    facts: Mapping[str, Any] = answer.get("result", {}).get("structuredContent") or {}
+    return str(facts["id"]) if {"id", "reason"} <= facts.keys() else ""
 
 
 def _code(answer: Mapping[str, Any]) -> int:

@@ -58,7 +58,7 @@ class PlainScreen:
         self._print("toolyard audit")
         for record in records:
             event = record.event
-            self._print(f"   {record.seq:>3}  {event.outcome.value:<7} {event.tool:<10} {event.target}")
+            self._print(f"   {record.seq:>3}  {event.outcome.value:<7} {event.tool:<16} {event.target}")
         self._print(f"toolyard audit --verify: {_verdict(found)}\n")
 
     def closing(self, message: str) -> None:
