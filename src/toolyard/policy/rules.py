@@ -33,7 +33,7 @@ KNOWN_TOOLS: Final = frozenset(
         *("create_directory", "list_directory", "list_directory_with_sizes", "directory_tree", "move_file"),
         *("search_files", "get_file_info", "list_allowed_directories"),
         *("snapshot_create", "snapshot_list", "snapshot_show", "snapshot_diff", "snapshot_restore", "snapshot_gc"),
-        *("memory_search", "memory_remember"),
+        *("memory_search", "memory_remember", "shared_list", "shared_read", "shared_merge"),
     }
 )
 """Every tool Toolyard itself serves; a test holds this and the toolsets together."""
