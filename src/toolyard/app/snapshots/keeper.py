@@ -139,18 +139,25 @@ class Keeper(Closing):
 
         Raises our errors, and whatever `check` raises. Not for the event loop's thread: it waits.
         """
-        made: Future[Taken] = self._thread.submit(lambda: self._take(reason or "on demand", check))
-        while True:
-            try:
-                return made.result(_TURN)
-            except WaitedTooLong:
+        has_left = threading.Event()
+
+        def checked() -> None:
+            if has_left.is_set():
+                raise Stopped
+            check()
+
+        made: Future[Taken] = self._thread.submit(lambda: self._take(reason or "on demand", checked))
+        try:
+            while True:
+                with contextlib.suppress(WaitedTooLong):
+                    made.exception(_TURN)
                 if made.done():
                     return made.result()
-                try:
-                    check()
-                except BaseException:
-                    made.cancel()
-                    raise
+                check()
+        except BaseException:
+            has_left.set()
+            made.cancel()
+            raise
 
     def flush(self) -> None:
         """Take now what is pending, and wait for it."""

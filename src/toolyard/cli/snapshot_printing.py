@@ -1,0 +1,143 @@
+"""How `toolyard snapshot` prints: coloured in a terminal, plain elsewhere, and nothing that a terminal acts on."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolyard.app.snapshots.telling import (
+    MARKS,
+    Listed,
+    age,
+    change_line,
+    counted,
+    entry_line,
+    line_counts,
+    note_lines,
+    path_of,
+    stat_line,
+)
+from toolyard.cli.audit import printable
+from toolyard.workspace.snapshots import Change, Diff, Entry, Restored, Snapshot, Verified, What
+
+if TYPE_CHECKING:
+    from toolyard.workspace.snapshots import Collected
+
+_COLOURS = {
+    What.ADDED: "green",
+    What.REMOVED: "red",
+    What.CHANGED: "yellow",
+    What.RENAMED: "cyan",
+    What.MODE: "magenta",
+}
+_LINES = {"+": "green", "-": "red", "@": "cyan"}
+_HEADINGS = ("--- ", "+++ ")
+_NOTES_SHOWN = 50
+_PATIENCE = 1.0
+_TICK = 0.2
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+
+
+def as_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2))
+
+
+class Duration(click.ParamType[float]):
+    """A span of time as people write it: 30d, 12h, 2w."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        match = _DURATION.fullmatch(str(value).strip())
+        if match is None:
+            self.fail(f"{value!r} is no span of time; write 30d, 12h, 90m or 2w", param, ctx)
+        return float(match[1]) * _SECONDS[match[2]]
+
+
+def ticking(doing: str) -> Callable[[], None]:
+    """To be called now and then: after a second it tells somebody at a terminal that work goes on."""
+    began = last = time.monotonic()
+    shows = sys.stderr.isatty()
+
+    def tick() -> None:
+        nonlocal last
+        now = time.monotonic()
+        if shows and now - began > _PATIENCE and now - last > _TICK:
+            last = now
+            click.echo(f"\r{doing} ... {now - began:.0f} s \r", nl=False, err=True)
+
+    return tick
+
+
+def listed(found: Iterable[Listed]) -> None:
+    for each in found:
+        name, rest = each.snapshot.id, printable(each.line()).removeprefix(each.snapshot.id)
+        click.echo(f"{click.style(name, fg='yellow')}{rest}")
+
+
+def folder(entries: Iterable[Entry]) -> None:
+    for entry in entries:
+        click.echo(printable(entry_line(entry)))
+
+
+def head(snapshot: Snapshot) -> None:
+    about = f"{snapshot.agent}: {snapshot.reason}" if snapshot.agent else snapshot.reason
+    files = counted(snapshot.counts.files, "file")
+    click.echo(click.style(f"{snapshot.id}, {age(snapshot.time_ns)}, {files}, {printable(about)}", bold=True))
+    for note in snapshot.notes[:_NOTES_SHOWN]:
+        click.echo(f"  {printable(path_of(note.path))}: {printable(note.why)}")
+
+
+def diff(found: Diff, *, stat: bool) -> None:
+    for change in found.changes:
+        _change(change, stat=stat)
+    if found.total > len(found.changes):
+        click.echo(f"and {counted(found.total - len(found.changes), 'more change')}")
+    if stat and found.changes:
+        counts = [line_counts(change.text) for change in found.changes]
+        added, removed = sum(each[0] for each in counts), sum(each[1] for each in counts)
+        click.echo(f"{counted(found.total, 'path')} changed, +{added} -{removed}")
+
+
+def _change(change: Change, *, stat: bool) -> None:
+    line = stat_line(change) if stat else change_line(change)
+    mark = MARKS[change.what]
+    shown = printable(line).removeprefix(mark)
+    click.echo(f"{click.style(mark, fg=_COLOURS[change.what], bold=True)}{click.style(shown, bold=not stat)}")
+    for text in change.text.splitlines() if not stat else ():
+        is_heading = text.startswith(_HEADINGS)
+        shown = "\t".join(map(printable, text.split("\t")))
+        click.echo(click.style(shown, bold=is_heading, fg=None if is_heading else _LINES.get(text[:1])))
+
+
+def restored(result: Restored) -> None:
+    files = counted(result.written, "file")
+    click.echo(f"Restored {result.snapshot.id}: wrote {files}, removed {result.removed:,}.")
+    for line in note_lines(result, _NOTES_SHOWN):
+        click.echo(printable(line), err=True)
+
+
+def collected(result: Collected) -> None:
+    freed = counted(max(result.bytes_freed, 0), "byte")
+    click.echo(f"Dropped {counted(len(result.snapshots), 'snapshot')}, freed {freed}.")
+
+
+def verified(result: Verified, snapshots: int) -> None:
+    read = f"{counted(result.objects, 'object')} of {counted(snapshots, 'snapshot')}"
+    if result.is_sound:
+        click.echo(f"Sound: read {read}, {counted(result.bytes_read, 'byte')}.")
+        return
+    click.echo(f"Damaged: {counted(len(result.damaged), 'object')} among {read}.")
+    for harm in result.harmed[:_NOTES_SHOWN]:
+        click.echo(f"  {harm.snapshot.id}  {printable(path_of(harm.path))}")
+    if len(result.harmed) > _NOTES_SHOWN:
+        click.echo(f"  and {counted(len(result.harmed) - _NOTES_SHOWN, 'more path')}")
