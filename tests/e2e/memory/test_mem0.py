@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +17,7 @@ from toolyard.fs.roots import Root
 from toolyard.workspace.memory import Memory
 from toolyard.workspace.memory.mem0 import import_mem0, read_store
 
+TOOLYARD = pathlib.Path(sys.executable).with_name("toolyard")
 PROGRAM = pathlib.Path(__file__).with_name("mem0_program.py")
 
 
@@ -92,6 +94,39 @@ def test_what_mem0_remembers_is_imported_once(python: str, kind: str, tmp_path: 
     assert import_mem0(memory, read_store(store).memories).forgotten == 1
     assert sorted(fact.text for fact in memory.facts()) == ["Has a cat", "Likes tea", "mine"]
     root.close()
+
+
+def _toolyard(folder: pathlib.Path, *words: str):
+    where = ("--config", str(folder / "team.yaml"), "--state", str(folder / "state"), "--json")
+    ended = subprocess.run([TOOLYARD, "memory", *words, *where], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+@pytest.mark.parametrize("kind", ["qdrant", "faiss", "chroma"])
+def test_mem0_and_the_files_are_used_at_once(python: str, kind: str, tmp_path: pathlib.Path) -> None:
+    """Whoever still uses mem0 imports again and again, and works on the facts meanwhile."""
+    (tmp_path / "team.yaml").write_text("toolyard: {workspace: team}\nagents: [{id: writer}, {id: other}]\n")
+    bring = ("import", "--from", "mem0", str(tmp_path / "store"), "--user", "alice", "--agent", "writer")
+    with running(python, kind, tmp_path) as mem0:
+        tea = mem0.add("Likes tea", user_id="alice")
+        mem0.add("Belongs to bob", user_id="bob")
+        first = _toolyard(tmp_path, *bring, "--dry-run")
+        assert (first["added"], first["others"], first["kind"]) == (1, 1, kind)
+        assert _toolyard(tmp_path, *bring)["added"] == 1
+        _toolyard(tmp_path, "add", "Deploy on Tuesdays", "--agent", "writer")
+        mem0("update", tea, "Likes green tea")
+        mem0.add("Has a cat", user_id="alice")
+        again = _toolyard(tmp_path, *bring)
+        assert (again["added"], again["updated"], again["unchanged"]) == (1, 1, 0)
+        assert _toolyard(tmp_path, *bring)["unchanged"] == 2
+        (found, *_) = _toolyard(tmp_path, "search", "which tea does she like", "--agent", "writer")
+        assert (found["id"], found["text"]) == (f"mem0-{tea}", "Likes green tea")
+        assert _toolyard(tmp_path, "forget", f"mem0-{tea}", "--agent", "writer")["id"] == f"mem0-{tea}"
+        assert _toolyard(tmp_path, *bring)["forgotten"] == 1
+        assert sorted(row["memory"] for row in mem0("all", "alice")["results"]) == ["Has a cat", "Likes green tea"]
+    file = tmp_path / "team/agents/writer/memory/core_memories.json"
+    assert sorted(fact["text"] for fact in json.loads(file.read_text())) == ["Deploy on Tuesdays", "Has a cat"]
 
 
 def _imported(memory: Memory) -> list[dict]:
