@@ -279,11 +279,38 @@ async def test_many_resources_are_paged_as_by_the_sdk(yard, tmp_path, monkeypatc
     assert await served(yard(), data) == await by_the_sdk(yard(), data, monkeypatch)
 
 
-async def test_who_is_not_served_the_reading_tools_is_refused_resources_as_by_the_sdk(yard, needed, monkeypatch):
+async def test_who_is_not_served_the_reading_tools_gets_skills_alone_as_by_the_sdk(
+    yard, tmp_path, needed, monkeypatch
+):
     data = bytes_of([hello(), request(1, "resources/list")])
-    answers = await served(yard(Toolset.MINIMAL), data)
+    for is_there in (False, True):
+        if is_there:
+            keep_skill(tmp_path / "ws")
+        answers = await served(yard(Toolset.MINIMAL), data)
+        assert not needed
+        assert len(json.loads(answers[1])["result"]["resources"]) == is_there
+        assert answers == await by_the_sdk(yard(Toolset.MINIMAL), data, monkeypatch)
+        needed.clear()
+
+
+def keep_skill(workspace, name="greet"):
+    folder = workspace / "skills" / "a" / name
+    folder.mkdir(parents=True)
+    page = f'---\nname: {name}\ndescription: "Gr\u00fc\u00dft \\"all\\" & <each>: quickly"\n---\n'
+    (folder / "SKILL.md").write_text(page)
+
+
+async def test_skills_are_listed_before_files_as_by_the_sdk(yard, tmp_path, needed, monkeypatch):
+    for number in range(250):
+        keep_skill(tmp_path / "ws", f"s{number:03}")
+    cursors = [{}, {"cursor": "skill://a/s199/SKILL.md"}, {"cursor": "skill://a/s249/SKILL.md"}]
+    data = bytes_of([hello(), *(request(at, "resources/list", cursor) for at, cursor in enumerate(cursors, 1))])
+    answers = await served(yard(), data)
+    said = {answer["id"]: answer["result"] for answer in map(json.loads, answers)}
+    firsts = [said[at]["resources"][0]["uri"].partition(":")[0] for at in (1, 2, 3)]
+    assert firsts == ["skill", "skill", "file"]
     assert not needed
-    assert answers == await by_the_sdk(yard(Toolset.MINIMAL), data, monkeypatch)
+    assert sorted(answers) == sorted(await by_the_sdk(yard(), data, monkeypatch))
 
 
 @pytest.mark.parametrize("client", ["tests", "claude-code"])

@@ -23,7 +23,8 @@ def test_the_template_covers_every_file_of_the_workspace(place, modern):
             "name": "file",
             "description": "A file of the workspace",
             "uriTemplate": f"file://{place.workspace}/{{+path}}",
-        }
+        },
+        {"name": "skill", "description": "A file of a skill", "uriTemplate": "skill://{owner}/{name}/{+path}"},
     ]
 
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, cast
 
 from toolyard import __version__
+from toolyard.app.tools.skill_resources import EXTENSION
 from toolyard.app.yard import Yard
 from toolyard.serve.mcp.plain import tool_json
 
@@ -23,7 +24,9 @@ _CAPABILITIES: dict[str, Any] = {
     "resources": {"listChanged": False, "subscribe": False},
     "tools": {"listChanged": False},
 }
-_MODERN_RESULT = {"cacheScope": "private", "resultType": "complete", "ttlMs": 0}
+# What came with the later era is said in it alone.
+_MODERN_CAPABILITIES: dict[str, Any] = {"extensions": {EXTENSION: {}}, **_CAPABILITIES}
+MODERN_RESULT = {"cacheScope": "private", "resultType": "complete", "ttlMs": 0}
 # What a schema says of itself goes first on the wire, in the order in which each era's specification names it.
 _HANDSHAKE_ORDER = ("$schema", "properties", "required", "type")
 _MODERN_ORDER = {"inputSchema": ("$schema", "type"), "outputSchema": ("$schema",)}
@@ -60,8 +63,8 @@ class Greeting:
     def discovered(self) -> Json:
         return _in_order(
             {
-                **_MODERN_RESULT,
-                "capabilities": _CAPABILITIES,
+                **MODERN_RESULT,
+                "capabilities": _MODERN_CAPABILITIES,
                 "instructions": self.instructions,
                 "supportedVersions": [MODERN_VERSION],
             }
@@ -78,7 +81,7 @@ class Greeting:
                 first = _MODERN_ORDER[schema] if modern else _HANDSHAKE_ORDER
                 said[schema] = _leading(said[schema], first)
             tools.append(said)
-        return _in_order({**_MODERN_RESULT, "tools": tools}) if modern else {"tools": tools}
+        return _in_order({**MODERN_RESULT, "tools": tools}) if modern else {"tools": tools}
 
 
 def _in_order(result: Json) -> Json:

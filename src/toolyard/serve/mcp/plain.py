@@ -14,6 +14,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from toolyard.app.tool import Arguments, Tool
 from toolyard.app.tools.resources import uri_of
+from toolyard.app.tools.skill_resources import PREFIX
 from toolyard.core.calls import Blob, Image, Part, Result
 from toolyard.core.errors import ToolyardError
 
@@ -56,24 +57,31 @@ def answer_json(result: Result, *, structured: bool) -> dict[str, Any]:
 
 
 def resources_json(result: Result) -> dict[str, Any]:
-    """A page of the workspace's files."""
+    """A page of the workspace's skills and files."""
     following = result.structured.get("next")
     page: dict[str, Any] = {} if following is None else {"nextCursor": following}
-    page["resources"] = [
-        {"mimeType": found["media_type"], "name": found["name"], "uri": found["uri"]}
-        for found in result.structured["resources"]
-    ]
+    page["resources"] = [_resource_json(found) for found in result.structured["resources"]]
     return page
 
 
+def _resource_json(found: dict[str, str]) -> dict[str, str]:
+    said = {"mimeType": found["media_type"], "name": found["name"], "uri": found["uri"]}
+    return {"description": found["description"], **said} if "description" in found else said
+
+
 def templates_json(root: str) -> dict[str, Any]:
-    """How a file of the workspace is addressed."""
+    """How a file of the workspace is addressed, and one of a skill."""
     template = {
         "description": "A file of the workspace",
         "name": "file",
         "uriTemplate": f"{uri_of(root)}/{{+path}}",
     }
-    return {"resourceTemplates": [template]}
+    skill = {
+        "description": "A file of a skill",
+        "name": "skill",
+        "uriTemplate": f"{PREFIX}{{owner}}/{{name}}/{{+path}}",
+    }
+    return {"resourceTemplates": [template, skill]}
 
 
 def error_json(error: ToolyardError, **about: str) -> dict[str, Any]:

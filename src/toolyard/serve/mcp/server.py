@@ -29,13 +29,14 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolyard import __version__
 from toolyard.app.tools.resources import LIST_RESOURCES, READ_RESOURCE
+from toolyard.app.tools.skill_resources import EXTENSION, GET_SKILL, LIST_SKILLS
 from toolyard.app.yard import Yard
 from toolyard.core.calls import Asker, Call, Progress, Result
 from toolyard.core.errors import ToolyardError
 from toolyard.serve.mcp.asking import QuestionPut, asker_for
 from toolyard.serve.mcp.clients import wants_structured
 from toolyard.serve.mcp.front import lane_client
-from toolyard.serve.mcp.greeting import NAME, TITLE, Greeting
+from toolyard.serve.mcp.greeting import MODERN_RESULT, NAME, TITLE, Greeting
 from toolyard.serve.mcp.lane import Lane
 from toolyard.serve.mcp.plain import resources_json, templates_json
 from toolyard.serve.mcp.quick import QuickCalls
@@ -44,6 +45,10 @@ from toolyard.serve.mcp.wire import error_on_the_wire, result_on_the_wire, tool_
 _SESSION_HEADER = "mcp-session-id"
 
 Context = ServerRequestContext[Any, Any]
+
+
+class GetSkillParams(RequestParams):
+    uri: str
 
 
 class YardServer:
@@ -81,6 +86,9 @@ class YardServer:
             on_read_resource=self.read_resource,
             on_ping=self.ping,
         )
+        server.add_request_handler(LIST_SKILLS, PaginatedRequestParams, self.list_skills)
+        server.add_request_handler(GET_SKILL, GetSkillParams, self.get_skill)
+        server.extensions[EXTENSION] = {}
         # Tracing is off unless it is configured; the SDK's own middleware costs a tenth of every call.
         server.middleware[:] = [
             QuickCalls(
@@ -151,6 +159,17 @@ class YardServer:
         blob = BlobResourceContents(uri=params.uri, blob=facts["blob"], mime_type=facts["media_type"])
         return ReadResourceResult(contents=[blob])
 
+    async def list_skills(self, context: Context, params: PaginatedRequestParams) -> dict[str, Any]:
+        arguments = {"after": params.cursor or ""}
+        result = await self._dispatch(context, InputResponseRequestParams(), LIST_SKILLS, arguments, hidden=True)
+        page = {"nextCursor": result.structured["next"]} if "next" in result.structured else {}
+        return _of_its_era(context, {"skills": result.structured["skills"], **page})
+
+    async def get_skill(self, context: Context, params: GetSkillParams) -> dict[str, Any]:
+        arguments = {"uri": params.uri}
+        result = await self._dispatch(context, InputResponseRequestParams(), GET_SKILL, arguments, hidden=True)
+        return _of_its_era(context, {"skill": result.structured["skill"]})
+
     def _call(self, context: Context, tool: str, arguments: dict[str, Any]) -> Call:
         return Call(tool, arguments, self._surface, self._yard.agent, _session(context, self._surface))
 
@@ -172,8 +191,13 @@ class YardServer:
         try:
             return await self._yard.dispatch(call)
         except ToolyardError as error:
-            about = {"uri": arguments["uri"]} if tool == READ_RESOURCE else {}
+            about = {"uri": arguments["uri"]} if tool in {READ_RESOURCE, GET_SKILL} else {}
             raise error_on_the_wire(error, **about) from error
+
+
+def _of_its_era(context: Context, result: dict[str, Any]) -> dict[str, Any]:
+    """A result that the SDK has no type for."""
+    return {**result, **MODERN_RESULT} if context.protocol_version in MODERN_PROTOCOL_VERSIONS else result
 
 
 def _reporter(context: Context) -> Progress:
