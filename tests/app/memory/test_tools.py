@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 
 import jsonschema
 import pytest
@@ -17,6 +19,16 @@ from toolyard.core.modes import PermissionMode
 from toolyard.storage.audit_read import Filter, read
 
 from .conftest import CONFIG, Team, use
+
+
+def test_whoever_opens_a_workspace_does_not_wait_for_what_reads_memories() -> None:
+    """Every client waits for what `toolyard mcp` loads before it answers."""
+    program = (
+        "import sys; import toolyard.app.yard, toolyard.app.tools.remembering; "
+        "print([name for name in sys.modules if name == 'yaml' or name.startswith('toolyard.workspace.memory.')])"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=True)
+    assert ended.stdout.strip() == "['toolyard.workspace.memory.access']"
 
 
 async def remember(yard: Yard, text: str, **more: object) -> Result:

@@ -1,25 +1,27 @@
 """memory_search and memory_remember: what an agent keeps from one session to the next, for clients without code.
 
 Two things are asked before a memory is touched: the rules of the configuration, which say whose memory is open to
-whom, and the policy, which judges the files by their paths as it does any others.
+whom, and the policy, which judges the files by their paths as it does any others. What does the work is loaded with
+the first call.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from toolyard.app.gate import Gate
-from toolyard.app.memory.memories import Memories
 from toolyard.app.tool import STRINGS, Arguments, Tool, output_schema
 from toolyard.core.actions import Kind
 from toolyard.core.calls import Result, Text
 from toolyard.workspace.memory.access import Wish
-from toolyard.workspace.memory.memory import FACTS
-from toolyard.workspace.memory.searching import Found, MemoryHit, search_agents
+from toolyard_runtime.memory_entries import FACTS
+
+if TYPE_CHECKING:
+    from toolyard.workspace.memory.searching import Found, MemoryHit
 
 Optional = SkipJsonSchema[None]
 Whose = Annotated[str | Optional, Field(description="Another agent's, where that is allowed; your own if absent")]
@@ -42,6 +44,9 @@ class MemoryRememberArguments(Arguments):
 
 
 def search(arguments: MemorySearchArguments, gate: Gate) -> Result:
+    from toolyard.app.memory.memories import Memories
+    from toolyard.workspace.memory.searching import search_agents
+
     with Memories(gate.home) as memories:
         if arguments.agent is not None:
             memories.require(arguments.agent, Wish.READ)
@@ -72,6 +77,8 @@ def _told(found: Found, hits: list[dict[str, Any]]) -> str:
 
 
 def remember(arguments: MemoryRememberArguments, gate: Gate) -> Result:
+    from toolyard.app.memory.memories import Memories
+
     with Memories(gate.home) as memories:
         agent = arguments.agent or memories.agent
         memories.require(agent, Wish.WRITE)
