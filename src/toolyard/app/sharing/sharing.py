@@ -8,7 +8,6 @@ told in the audit log, and peers go on seeing what was there. `close()` publishe
 from __future__ import annotations
 
 import os
-import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING
 from toolyard.app.home import Home
 from toolyard.app.sharing.news import News
 from toolyard.core.closing import Closing
-from toolyard.core.errors import ToolyardError
 from toolyard.workspace.layout import SHARED
 from toolyard.workspace.sharing.peers import Peers
 
@@ -121,7 +119,7 @@ class Sharing(Closing):
                 self._publish(snapshot)
             except _Stopped:
                 self._tell("What was changed last is not shared: there was no time left.")
-            except (ToolyardError, OSError, sqlite3.Error) as error:
+            except Exception as error:  # noqa: BLE001 - the thread's edge: the next snapshot is to be shared all the same
                 self._tell(f"Snapshot {snapshot.id} could not be shared: {error}")
             finally:
                 with self._ready:

@@ -1,0 +1,326 @@
+"""Bringing a peer's files into one's own workspace: nothing is lost, everything can be undone, and it is recorded."""
+
+import os
+import stat
+
+import pytest
+
+from toolyard.core.errors import SecurityError, ToolError, ToolyardError, ValidationError
+from toolyard.core.modes import PermissionMode
+
+
+def names(entries):
+    return [entry["path"] for entry in entries]
+
+
+async def start(a, b, **texts):
+    """Both have the same files: b wrote them, a merged them."""
+    for name, text in texts.items():
+        await b.write(f"{name}.txt", text)
+    await b.share()
+    await a.merge("agent_b", "**")
+
+
+async def test_a_new_file_is_added_with_its_mode(a, b):
+    await b.write("tools_dir/run.sh", "#!/bin/sh\n")
+    (b.work / "tools_dir/run.sh").chmod(0o755)
+    await b.share()
+
+    done = await a.merge("agent_b", "tools_dir")
+
+    assert names(done["added"]) == ["tools_dir/run.sh"]
+    assert (a.work / "tools_dir/run.sh").read_text() == "#!/bin/sh\n"
+    assert stat.S_IMODE((a.work / "tools_dir/run.sh").stat().st_mode) == 0o755
+
+
+async def test_a_file_that_only_the_peer_changed_is_taken(a, b):
+    await start(a, b, x="one\ntwo\n")
+    await b.write("x.txt", "one\nTWO\n")
+    await b.share()
+
+    done = await a.merge("agent_b", "x.txt")
+
+    assert names(done["merged"]) == ["x.txt"]
+    assert (a.work / "x.txt").read_text() == "one\nTWO\n"
+
+
+async def test_changes_of_both_are_merged_time_and_again(a, b):
+    await start(a, b, x="1\n2\n3\n4\n5\n6\n7\n")
+    expected = [str(number) for number in range(1, 8)]
+    for turn in range(3):
+        theirs = (b.work / "x.txt").read_text().splitlines()
+        theirs[-1] = expected[-1] = f"b{turn}"
+        await b.call("Read", file_path="x.txt")
+        await b.write("x.txt", "\n".join(theirs) + "\n")
+        await b.share()
+        ours = (a.work / "x.txt").read_text().splitlines()
+        ours[turn] = expected[turn] = f"a{turn}"
+        await a.write("x.txt", "\n".join(ours) + "\n")
+
+        done = await a.merge("agent_b", "x.txt")
+
+        assert names(done["merged"]) == ["x.txt"], done
+        assert (a.work / "x.txt").read_text().splitlines() == expected
+
+
+async def test_work_goes_to_and_fro_without_conflicts(a, b):
+    await start(a, b, x="1\n2\n3\n4\n5\n6\n7\n8\n9\n")
+    await a.write("x.txt", "A\n2\n3\n4\n5\n6\n7\n8\n9\n")
+    await b.write("x.txt", "1\n2\n3\n4\nB\n6\n7\n8\n9\n")
+    await a.share()
+    assert names((await b.merge("agent_a", "x.txt"))["merged"]) == ["x.txt"]
+    await b.write("x.txt", "A\n2\n3\n4\nB\n6\n7\n8\nBB\n")
+    await b.share()
+    await a.write("x.txt", "AA\n2\n3\n4\n5\n6\n7\n8\n9\n")
+
+    done = await a.merge("agent_b", "x.txt")
+
+    assert names(done["merged"]) == ["x.txt"], done
+    assert (a.work / "x.txt").read_text() == "AA\n2\n3\n4\nB\n6\n7\n8\nBB\n"
+
+
+async def test_a_conflict_is_marked_and_its_resolution_stands(a, b):
+    await start(a, b, x="one\ntwo\n")
+    await a.write("x.txt", "one\nours\n")
+    await b.write("x.txt", "one\ntheirs\n")
+    await b.share()
+
+    done = await a.merge("agent_b", "x.txt")
+    marked = (a.work / "x.txt").read_text()
+    await a.write("x.txt", "one\nboth\n")
+    again = await a.merge("agent_b", "x.txt")
+
+    assert names(done["conflicts"]) == ["x.txt"]
+    assert "<<<<<<< agent_a\nours\n=======\ntheirs\n>>>>>>> agent_b (snapshot " in marked
+    assert names(again["kept"]) == ["x.txt"], "what was merged once is not merged again"
+
+
+async def test_a_binary_that_both_changed_goes_beside_ours(a, b):
+    (b.work / "x.bin").write_bytes(b"\0one")
+    await b.share()
+    await a.merge("agent_b", "x.bin")
+    (a.work / "x.bin").write_bytes(b"\0ours")
+    (b.work / "x.bin").write_bytes(b"\0theirs")
+    await b.share()
+
+    done = await a.merge("agent_b", "x.bin")
+
+    assert done["conflicts"][0]["written"] == "x.bin.from-agent_b"
+    assert (a.work / "x.bin").read_bytes() == b"\0ours"
+    assert (a.work / "x.bin.from-agent_b").read_bytes() == b"\0theirs"
+
+
+async def test_what_was_put_beside_before_is_not_overwritten(a, b):
+    (b.work / "x.bin").write_bytes(b"\0one")
+    (a.work / "x.bin").write_bytes(b"\0ours")
+    (a.work / "x.bin.from-agent_b").write_bytes(b"worked on")
+    await b.share()
+
+    done = await a.merge("agent_b", "x.bin")
+
+    assert done["conflicts"][0]["written"].startswith("x.bin.from-agent_b-")
+    assert (a.work / "x.bin.from-agent_b").read_bytes() == b"worked on"
+
+
+async def test_a_file_the_peer_removed_goes_only_when_it_is_unchanged_here(a, b):
+    await start(a, b, x="1\n", y="1\n")
+    await a.write("y.txt", "changed\n")
+    (b.work / "x.txt").unlink()
+    (b.work / "y.txt").unlink()
+    await b.share()
+
+    done = await a.merge("agent_b", "**")
+
+    assert (names(done["removed"]), names(done["kept"])) == (["x.txt"], ["y.txt"])
+    assert sorted(path.name for path in a.work.glob("*.txt")) == ["y.txt"]
+
+
+async def test_files_that_never_were_the_peers_are_left_alone(a, b):
+    await a.write("own.txt", "mine")
+    await b.write("x.txt", "1")
+    await b.share()
+
+    done = await a.merge("agent_b", "**")
+
+    assert names(done["added"]) == ["x.txt"]
+    assert (done["removed"], done["kept"]) == ([], [])
+    assert (a.work / "own.txt").read_text() == "mine"
+
+
+async def test_a_file_the_peer_renamed_takes_our_changes_along(a, b):
+    await start(a, b, x="1\n2\n")
+    await a.write("x.txt", "1\n2\n3\n")
+    (b.work / "x.txt").rename(b.work / "moved.txt")
+    await b.share()
+
+    done = await a.merge("agent_b", "**")
+
+    assert names(done["merged"]) == ["moved.txt"]
+    assert (a.work / "moved.txt").read_text() == "1\n2\n3\n"
+    assert not (a.work / "x.txt").exists()
+
+
+async def test_a_rehearsal_changes_nothing(a, b):
+    await b.write("x.txt", "1")
+    await b.share()
+
+    done = await a.merge("agent_b", "x.txt", dry_run=True)
+
+    assert names(done["added"]) == ["x.txt"]
+    assert not (a.work / "x.txt").exists()
+    assert (await a.call("shared_list", provenance=True)).structured["provenance"] == []
+
+
+async def test_a_merge_is_undone_by_restoring_the_snapshot_it_names(a, b):
+    await start(a, b, x="1\n")
+    await a.write("own.txt", "mine")
+    await b.write("x.txt", "2\n")
+    await b.write("y.txt", "new\n")
+    await b.share()
+    done = await a.merge("agent_b", "**")
+
+    a.yard.snapshots.store.restore(done["before"], root=str(a.work))
+
+    assert (a.work / "x.txt").read_text() == "1\n"
+    assert not (a.work / "y.txt").exists()
+    assert (a.work / "own.txt").read_text() == "mine"
+
+
+async def test_where_files_came_from_is_recorded(a, b):
+    await start(a, b, x="1\n")
+    snapshot = (await a.call("shared_list")).structured["peers"][0]["snapshot"]
+
+    (origin,) = (await a.call("shared_list", provenance=True)).structured["provenance"]
+
+    assert (origin["path"], origin["peer"], origin["snapshot"], origin["outcome"]) == (
+        "x.txt",
+        "agent_b",
+        snapshot,
+        "added",
+    )
+    assert len(origin["digest"]) == 64
+
+
+async def test_a_file_that_the_policy_does_not_let_us_write_is_kept(team, a, b):
+    (b.work / ".git" / "hooks").mkdir(parents=True)
+    (b.work / ".git" / "hooks" / "post-commit").write_text("#!/bin/sh\nevil\n")
+    await b.write("x.txt", "1")
+    await b.share()
+
+    done = await a.merge("agent_b", "**")
+
+    assert names(done["added"]) == ["x.txt"]
+    assert ".git/hooks/post-commit" in names(done["kept"])
+    assert not (a.work / ".git").exists()
+
+
+async def test_an_agent_that_may_only_read_merges_nothing(team, b):
+    a = team.open("agent_a", mode=PermissionMode.PLAN)
+    await b.write("x.txt", "1")
+    await b.share()
+
+    done = await a.merge("agent_b", "x.txt")
+
+    assert names(done["kept"]) == ["x.txt"]
+    assert not (a.work / "x.txt").exists()
+
+
+async def test_an_agent_that_has_to_ask_writes_nothing_unasked(team, b):
+    a = team.open("agent_a", mode=PermissionMode.DEFAULT)
+    await b.write("x.txt", "1")
+    await b.share()
+
+    with pytest.raises(SecurityError, match="Nobody can be asked"):
+        await a.merge("agent_b", "x.txt")
+
+    assert not (a.work / "x.txt").exists()
+
+
+async def test_something_that_no_snapshot_holds_is_not_overwritten(a, b):
+    (a.work / ".toolyardignore").write_text("ignored.txt\n")
+    (a.work / "ignored.txt").write_text("ours")
+    await b.write("ignored.txt", "theirs")
+    await b.share()
+
+    done = await a.merge("agent_b", "ignored.txt")
+
+    assert names(done["kept"]) == ["ignored.txt"]
+    assert (a.work / "ignored.txt").read_text() == "ours"
+
+
+async def test_a_link_in_our_workspace_is_not_written_through(team, a, b):
+    (team.path / "outside").mkdir()
+    (a.work / "deep").symlink_to(team.path / "outside")
+    await b.write("deep/x.txt", "1")
+    await b.share()
+
+    done = await a.merge("agent_b", "deep/x.txt")
+
+    assert names(done["kept"]) == ["deep/x.txt"]
+    assert os.listdir(team.path / "outside") == []
+
+
+async def test_links_of_the_peer_are_not_taken_over(a, b):
+    (b.work / "link").symlink_to("/etc/passwd")
+    await b.write("x.txt", "1")
+    await b.share()
+
+    done = await a.merge("agent_b", "**")
+
+    assert names(done["kept"]) == ["link"]
+    assert not (a.work / "link").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "taken"),
+    [
+        ("x.py", ["x.py"]),
+        ("*.py", ["deep/x.py", "x.py"]),
+        ("deep", ["deep/x.py", "deep/y.txt"]),
+        ("deep/*.txt", ["deep/y.txt"]),
+        ("shared/agent_b/deep/y.txt", ["deep/y.txt"]),
+        ("./x.py", ["x.py"]),
+        ("**/*.{py,txt}", ["deep/x.py", "deep/y.txt", "x.py"]),
+    ],
+)
+async def test_files_are_chosen_by_path_folder_or_glob(a, b, pattern, taken):
+    for name in ("x.py", "deep/x.py", "deep/y.txt"):
+        await b.write(name, name)
+    await b.share()
+
+    assert names((await a.merge("agent_b", pattern))["added"]) == taken
+
+
+@pytest.mark.parametrize("pattern", ["nowhere.txt", "*.zip"])
+async def test_a_choice_of_nothing_is_told(a, b, pattern):
+    await b.write("x.txt", "1")
+    await b.share()
+
+    with pytest.raises(ToolError, match="no such files"):
+        await a.merge("agent_b", pattern)
+
+
+@pytest.mark.parametrize("pattern", ["../x.txt", "/etc/passwd"])
+async def test_a_path_that_is_not_the_peers_is_refused(a, b, pattern):
+    await b.write("x.txt", "1")
+    await b.share()
+
+    with pytest.raises(ValidationError):
+        await a.merge("agent_b", pattern)
+
+
+async def test_a_file_marked_read_only_is_kept(a, b):
+    await start(a, b, x="1\n")
+    (a.work / "x.txt").chmod(0o444)
+    await b.write("x.txt", "2\n")
+    await b.share()
+
+    done = await a.merge("agent_b", "x.txt")
+
+    assert names(done["kept"]) == ["x.txt"]
+    assert (a.work / "x.txt").read_text() == "1\n"
+
+
+async def test_merging_from_oneself_is_refused(a):
+    with pytest.raises(ToolyardError):
+        await a.merge("agent_a", "**")
