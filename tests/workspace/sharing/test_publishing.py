@@ -7,6 +7,7 @@ import stat
 
 import pytest
 
+from toolyard.core.errors import SystemFault
 from toolyard.kernel import renameat2
 from toolyard.workspace.sharing import publishing
 from toolyard.workspace.sharing.notes import NOTE, read_note
@@ -348,3 +349,32 @@ def test_unusual_names_are_shown(team, name):
     team.publish()
 
     assert team.shown() == {name: (0o644, b"x")}
+
+
+@pytest.mark.parametrize("kind", ["folder", "file", "link"])
+def test_what_somebody_else_put_there_is_not_taken_away(team, kind):
+    team.shared.mkdir()
+    elsewhere = team.root / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "own").write_text("own")
+    if kind == "folder":
+        elsewhere.rename(team.place)
+    elif kind == "file":
+        team.place.write_text("own")
+    else:
+        team.place.symlink_to(elsewhere)
+    team.write("a")
+
+    with pytest.raises(SystemFault, match="not put there by sharing"):
+        team.publish()
+
+    assert (team.place if kind == "file" else team.place / "own").read_text() == "own"
+
+
+def test_an_empty_folder_there_is_taken_over(team):
+    team.place.mkdir(parents=True)
+    team.write("a", "1")
+
+    team.publish()
+
+    assert team.shown() == {"a": (0o644, b"1")}

@@ -89,6 +89,8 @@ class Publisher:
         now = read_note(place)
         if now is not None and not self._is_news(now, snapshot, shown):
             return Publication(now, changed=False)
+        if now is None:
+            _refuse_anything_else(place)
         with contextlib.ExitStack() as closing:
             reader = closing.enter_context(self._store.reader())
             source = None
@@ -166,6 +168,21 @@ def trees_folder(shared: str) -> str:
     inside = os.path.join(shared, f"{TEMPORARY_PREFIX}trees")
     os.makedirs(inside, mode=0o700, exist_ok=True)
     return inside
+
+
+def _refuse_anything_else(place: str) -> None:
+    """What stands there without a note of ours is somebody's own, and not to be taken away."""
+    try:
+        is_free = not os.listdir(place)
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        is_free = False
+    if not is_free:
+        raise SystemFault(
+            f"{place} holds something that was not put there by sharing.",
+            hint="Move it away: the agent's work is shown to its peers at that place.",
+        )
 
 
 def _top(note: Published) -> Entry:
