@@ -1,0 +1,84 @@
+"""Which tools touch files, whoever's they are, and who is told."""
+
+import pytest
+
+from toolyard.app.tools.resources import RESOURCE_TOOLS
+from toolyard.app.toolsets import Toolset, tools_of
+from toolyard.workspace.detecting import FilesystemToolDetector
+
+PATH = {"type": "object", "properties": {"path": {"type": "string"}, "content": {"type": "string"}}}
+NO_PATH = {"type": "object", "properties": {"title": {"type": "string"}}}
+NOT_ABOUT_FILES = {"search_tools"}
+
+
+@pytest.fixture
+def detector():
+    return FilesystemToolDetector()
+
+
+@pytest.mark.parametrize("tool", tools_of(Toolset.ALL).values(), ids=lambda tool: tool.name)
+def test_every_tool_we_serve_is_known_for_what_it_does(detector, tool):
+    assert detector.changes_files(tool.name) == (not tool.read_only)
+    assert detector.is_filesystem_operation(tool.name) == (tool.name not in NOT_ABOUT_FILES)
+
+
+def test_hidden_tools_only_read():
+    assert all(tool.read_only for tool in RESOURCE_TOOLS.values())
+
+
+@pytest.mark.parametrize("prefix", ["", "mcp__filesystem__", "filesystem.", "filesystem__", "fs/", "tools:"])
+def test_the_reference_servers_tools_are_known_under_any_prefix(detector, prefix):
+    assert detector.is_filesystem_operation(f"{prefix}read_file")
+    assert not detector.changes_files(f"{prefix}read_file")
+    for name in ("write_file", "edit_file", "create_directory", "move_file"):
+        assert detector.changes_files(f"{prefix}{name}")
+
+
+@pytest.mark.parametrize(
+    "name", ["mcp__github__create_issue", "send", "", "__", "mcp__filesystem__", "overwrite_filed"]
+)
+def test_a_tool_that_nobody_described_is_not_about_files(detector, name):
+    assert not detector.is_filesystem_operation(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "schema", "annotations", "touches", "changes"),
+    [
+        ("mcp__x__save_report", PATH, {}, True, True),
+        ("mcp__x__saveReport", PATH, {}, True, True),
+        ("mcp__x__view_report", PATH, {}, True, False),
+        ("mcp__x__save_report", PATH, {"readOnlyHint": True}, True, False),
+        ("mcp__x__view_report", PATH, {"readOnlyHint": False}, True, True),
+        ("mcp__x__commit", NO_PATH, {"destructiveHint": True}, True, True),
+        ("mcp__x__commit", NO_PATH, {}, False, False),
+        ("mcp__x__write_file", {}, {"readOnlyHint": True}, True, True),
+        ("mcp__x__put", {"properties": {"where": {"format": "path"}}}, {}, True, True),
+        ("mcp__x__save", {"properties": {"outputDir": {}}}, {}, True, True),
+        ("mcp__x__save", {"properties": {"profile": {}}}, {}, False, False),
+        ("mcp__x__save", {"properties": ["path"]}, {"readOnlyHint": "no"}, False, False),
+    ],
+)
+def test_of_other_tools_annotations_and_schema_speak(detector, name, schema, annotations, touches, changes):
+    detector.learn(name, schema, annotations)
+    assert (detector.is_filesystem_operation(name), detector.changes_files(name)) == (touches, changes)
+
+
+def test_everybody_is_told_of_each_operation_whatever_becomes_of_the_others(detector):
+    told = []
+
+    def fails(*_):
+        raise RuntimeError
+
+    detector.register_callback(fails)
+    detector.register_callback(lambda *about: told.append(about))
+    detector.notify_filesystem_operation("mcp__filesystem__read_file", {"path": "a"})
+    detector.notify_filesystem_operation("mcp__github__create_issue", {"title": "a"})
+    assert told == [("mcp__filesystem__read_file", {"path": "a"})]
+
+
+def test_an_orchestrator_hears_who_did_what_where(detector):
+    told = []
+    detector.register_orchestrator(lambda *about: told.append(about), agent_id="agent_a", workspace="/ws")
+    detector.notify_filesystem_operation("Write", {"file_path": "a"})
+    about = {"agent_id": "agent_a", "tool_name": "Write", "workspace": "/ws", "operation_args": {"file_path": "a"}}
+    assert told == [("filesystem_operation", about)]

@@ -1,0 +1,129 @@
+"""A folder is watched for what anybody changes in it, within bounds."""
+
+import os
+import threading
+
+import pytest
+
+from toolyard.workspace.snapshots import DEFAULT_RULES
+from toolyard.workspace.watching import Watcher
+
+LONG = 30.0
+A_WHILE = 1.5
+
+
+class Watched:
+    def __init__(self, root):
+        self.root = root
+        self.changed = threading.Event()
+        self.told = []
+        self._watchers = []
+
+    def start(self, folders=1, rules=DEFAULT_RULES, **options):
+        watcher = Watcher(str(self.root), lambda: rules, self.changed.set, self.told.append, **options)
+        self._watchers.append(watcher)
+        watcher.start(folders)
+        assert watcher.began.wait(LONG)
+        return watcher
+
+    def heard(self):
+        """Whether a change was heard of; forgets it."""
+        was_set = self.changed.wait(LONG)
+        self.changed.clear()
+        return was_set
+
+    def close(self):
+        for watcher in self._watchers:
+            watcher.close()
+
+
+@pytest.fixture
+def watched(tmp_path):
+    (tmp_path / "ws").mkdir()
+    made = Watched((tmp_path / "ws").resolve())
+    yield made
+    made.close()
+
+
+def test_what_a_program_writes_is_heard(watched):
+    watcher = watched.start()
+    (watched.root / "a.txt").write_text("a")
+    assert watched.heard()
+    assert (watcher.is_watching, watched.told) == (True, [])
+
+
+def test_what_happens_in_a_new_folder_is_heard(watched):
+    watched.start()
+    (watched.root / "new" / "deeper").mkdir(parents=True)
+    assert watched.heard()
+    # The folder itself is watched a moment later; until then its making was the news.
+    for number in range(100):
+        (watched.root / "new" / "deeper" / f"{number}.txt").write_text("a")
+        if watched.changed.wait(0.3):
+            return
+    pytest.fail("nothing was heard")
+
+
+def test_what_snapshots_leave_out_and_files_that_are_being_written_are_not_heard(watched):
+    (watched.root / "__pycache__").mkdir()
+    (watched.root / ".toolyardignore").write_text("*.log\n")
+    watched.start()
+    for name in ("__pycache__/a.pyc", "x.log", ".toolyard-tmp-1"):
+        (watched.root / name).write_text("a")
+    assert not watched.changed.wait(A_WHILE)
+    (watched.root / "x.txt").write_text("a")
+    assert watched.heard()
+
+
+def test_links_are_not_followed(watched, tmp_path):
+    (tmp_path / "outside").mkdir()
+    os.symlink(tmp_path / "outside", watched.root / "out")
+    os.symlink("/", watched.root / "everything")
+    watched.start(most_folders=5)
+    (tmp_path / "outside" / "a.txt").write_text("a")
+    assert not watched.changed.wait(A_WHILE)
+    assert watched.told == []
+
+
+@pytest.mark.parametrize("said", [1, 100])
+def test_a_tree_that_is_too_large_is_told_once(watched, said):
+    for number in range(5):
+        (watched.root / str(number)).mkdir()
+    watcher = watched.start(said, most_folders=5)
+    (watched.root / "a.txt").write_text("a")
+    assert (watcher.is_watching, len(watched.told)) == (False, 1)
+    assert "more than 5 folders" in watched.told[0]
+
+
+def test_no_watches_left_is_told_once(watched, monkeypatch):
+    def exhausted(*_, **__):
+        raise OSError(28, "OS file watch limit reached.")
+
+    monkeypatch.setattr("watchfiles.watch", exhausted)
+    watcher = watched.start()
+    assert (watcher.is_watching, ["watch limit" in text for text in watched.told]) == (False, [True])
+
+
+def test_without_the_package_it_is_told_how_to_get_it(watched, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    watcher = watched.start()
+    assert (watcher.is_watching, ["toolyard[team]" in text for text in watched.told]) == (False, [True])
+
+
+def test_a_folder_that_goes_away_ends_the_watch(watched):
+    watched.start()
+    watched.root.rmdir()
+    watched.changed.wait(LONG)
+    for thread in threading.enumerate():
+        if thread.name == "toolyard-watching":
+            thread.join(LONG)
+            assert not thread.is_alive()
+    assert len(watched.told) == 1
+
+
+def test_closing_ends_the_thread(watched):
+    watcher = watched.start()
+    watcher.close()
+    assert not any(thread.name == "toolyard-watching" for thread in threading.enumerate())
+    watcher.start(1)
+    assert not watcher.is_watching
