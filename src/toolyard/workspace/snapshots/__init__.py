@@ -7,6 +7,7 @@ from toolyard.workspace.snapshots.comparing import Change, What
 from toolyard.workspace.snapshots.diffs import Diff, DiffLimits
 from toolyard.workspace.snapshots.ignoring import DEFAULT_RULES, IGNORE_FILE
 from toolyard.workspace.snapshots.objects import Entry, Kind
+from toolyard.workspace.snapshots.rebuilding import Rebuilt
 from toolyard.workspace.snapshots.records import Counts, Damaged, Note, Snapshot, Taken, Work
 from toolyard.workspace.snapshots.restoring import Restored
 from toolyard.workspace.snapshots.store import LATEST, SnapshotStore, StoreOptions
@@ -26,6 +27,7 @@ __all__ = [
     "Harm",
     "Kind",
     "Note",
+    "Rebuilt",
     "Restored",
     "Snapshot",
     "SnapshotStore",

@@ -8,12 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from toolyard.workspace.snapshots.index import Index
 from toolyard.workspace.snapshots.marking import needed
-from toolyard.workspace.snapshots.packs import HEAD_BYTES, PackReader, PackWriter, Place, pack_path
+from toolyard.workspace.snapshots.packs import (
+    HEAD_BYTES,
+    OBJECT,
+    SNAPSHOT,
+    PackReader,
+    PackWriter,
+    Place,
+    Row,
+    pack_path,
+)
 from toolyard.workspace.snapshots.reading import ObjectReader
 from toolyard.workspace.snapshots.records import Snapshot
 
@@ -50,7 +59,9 @@ def collect(
     numbers = {snapshot.number for snapshot in gone}
     kept = [snapshot for snapshot in index.snapshots() if snapshot.number not in numbers]
     live = needed(reader, (snapshot.tree for snapshot in kept), check)
-    dead = [digest for digest, _ in index.objects() if digest not in live]
+    records = {record for number, record in index.records().items() if number not in numbers}
+    live |= records
+    dead = [row[0] for row in index.objects() if row[0] not in live]
     before = sum(index.packs().values())
     with index.transaction():
         index.drop_snapshots(numbers)
@@ -58,19 +69,25 @@ def collect(
         index.forget_seen_without_page()
     for pack, size in sorted(index.packs().items()):
         check()
-        _tidy(packs, index, pack, size, check)
+        _tidy(packs, index, (pack, size), records, check)
     return Collected(tuple(gone), len(dead), before - sum(index.packs().values()))
 
 
-def _tidy(folder: str, index: Index, pack: int, size: int, check: Callable[[], None]) -> None:
+def _tidy(
+    folder: str, index: Index, sized: tuple[int, int], records: Collection[bytes], check: Callable[[], None]
+) -> None:
     """Copy what is needed of a pack into a new one, if that frees enough, and take the old one away."""
+    pack, size = sized
     objects = list(index.objects(pack))
-    used = sum(place.size + HEAD_BYTES for _, place in objects)
+    used = sum(row[3] + HEAD_BYTES for row in objects)
     if objects and size - used < size * _WORTH_REWRITING:
         return
     writer = PackWriter(folder, index.next_pack(), 0) if objects else None
     try:
-        moved = _copy(folder, writer, objects, check) if writer else []
+        moved: list[tuple[bytes, Row]] = []
+        if writer is not None:
+            moved += _copy(folder, writer, [row for row in objects if row[0] not in records], OBJECT, check)
+            moved += _copy(folder, writer, [row for row in objects if row[0] in records], SNAPSHOT, check)
         with index.transaction():
             if writer is not None:
                 writer.sync()
@@ -89,20 +106,25 @@ def _tidy(folder: str, index: Index, pack: int, size: int, check: Callable[[], N
 
 
 def _copy(
-    folder: str, writer: PackWriter, objects: Sequence[tuple[bytes, Place]], check: Callable[[], None]
-) -> list[tuple[bytes, Place]]:
+    folder: str,
+    writer: PackWriter,
+    objects: Sequence[tuple[bytes, int, int, int]],
+    mark: bytes,
+    check: Callable[[], None],
+) -> list[tuple[bytes, Row]]:
     """Damaged bytes are copied as they are, so that verify still finds them."""
-    moved: list[tuple[bytes, Place]] = []
+    moved: list[tuple[bytes, Row]] = []
     waiting: list[tuple[bytes, bytes]] = []
     room = _COPIED_AT_ONCE
     with PackReader(folder) as reader:
-        for digest, place in objects:
-            data = reader.raw(place)
-            waiting.append((digest, data.ljust(place.size, b"\0")))
-            room -= place.size
+        for digest, *place in objects:
+            where = Place(*place)
+            data = reader.raw(where)
+            waiting.append((digest, data.ljust(where.size, b"\0")))
+            room -= where.size
             if room < 0:
                 check()
-                moved += zip((digest for digest, _ in waiting), writer.append(waiting), strict=True)
+                moved += zip((digest for digest, _ in waiting), writer.append(waiting, mark), strict=True)
                 waiting, room = [], _COPIED_AT_ONCE
-        moved += zip((digest for digest, _ in waiting), writer.append(waiting), strict=True)
+        moved += zip((digest for digest, _ in waiting), writer.append(waiting, mark), strict=True)
     return moved

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
-from toolyard.workspace.snapshots.packs import Place
+from toolyard.workspace.snapshots.packs import Place, Row
 from toolyard.workspace.snapshots.records import Counts, Note, Snapshot
 
-_VERSION = 1
+_VERSION = 2
 _BUSY_MILLISECONDS = 30_000
 _ASKED_AT_ONCE = 500
 _ROW_BATCH = 2_000
@@ -32,13 +32,15 @@ CREATE TABLE snapshots (
     number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, root BLOB NOT NULL, time_ns INTEGER NOT NULL,
     agent TEXT NOT NULL, reason TEXT NOT NULL, parent TEXT, tree BLOB NOT NULL, mode INTEGER NOT NULL,
     files INTEGER NOT NULL, folders INTEGER NOT NULL, links INTEGER NOT NULL, skipped INTEGER NOT NULL,
-    torn INTEGER NOT NULL, size INTEGER NOT NULL, notes TEXT NOT NULL
+    torn INTEGER NOT NULL, size INTEGER NOT NULL, notes TEXT NOT NULL, record BLOB
 );
 CREATE TABLE seen (
     place BLOB PRIMARY KEY, looks BLOB NOT NULL, below BLOB NOT NULL, page BLOB NOT NULL,
     files INTEGER NOT NULL, links INTEGER NOT NULL, size INTEGER NOT NULL
 );
 """
+_UPGRADES = {1: "ALTER TABLE snapshots ADD COLUMN record BLOB"}
+"""What makes an index of the version after it."""
 _FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE}
 _COLUMNS = "number, id, root, time_ns, agent, reason, parent, tree, mode, files, folders, links, skipped, torn, size"
 
@@ -68,7 +70,7 @@ def in_words() -> Generator[None]:
             raise SystemFault("The snapshot index is in use.", hint="Try again.", retryable=True) from error
         raise SystemFault(
             f"The snapshot index cannot be used: {error}.",
-            hint="If its disk is fine, move the folder of snapshots away: a new one is started.",
+            hint="If its disk is fine, move the index away: it is made again from the packs beside it.",
         ) from error
 
 
@@ -96,6 +98,11 @@ class Index(Closing):
                     for statement in _SCHEMA.split(";"):
                         self._db.execute(statement)
                     self._db.execute(f"PRAGMA user_version = {_VERSION}")
+        while (version := self._version()) in _UPGRADES:
+            with self.transaction():
+                if self._version() == version:
+                    self._db.execute(_UPGRADES[version])
+                    self._db.execute(f"PRAGMA user_version = {version + 1}")
         if self._version() != _VERSION:
             raise SystemFault(
                 "The snapshots were written by another version of Toolyard.", hint="Use that version, or a newer one."
@@ -154,13 +161,14 @@ class Index(Closing):
     def is_empty(self) -> bool:
         return self._one("SELECT 1 FROM objects LIMIT 1") is None
 
-    def objects(self, pack: int | None = None) -> Iterator[tuple[bytes, Place]]:
+    def objects(self, pack: int | None = None) -> Iterator[tuple[bytes, int, int, int]]:
         """Every object with its place, in the order of the packs, some at a time."""
         for each in [pack] if pack is not None else sorted(self.packs()):
             with in_words():
-                rows = self._db.execute("SELECT digest, at, size FROM objects WHERE pack = ?", (each,)).fetchall()
-            for digest, at, size in sorted(rows, key=lambda row: row[1]):
-                yield digest, Place(each, at, size)
+                # SQLite sorts while other threads run.
+                yield from self._db.execute(
+                    "SELECT digest, pack, at, size FROM objects WHERE pack = ? ORDER BY at", (each,)
+                ).fetchall()
 
     def packs(self) -> dict[int, int]:
         """How many bytes count in each pack."""
@@ -178,10 +186,8 @@ class Index(Closing):
     def drop_pack(self, pack: int) -> None:
         self._db.execute("DELETE FROM packs WHERE pack = ?", (pack,))
 
-    def put_objects(self, objects: Iterable[tuple[bytes, Place]]) -> None:
-        # In the order of the tree they go into: pages are then filled one after the other.
-        rows = sorted((digest, *place) for digest, place in objects)
-        self._db.executemany("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)", rows)
+    def put_objects(self, objects: Iterable[tuple[bytes, Row]]) -> None:
+        self._db.executemany("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)", _in_order(objects))
 
     def drop_objects(self, digests: Iterable[bytes]) -> None:
         self._db.executemany("DELETE FROM objects WHERE digest = ?", ((digest,) for digest in digests))
@@ -213,17 +219,19 @@ class Index(Closing):
 
     # Snapshots
 
-    def add_snapshot(self, snapshot: Snapshot) -> int:
+    def add_snapshot(self, snapshot: Snapshot, record: bytes | None = None) -> int:
+        """`record` is the digest of what the packs tell about it."""
         counts = snapshot.counts
         notes = json.dumps([[note.path.hex(), note.why] for note in snapshot.notes])
         row = (
             *(snapshot.id, os.fsencode(snapshot.root), snapshot.time_ns, snapshot.agent, snapshot.reason),
             *(snapshot.parent, snapshot.tree, snapshot.mode),
-            *(counts.files, counts.folders, counts.links, counts.skipped, counts.torn, counts.size, notes),
+            *(counts.files, counts.folders, counts.links, counts.skipped, counts.torn, counts.size, notes, record),
         )
         marks = ",".join("?" * len(row))
         names = _COLUMNS.partition(", ")[2]
-        return self._db.execute(f"INSERT INTO snapshots ({names}, notes) VALUES ({marks})", row).lastrowid or 0  # noqa: S608
+        statement = f"INSERT INTO snapshots ({names}, notes, record) VALUES ({marks})"  # noqa: S608 - constants
+        return self._db.execute(statement, row).lastrowid or 0
 
     def snapshots(self, root: str | None = None) -> list[Snapshot]:
         """All of them, the newest first; with `root` those of that folder."""
@@ -251,12 +259,30 @@ class Index(Closing):
             )
             return [_snapshot(row) for row in rows]
 
+    def records(self) -> dict[int, bytes]:
+        """By the number of a snapshot, the digest of what the packs tell about it."""
+        with in_words():
+            return dict(self._db.execute("SELECT number, record FROM snapshots WHERE record IS NOT NULL"))
+
     def drop_snapshots(self, numbers: Iterable[int]) -> None:
         self._db.executemany("DELETE FROM snapshots WHERE number = ?", ((number,) for number in numbers))
 
     def _one(self, statement: str, *values: object) -> tuple[Any, ...] | None:
         with in_words():
             return self._db.execute(statement, values).fetchone()
+
+
+def _in_order(objects: Iterable[tuple[bytes, Row]]) -> Iterator[tuple[bytes, int, int, int]]:
+    """In the order of the tree they go into: its pages are then filled one after the other.
+
+    Sorted in parts, for nothing else of the process runs while a list is sorted.
+    """
+    parts: list[list[tuple[bytes, int, int, int]]] = [[] for _ in range(256)]
+    for digest, place in objects:
+        parts[digest[0]].append((digest, *place))
+    for part in parts:
+        part.sort()
+        yield from part
 
 
 def _snapshot(row: tuple[Any, ...]) -> Snapshot:

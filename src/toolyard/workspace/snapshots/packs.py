@@ -2,7 +2,8 @@
 
     record = mark (4 bytes), length (8, little-endian), BLAKE3 digest (32), then that many bytes
 
-The index says which bytes of which pack count. What lies beyond them was left by somebody who was killed or found the
+The mark says whether it is an object or what is told about a snapshot, which is only read when the index is lost. The
+index says which bytes of which pack count. What lies beyond them was left by somebody who was killed or found the
 disk full; the next writer, who holds the store's lock, takes it away. Numbers of packs are never used twice, so an
 old place never comes to mean another object.
 """
@@ -23,9 +24,10 @@ from toolyard.workspace.snapshots.records import Damaged
 
 PACK_BYTES = 256 * MIB
 """A pack that has grown to this size is followed by another."""
-_MARK = b"TYs1"
-_HEAD = struct.Struct(f"<4sQ{DIGEST_BYTES}s")
-HEAD_BYTES = _HEAD.size
+OBJECT, SNAPSHOT = b"TYs1", b"TYr1"
+"""The marks of records."""
+HEAD = struct.Struct(f"<4sQ{DIGEST_BYTES}s")
+HEAD_BYTES = HEAD.size
 _BUFFERS = 1_024
 """As many as one writev takes."""
 _NAME = re.compile(r"(\d{6,})\.pack")
@@ -38,6 +40,11 @@ class Place(NamedTuple):
     pack: int
     at: int
     size: int
+
+
+Row = tuple[int, int, int]
+"""A Place as a plain tuple. The interpreter looks for no garbage in those, and with hundreds of thousands of others
+that holds up every thread."""
 
 
 def pack_path(folder: str, pack: int) -> str:
@@ -75,16 +82,16 @@ class PackWriter(Closing):
             self.close()
             raise
 
-    def append(self, objects: Iterable[tuple[bytes, bytes]]) -> list[Place]:
+    def append(self, objects: Iterable[tuple[bytes, bytes]], mark: bytes = OBJECT) -> list[Row]:
         """Write (digest, bytes) pairs, in this order. OSError leaves a partial end that `abandon` takes away."""
         buffers: list[bytes] = []
-        places: list[Place] = []
+        places: list[Row] = []
         at = self.size
         for digest, data in objects:
             at += HEAD_BYTES
-            places.append(Place(self.pack, at, len(data)))
+            places.append((self.pack, at, len(data)))
             at += len(data)
-            buffers.append(_HEAD.pack(_MARK, len(data), digest))
+            buffers.append(HEAD.pack(mark, len(data), digest))
             buffers.append(data)
         for start in range(0, len(buffers), _BUFFERS):
             self._write(buffers[start : start + _BUFFERS])

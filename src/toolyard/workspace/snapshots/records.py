@@ -69,7 +69,7 @@ class Work:
     files_read: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
-    """Appended to packs. The index comes on top, with a few pages."""
+    """Objects appended to packs. What is told about the snapshot comes on top, and a few pages of the index."""
     seconds: float = field(default=0.0, compare=False)
 
 

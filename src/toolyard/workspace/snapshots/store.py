@@ -37,16 +37,17 @@ from toolyard.workspace.snapshots.locking import locked_file, never_mind
 from toolyard.workspace.snapshots.objects import Entry, Kind
 from toolyard.workspace.snapshots.packs import PACK_BYTES, Place
 from toolyard.workspace.snapshots.particulars import root_prefix
+from toolyard.workspace.snapshots.parts import index_of, lock_of, packs_of
 from toolyard.workspace.snapshots.planning import make_plan
 from toolyard.workspace.snapshots.pooling import WORKERS, ReadingPool
 from toolyard.workspace.snapshots.reading import ObjectReader, find
+from toolyard.workspace.snapshots.rebuilding import Rebuilt, rebuild
 from toolyard.workspace.snapshots.records import Snapshot, Taken, Work
 from toolyard.workspace.snapshots.restoring import May, Restored, Restoring, may_all
 from toolyard.workspace.snapshots.taking import Budget, Walk
 from toolyard.workspace.snapshots.verifying import Verified, verify
 from toolyard.workspace.snapshots.writing import ObjectWriter, reclaim
 
-_LOCK, _INDEX, _PACKS = "lock", "index.sqlite3", "packs"
 _ID_CHARS = 12
 LATEST = "latest"
 _MOST_AT_ONCE = 1_000
@@ -90,14 +91,20 @@ class SnapshotStore(Closing):
         """Opens the store, made when it is missing. Raises SystemFault."""
         self.folder = ensure_state_dir(os.path.abspath(folder))
         self.options = options or StoreOptions()
-        self.packs = os.path.join(self.folder, _PACKS)
+        self.packs = packs_of(self.folder)
         os.makedirs(self.packs, mode=0o700, exist_ok=True)
-        self._index = Index(self._index_path)
+        # To a new index every pack would be one that nobody knows.
+        rebuild(self.folder, self.options.lock_seconds, never_mind, only_if_lost=True)
+        self._index = Index(index_of(self.folder))
         self._using = threading.Lock()
 
-    @property
-    def _index_path(self) -> str:
-        return os.path.join(self.folder, _INDEX)
+    @staticmethod
+    def rebuild(folder: str, check: Callable[[], None] = never_mind) -> Rebuilt:
+        """Make a new index from the packs, whatever state the old one is in; that is kept beside it.
+
+        A store whose index is gone does so when it is opened. Others that are open have to be opened again.
+        """
+        return rebuild(folder, StoreOptions().lock_seconds, check)
 
     def close(self) -> None:
         with self._using:
@@ -181,7 +188,7 @@ class SnapshotStore(Closing):
     def verify(self, check: Callable[[], None] = never_mind) -> Verified:
         """Read every object again. Finds what is damaged, and the files that need it."""
         with self._using:
-            objects = list(self._index.objects())
+            objects = [row[0] for row in self._index.objects()]
         with self.reader() as reader:
             return verify(reader, objects, self.list(), self._places_of, check)
 
@@ -190,8 +197,10 @@ class SnapshotStore(Closing):
     @contextlib.contextmanager
     def writing(self, check: Callable[[], None] = never_mind) -> Generator[Index]:
         """Hold the store's lock, with an index to change. One writer at a time, in all processes."""
-        path = os.path.join(self.folder, _LOCK)
-        with locked_file(path, self.options.lock_seconds, "the snapshots", check), Index(self._index_path) as index:
+        with (
+            locked_file(lock_of(self.folder), self.options.lock_seconds, "the snapshots", check),
+            Index(index_of(self.folder)) as index,
+        ):
             reclaim(self.packs, index)
             yield index
 
@@ -247,13 +256,14 @@ class SnapshotStore(Closing):
             )
             numbers: list[int] = []
             changed = parent is None or (parent.tree, parent.mode) != (snapshot.tree, snapshot.mode)
+            # A picture that is the same as the one before is no loss when the power goes, or the index.
+            record = writer.put_snapshot(snapshot) if changed else None
 
             def also() -> None:
                 index.put_seen(walked.seen)
                 if changed or not only_changed:
-                    numbers.append(index.add_snapshot(snapshot))
+                    numbers.append(index.add_snapshot(snapshot, record))
 
-            # A picture that is the same as the one before is no loss when the power goes.
             writer.commit(also, synced=changed)
         except BaseException:
             writer.abandon()

@@ -50,7 +50,6 @@ from toolyard.workspace.snapshots.particulars import (
 from toolyard.workspace.snapshots.pooling import ReadingPool, Results
 from toolyard.workspace.snapshots.records import MOST_NOTES, Counts, Damaged, Note
 
-_SIZE = Look._fields.index("size")
 _LOOKAHEAD = 256
 """Folders whose files may still be being read while the walk goes on."""
 
@@ -178,7 +177,7 @@ class Walk:
                 found = [row[0] for row in rows]
                 folders = [name for name in folders if name not in out]
             if self._budget is not None:
-                self._budget(len(rows), sum([row[_SIZE] for row in rows]))
+                self._budget(len(rows), sum([row[3] for row in rows]))
             folder = _Folder(path, names, parent, rules, [], folders)
             for key, start, stop in page_cuts(found):
                 folder.pages.append(self._page(fd, folder, key, rows[start:stop], among))

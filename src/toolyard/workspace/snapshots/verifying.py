@@ -35,7 +35,7 @@ class Verified:
 
 def verify(
     reader: ObjectReader,
-    objects: Sequence[tuple[bytes, object]],
+    objects: Sequence[bytes],
     snapshots: Sequence[Snapshot],
     places_of: Callable[[Sequence[bytes]], Mapping[bytes, object]],
     check: Callable[[], None],
@@ -43,9 +43,9 @@ def verify(
     """Read and hash `objects` again, and see that `snapshots` need no others."""
     bad: set[bytes] = set()
     size = 0
-    held = {digest for digest, _ in objects}
+    held = set(objects)
     for start in range(0, len(objects), _SLICE):
-        for digest, data in reader.read_many([one for one, _ in objects[start : start + _SLICE]]):
+        for digest, data in reader.read_many(objects[start : start + _SLICE]):
             check()
             if isinstance(data, Exception):
                 bad.add(digest)

@@ -16,7 +16,19 @@ from collections.abc import Callable, Sequence
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
 from toolyard.workspace.snapshots.index import Index
-from toolyard.workspace.snapshots.packs import PACK_BYTES, PackWriter, Place, pack_path, packs_in
+from toolyard.workspace.snapshots.objects import digest_of
+from toolyard.workspace.snapshots.packs import (
+    OBJECT,
+    PACK_BYTES,
+    SNAPSHOT,
+    PackWriter,
+    Place,
+    Row,
+    pack_path,
+    packs_in,
+)
+from toolyard.workspace.snapshots.records import Snapshot
+from toolyard.workspace.snapshots.telling import encode_snapshot
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -35,7 +47,7 @@ class ObjectWriter(Closing):
         self._pack_bytes = pack_bytes
         self.using = threading.Lock()
         """Held while the index is used: the threads of a writer share its connection."""
-        self._new: dict[bytes, Place] = {}
+        self._new: dict[bytes, Row] = {}
         self._old_store_is_empty = index.is_empty()
         self._writers: list[PackWriter] = []
         self._next_pack = 0
@@ -43,17 +55,28 @@ class ObjectWriter(Closing):
 
     def put(self, objects: Sequence[tuple[bytes, bytes]]) -> None:
         """Hold these (digest, bytes) pairs. Raises SystemFault on a full disk."""
+        self._put(objects, OBJECT)
+
+    def put_snapshot(self, snapshot: Snapshot) -> bytes:
+        """Hold what is told about a snapshot, in case the index is lost. Its digest."""
+        told = encode_snapshot(snapshot)
+        digest = digest_of(told)
+        self._put([(digest, told)], SNAPSHOT)
+        return digest
+
+    def _put(self, objects: Sequence[tuple[bytes, bytes]], mark: bytes) -> None:
         with self.using:
             missing = self._missing(objects)
             if not missing:
                 return
             try:
                 writer = self._writer()
-                places = writer.append(missing.items())
+                places = writer.append(missing.items(), mark)
             except OSError as error:
                 raise _said(error) from error
             self._new.update(zip(missing, places, strict=True))
-            self.bytes_written += sum(map(len, missing.values()))
+            if mark == OBJECT:
+                self.bytes_written += sum(map(len, missing.values()))
 
     def _missing(self, objects: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
         new = {digest: data for digest, data in objects if digest not in self._new}
@@ -78,7 +101,7 @@ class ObjectWriter(Closing):
     def places_of(self, digests: Sequence[bytes]) -> dict[bytes, Place]:
         """Where objects lie that are held, or will be."""
         with self.using:
-            found = {digest: self._new[digest] for digest in digests if digest in self._new}
+            found = {digest: Place(*self._new[digest]) for digest in digests if digest in self._new}
             return found | self._index.places_of([digest for digest in digests if digest not in found])
 
     def commit(self, also: Callable[[], None], *, synced: bool = True) -> None:

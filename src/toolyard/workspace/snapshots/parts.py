@@ -1,0 +1,17 @@
+"""Where the parts of a store lie in its folder."""
+
+from __future__ import annotations
+
+import os
+
+
+def lock_of(folder: str) -> str:
+    return os.path.join(folder, "lock")
+
+
+def index_of(folder: str) -> str:
+    return os.path.join(folder, "index.sqlite3")
+
+
+def packs_of(folder: str) -> str:
+    return os.path.join(folder, "packs")
