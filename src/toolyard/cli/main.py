@@ -32,6 +32,7 @@ _COMMANDS = {
     "call": ("toolyard.cli.call", "Call one tool of a server, or a custom tool."),
     "exec": ("toolyard.cli.exec", "Run Python or a shell command in the sandbox."),
     "memory": ("toolyard.cli.memory", "See, search and correct what agents remember."),
+    "skill": ("toolyard.cli.skill", "See, check, curate, import and export the skills of agents."),
     "snapshot": ("toolyard.cli.snapshot", "Take, compare and restore snapshots of a workspace."),
     "audit": ("toolyard.cli.audit", "Show what was done in a workspace, or verify the log."),
     "doctor": ("toolyard.cli.doctor", "Say what works on this machine and what is missing."),

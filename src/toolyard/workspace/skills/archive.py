@@ -62,7 +62,14 @@ def export_skill(root: Root, owner: str, name: str, target: str) -> str:
 def import_skill(root: Root, owner: str, source: str, *, by: str, name: str = "") -> str:
     """Keep the skill of a folder or an archive, in the place of one of the same name. Its folder in the workspace."""
     path = os.path.abspath(source)
-    tree, folder = _unpacked_file(path) if os.path.isfile(path) else _folder(path)
+    chosen, tree = read_source(path, name)
+    return save_tree(root, owner, chosen, tree, by=by, note=f"imported from {os.path.basename(path)}"[:200])
+
+
+def read_source(source: str, name: str = "") -> tuple[str, dict[str, File]]:
+    """The name under which the skill of a folder or an archive would be kept, and its files."""
+    path = os.path.abspath(source)
+    tree, folder = _unpacked_file(path) if os.path.isfile(path) else (read_folder(path), os.path.basename(path))
     if PAGE not in tree:
         raise ValidationError.of("source", f"{path} has no {PAGE}", hint="Name the folder of one skill.")
     try:
@@ -71,7 +78,7 @@ def import_skill(root: Root, owner: str, source: str, *, by: str, name: str = ""
         raise ValidationError.of(PAGE, "is not UTF-8 text", hint="Save it as plain text.") from None
     chosen = name or module_name(folder or page.name)
     check_name(chosen)
-    return save_tree(root, owner, chosen, tree, by=by, note=f"imported from {os.path.basename(path)}"[:200])
+    return chosen, tree
 
 
 def packed(folder: str, tree: Tree) -> bytes:
@@ -87,12 +94,13 @@ def packed(folder: str, tree: Tree) -> bytes:
     return data.getvalue()
 
 
-def _folder(path: str) -> tuple[dict[str, File], str]:
+def read_folder(path: str) -> dict[str, File]:
+    """The files of a skill that lies at a path of the user's."""
     there = Root(path)
     try:
         fd = there.open_folder(".")
         try:
-            return read_tree(fd, path), os.path.basename(there.path)
+            return read_tree(fd, path)
         finally:
             os.close(fd)
     except OSError as error:

@@ -80,17 +80,25 @@ def save_tree(
         return place.path
 
 
-def load(root: Root, owner: str, name: str) -> dict[str, File]:
-    """All files of a skill. Raises ToolError when there is none."""
+def load(root: Root, owner: str, name: str, version: int | None = None) -> dict[str, File]:
+    """All files of a skill, or of a former version. Raises ToolError when there is none."""
     check_name(name)
-    path = f"{skills_folder(owner)}/{name}"
-    return _read(root, path, f"There is no skill {owner}/{name}.")
+    if version is None:
+        return _read(root, f"{skills_folder(owner)}/{name}", f"There is no skill {owner}/{name}.")
+    known = versions(root, owner, name)
+    if known and known[-1].number == version and known[-1].hash:
+        return load(root, owner, name)
+    path = f"{skills_folder(owner)}/{VERSIONS}/{name}/{version}"
+    return _read(root, path, f"Version {version} of {owner}/{name} is not kept.")
 
 
-def promote(root: Root, agent: str, name: str, *, replace: bool = False, checks: Checks | None = None) -> str:
+def promote(
+    root: Root, agent: str, name: str, *, replace: bool = False, checks: Checks | None = None, by: str | None = None
+) -> str:
     """Copy an agent's skill to everybody's. One of that name from somebody else is replaced only with `replace`.
 
-    With `checks`, one that does not pass them is refused: it may have been edited since it was saved.
+    With `checks`, one that does not pass them is refused: it may have been edited since it was saved. `by` is who
+    does it, where that is not the agent itself.
     """
     tree = load(root, agent, name)
     if checks is not None and not (report := check(checks, name, tree, folder_name(agent))).ok:
@@ -110,7 +118,9 @@ def promote(root: Root, agent: str, name: str, *, replace: bool = False, checks:
     own = import_line(folder_name(agent), name)
     page = tree[PAGE].data.replace(own.encode(), import_line(COMMUNITY, name).encode()) if PAGE in tree else b""
     changed = {**tree, PAGE: File(page)} if page else tree
-    return save_tree(root, COMMUNITY, name, changed, by=agent, promoted_from=f"{source}@{digest_of(tree)}")
+    return save_tree(
+        root, COMMUNITY, name, changed, by=agent if by is None else by, promoted_from=f"{source}@{digest_of(tree)}"
+    )
 
 
 def remove(root: Root, owner: str, name: str, *, by: str) -> None:
@@ -130,9 +140,7 @@ def versions(root: Root, owner: str, name: str) -> tuple[Version, ...]:
 
 def restore(root: Root, owner: str, name: str, number: int, *, by: str) -> str:
     """Put a former version in use again, as a new one."""
-    check_name(name)
-    path = f"{skills_folder(owner)}/{VERSIONS}/{name}/{number}"
-    tree = _read(root, path, f"Version {number} of {owner}/{name} is not kept.")
+    tree = load(root, owner, name, number)
     return save_tree(root, owner, name, tree, by=by, note=f"restored version {number}")
 
 

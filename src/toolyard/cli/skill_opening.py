@@ -1,0 +1,155 @@
+"""What the commands of `toolyard skill` share: their options, and the skills they mean."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from toolyard.app.skills.shelf import Shelf
+from toolyard.app.toolsets import Toolset
+from toolyard.app.yard import Yard, YardOptions
+from toolyard.cli.opening import Place, find_place
+from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
+from toolyard.config.suggest import did_you_mean
+from toolyard.core.errors import ValidationError
+from toolyard.core.events import Outcome
+from toolyard.fs.roots import Root
+from toolyard.workspace.layout import COMMUNITY
+from toolyard.workspace.skills import SkillEntry
+
+_WHO = "Whose skills come first.  [default: the first agent]"
+
+
+_EXAMPLES = """\b
+Examples:
+  toolyard skill list
+  toolyard skill show create_website
+  toolyard skill validate create_website
+  toolyard skill import ~/.claude/skills
+  toolyard skill export create_website website.zip
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The options that say which workspace is meant."""
+
+    config_file: str | None
+    workspace: str | None
+    agent: str | None
+    state: str | None
+
+
+@click.group(epilog=_EXAMPLES)
+def skill() -> None:
+    """See, check, curate, import and export the skills of agents."""
+
+
+def command(name: str, example: str) -> Callable[[Callable[..., None]], click.Command]:
+    """A command of the group with the options that all of them have."""
+
+    def made(function: Callable[..., None]) -> click.Command:
+        def run(
+            *, config_file: str | None, workspace: str | None, agent: str | None, state: str | None, **rest: Any
+        ) -> None:
+            function(Where(config_file, workspace, agent, state), **rest)
+
+        run.__doc__ = function.__doc__
+        for option in (
+            click.option("--json", "wants_json", is_flag=True, help="Print JSON."),
+            state_option("Where the audit log and the counts are kept, outside every workspace."),
+            agent_option(_WHO),
+            workspace_option(),
+            config_option(),
+        ):
+            run = option(run)
+        own: list[click.Parameter] = getattr(function, "__click_params__", [])
+        run.__click_params__ = [*getattr(run, "__click_params__", []), *own]  # pyright: ignore[reportFunctionMemberAccess]
+        return skill.command(name=name, epilog=f"\b\nExample:\n  {example}")(run)
+
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Skills:
+    """The skills of an open workspace."""
+
+    yard: Yard
+    agents: tuple[str, ...]
+
+    @property
+    def shelf(self) -> Shelf:
+        return self.yard.codemode.shelf
+
+    @property
+    def root(self) -> Root:
+        return self.shelf.root
+
+    def find(self, name: str, *, history: bool = True) -> SkillEntry:
+        """The nearest skill called `name` or `owner/name`. Raises ValidationError with what might be meant."""
+        owner, _, last = name.rpartition("/")
+        entries = self.shelf.entries(history=history)
+        for entry in entries:
+            if last in {entry.name, entry.title} and owner in {"", entry.owner}:
+                return entry
+        known = [form for entry in entries for form in (entry.name, f"{entry.owner}/{entry.name}")]
+        raise ValidationError.of(
+            "name",
+            f"there is no skill {name!r}",
+            hint=did_you_mean(name, known) or "Run `toolyard skill list` to see which there are.",
+        )
+
+    def kept(self, name: str) -> tuple[str, str]:
+        """Owner and name of a skill that is there, and ours to change."""
+        entry = self.find(name, history=False)
+        if entry.attached:
+            raise ValidationError.of(
+                "name",
+                f"{entry.path} belongs to another program and is only read",
+                hint=f"Copy it with `toolyard skill import {entry.path}`, then change the copy.",
+            )
+        return entry.owner, entry.name
+
+    def once(self, name: str) -> tuple[str, str]:
+        """As `kept`, of a skill that may have been removed; its owner is the agent's where none is named."""
+        owner, _, last = name.rpartition("/")
+        if owner:
+            return owner, last
+        try:
+            return self.kept(name)
+        except ValidationError:
+            return self.yard.agent, last
+
+    def note(self, what: str) -> None:
+        """What the user did to the skills, beside what agents did."""
+        self.yard.record("skill", what, Outcome.OK)
+
+
+@contextlib.contextmanager
+def opened(where: Where, name: str = "", *, runs: bool = False) -> Generator[Skills]:
+    """The skills that are meant. With `runs` as one agent, in whose sandbox they are tried: the owner in `name`."""
+    place = find_place(where.workspace, where.config_file, where.agent)
+    agent = where.agent
+    if runs and agent is None and len(place.config.agents) > 1:
+        agent = _acting(place, name)
+        place = find_place(where.workspace, where.config_file, agent)
+    options = YardOptions(
+        workspace=place.workspace,
+        config=place.config,
+        agent=agent,
+        toolset=Toolset.CODE if runs else Toolset.CLAUDE,
+        state_home=where.state,
+    )
+    with Yard.open(options) as yard:
+        yield Skills(yard, tuple(each.id for each in place.config.agents))
+
+
+def _acting(place: Place, name: str) -> str:
+    """Whoever the skill belongs to, else the first agent: what is everybody's runs as anybody."""
+    ids = [each.id for each in place.config.agents]
+    owner = name.rpartition("/")[0]
+    return owner if owner in ids and owner != COMMUNITY else ids[0]
