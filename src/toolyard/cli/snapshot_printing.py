@@ -112,11 +112,11 @@ def _change(change: Change, *, stat: bool) -> None:
     line = stat_line(change) if stat else change_line(change)
     mark = MARKS[change.what]
     shown = printable(line).removeprefix(mark)
-    click.echo(f"{click.style(mark, fg=_COLOURS[change.what], bold=True)}{click.style(shown, bold=not stat)}")
+    click.echo(f"{click.style(mark, fg=_COLOURS[change.what], bold=True)}{click.style(shown, bold=not stat or None)}")
     for text in change.text.splitlines() if not stat else ():
         is_heading = text.startswith(_HEADINGS)
         shown = "\t".join(map(printable, text.split("\t")))
-        click.echo(click.style(shown, bold=is_heading, fg=None if is_heading else _LINES.get(text[:1])))
+        click.echo(click.style(shown, bold=is_heading or None, fg=None if is_heading else _LINES.get(text[:1])))
 
 
 def restored(result: Restored) -> None:

@@ -1,0 +1,192 @@
+"""`toolyard snapshot` as a user runs it."""
+
+import json
+import os
+
+import pytest
+from click.testing import CliRunner
+
+from toolyard.cli.main import toolyard
+from toolyard.core.errors import ToolyardError
+from toolyard.storage.audit_read import read
+from toolyard.storage.state import state_dir
+
+
+class Place:
+    def __init__(self, folder):
+        self.root = folder / "ws"
+        self.root.mkdir()
+        self.state = folder / "state"
+        (self.root / "a.txt").write_text("one\ntwo\n")
+
+    def run(self, *words, code=0, color=False):
+        where = ("--workspace", str(self.root), "--state", str(self.state))
+        ran = CliRunner().invoke(toolyard, ["snapshot", *words, *where], color=color)
+        ended, said = ran.exit_code, ran.output
+        if isinstance(ran.exception, ToolyardError):
+            ended, said = 2 if ran.exception.kind in {"config", "validation"} else 1, str(ran.exception)
+        elif ran.exception is not None and not isinstance(ran.exception, SystemExit):
+            raise ran.exception
+        assert ended == code, said
+        return said
+
+    def json(self, *words, code=0):
+        return json.loads(self.run(*words, "--json", code=code))
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path)
+
+
+def test_a_snapshot_is_taken_once_and_listed_with_what_it_changed(place):
+    assert "no snapshot yet" in place.run("list")
+    assert place.json("list") == []
+    first = place.json("create", "--reason", "before")
+    assert (first["changed"], first["files"], first["reason"]) == (True, 1, "before")
+    assert f"since snapshot {first['id']}" in place.run("create")
+    (place.root / "b.txt").write_text("b")
+    second = place.json("create")
+    listed = place.json("list")
+    assert [(each["id"], each["changes"]) for each in listed] == [(second["id"], 1), (first["id"], None)]
+    lines = place.run("list", "--limit", "1").splitlines()
+    assert len(lines) == 1
+    assert all(word in lines[0] for word in (second["id"], "2 files", "1 change", "agent: on demand"))
+
+
+def test_a_diff_is_unified_and_coloured_in_a_terminal(place):
+    place.run("create")
+    (place.root / "a.txt").write_text("one\n2\n")
+    (place.root / "b.bin").write_bytes(b"\0\1")
+    plain = place.run("diff")
+    assert "M a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n" in plain
+    assert "A b.bin\nbinary: 2 bytes\n" in plain
+    assert "\x1b[32m+2\x1b[0m" in place.run("diff", color=True)
+    assert place.run("diff", "--stat").splitlines() == [
+        "M a.txt  +1 -1",
+        "A b.bin  binary: 2 bytes",
+        "2 paths changed, +1 -1",
+    ]
+    assert [each["path"] for each in place.json("diff", "--path", "b.bin")["changes"]] == ["b.bin"]
+
+
+def test_a_diff_says_nothing_to_the_terminal(place):
+    place.run("create")
+    (place.root / "a.txt").write_text("one\n\x1b]0;evil\x07\n")
+    (place.root / "x\x1b[2J").write_text("")
+    assert "\x1b" not in place.run("diff")
+
+
+def test_two_snapshots_are_compared_by_the_beginnings_of_their_ids(place):
+    first = place.json("create")["id"]
+    os.rename(place.root / "a.txt", place.root / "c.txt")
+    second = place.json("create")["id"]
+    assert "R a.txt -> c.txt (100% alike)" in place.run("diff", first[:8], second[:8])
+    found = place.json("diff", first[:8], "latest")
+    assert (found["before"], found["after"], found["total"]) == (first, second, 1)
+
+
+def test_what_a_snapshot_holds_is_shown(place):
+    (place.root / "sub").mkdir()
+    (place.root / "sub" / "x.bin").write_bytes(b"\0\xff")
+    os.mkfifo(place.root / "pipe")
+    snapshot = place.json("create")["id"]
+    (place.root / "a.txt").write_text("new")
+    shown = place.run("show")
+    assert all(word in shown for word in (snapshot, "a.txt", "sub/", "not held", "a named pipe"))
+    assert place.run("show", snapshot, "a.txt") == "one\ntwo\n"
+    assert place.json("show", "latest", "a.txt")["content"] == "one\ntwo\n"
+    assert [each["name"] for each in place.json("show", "latest", "sub")["entries"]] == ["x.bin"]
+
+
+def test_a_restore_says_how_to_undo_it_and_is_recorded(place):
+    snapshot = place.json("create")["id"]
+    (place.root / "a.txt").write_text("new")
+    (place.root / "b.txt").write_text("new")
+    dry = place.json("restore", snapshot, "--dry-run")
+    assert (dry["would_write"], dry["would_remove"]) == (["a.txt"], ["b.txt"])
+    assert (place.root / "b.txt").exists()
+    said = place.run("restore", snapshot)
+    assert (place.root / "a.txt").read_text() == "one\ntwo\n"
+    assert not (place.root / "b.txt").exists()
+    undo = said.partition("To undo it: toolyard snapshot restore ")[2].split()
+    assert undo[1:] == ["--workspace", str(place.root), "--state", str(place.state)]
+    place.run("restore", undo[0])
+    assert (place.root / "a.txt").read_text() == "new"
+    event = list(read(state_dir(str(place.state), str(place.root))))[-1].event
+    assert (event.tool, event.outcome.value) == ("snapshot", "ok")
+
+
+def test_one_file_is_restored(place):
+    snapshot = place.json("create")["id"]
+    (place.root / "a.txt").write_text("new")
+    (place.root / "b.txt").write_text("new")
+    assert place.json("restore", snapshot, "a.txt")["written"] == 1
+    assert (place.root / "b.txt").exists()
+    assert "Nothing would change." in place.run("restore", snapshot, "a.txt", "--dry-run")
+
+
+def test_old_snapshots_are_dropped_by_count_and_age(place):
+    for number in range(4):
+        (place.root / "a.txt").write_text(str(number))
+        place.run("create")
+    assert place.json("gc")["dropped"] == []
+    assert place.json("gc", "--older-than", "1h")["dropped"] == []
+    assert len(place.json("gc", "--keep", "2", "--older-than", "0s")["dropped"]) == 2
+    assert "Dropped 1 snapshot," in place.run("gc", "--keep", "1")
+
+
+def test_damage_is_found_and_the_exit_code_says_so(place):
+    snapshot = place.json("create")["id"]
+    assert all(word in place.run("verify") for word in ("Sound: read", "of 1 snapshot"))
+    assert place.json("verify")["sound"]
+    (pack,) = place.state.rglob("*.pack")
+    data = bytearray(pack.read_bytes())
+    data[data.index(b"one\ntwo")] ^= 1
+    pack.write_bytes(data)
+    assert f"  {snapshot}  a.txt" in place.run("verify", code=1)
+    found = place.json("verify", "--forget", code=1)
+    assert (found["sound"], found["harmed"]) == (False, [{"snapshot": snapshot, "path": "a.txt"}])
+    (place.root / "a.txt").unlink()
+    place.json("restore", snapshot, code=1)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("restore", "nope"), 1, "no snapshot"),
+        (("show", "latest", "nothing"), 1, "nothing"),
+        (("diff", "latest", "--path", "/etc"), 2, "outside the workspace"),
+        (("gc", "--older-than", "soon"), 2, "no span of time"),
+        (("gc", "--keep", "0"), 2, "range"),
+        (("restore",), 2, "SNAPSHOT"),
+    ],
+)
+def test_wrong_use_is_explained(place, words, code, said):
+    place.run("create")
+    assert said in place.run(*words, code=code)
+
+
+@pytest.mark.parametrize("command", ["create", "list", "show", "diff", "restore", "gc", "verify"])
+def test_every_command_has_help_with_an_example(place, command):
+    said = place.run(command, "--help")
+    assert all(word in said for word in (f"toolyard snapshot {command}", "--json", "--workspace", "Example:"))
+
+
+def test_of_several_agents_each_has_its_own_history_and_a_list_shows_all(tmp_path):
+    config = tmp_path / "team.yaml"
+    config.write_text(json.dumps({"toolyard": {"workspace": "root"}, "agents": [{"id": "a"}, {"id": "b"}]}))
+    where = ("--config", str(config), "--state", str(tmp_path / "state"))
+
+    def run(*words):
+        ran = CliRunner().invoke(toolyard, ["snapshot", *words, *where], catch_exceptions=False)
+        return json.loads(ran.stdout)
+
+    for agent in ("a", "b"):
+        run("create", "--agent", agent, "--json")
+        (tmp_path / "root" / "agents" / agent / "workspace" / "x.txt").write_text(agent)
+        run("create", "--agent", agent, "--json")
+    assert [each["agent"] for each in run("list", "--json")] == ["b", "b", "a", "a"]
+    assert [each["agent"] for each in run("list", "--agent", "a", "--json")] == ["a", "a"]
+    with pytest.raises(ToolyardError, match="several agents"):
+        run("create", "--json")
