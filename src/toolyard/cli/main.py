@@ -34,6 +34,7 @@ _COMMANDS = {
     "memory": ("toolyard.cli.memory", "See, search and correct what agents remember."),
     "skill": ("toolyard.cli.skill", "See, check, curate, import and export the skills of agents."),
     "snapshot": ("toolyard.cli.snapshot", "Take, compare and restore snapshots of a workspace."),
+    "share": ("toolyard.cli.share", "See what agents share with each other, and merge it."),
     "audit": ("toolyard.cli.audit", "Show what was done in a workspace, or verify the log."),
     "doctor": ("toolyard.cli.doctor", "Say what works on this machine and what is missing."),
     "demo": ("toolyard.cli.demo", "Run an agent's edit-search-read session in the terminal."),

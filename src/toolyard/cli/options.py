@@ -11,7 +11,7 @@ import click
 
 _SAID = "toolyard.options"
 _FLAGS = {"config_file": "--config", "workspace": "--workspace", "agent": "--agent", "state": "--state"}
-_NAMED = re.compile(r"`toolyard (?:audit|call|doctor|exec|mcp|memory|search|skill|snapshot|sync|tools)\b[^`\n]*`")
+_NAMED = re.compile(r"`toolyard (?:audit|call|doctor|exec|mcp|memory|search|share|skill|snapshot|sync|tools)\b[^`\n]*`")
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

@@ -69,7 +69,7 @@ class SharedMergeArguments(Arguments):
 
 def shared_list(arguments: SharedListArguments, gate: Gate) -> Result:
     sharing = gate.sharing
-    peers = [_peer(sharing, agent) for agent in sharing.peers.agents]
+    peers = [peer_fields(sharing, agent, looking=True) for agent in sharing.peers.agents]
     lines = [peer.pop("line") for peer in peers] or ["There are no other agents."]
     facts: dict[str, Any] = {"peers": peers}
     if arguments.provenance:
@@ -78,7 +78,8 @@ def shared_list(arguments: SharedListArguments, gate: Gate) -> Result:
     return Result((Text("\n".join(lines)),), facts)
 
 
-def _peer(sharing: Sharing, agent: str) -> dict[str, Any]:
+def peer_fields(sharing: Sharing, agent: str, *, looking: bool) -> dict[str, Any]:
+    """What is to be said of a peer, with a `line` in words. `looking` marks it as seen by the agent."""
     place = f"{sharing.prefix}/{folder_name(agent)}"
     note = sharing.peers.published(agent)
     if note is None:
@@ -86,7 +87,8 @@ def _peer(sharing: Sharing, agent: str) -> dict[str, Any]:
         return {"agent": agent, "path": place, "snapshot": "", "changed": 0, "files": [], "line": said}
     looked = sharing.provenance.looked(sharing.home.agent, agent)
     step = note.since(looked) if looked else None
-    sharing.provenance.look(sharing.home.agent, agent, note.snapshot)
+    if looking:
+        sharing.provenance.look(sharing.home.agent, agent, note.snapshot)
     age = max(time.time() - note.time_ns / _NANOSECONDS, 0.0)
     changes = "Nothing changed since you last looked."
     if not looked:

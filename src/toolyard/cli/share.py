@@ -1,0 +1,169 @@
+"""`toolyard share`: what the agents of a team share, merging a peer's files, and where merged files came from.
+
+Exit codes: 0 fine, 1 when it failed or a merge left conflicts to resolve, 2 for wrong use. A merge is made as the
+agent whose workspace it changes: its policy judges every file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Generator
+from typing import Any
+
+import click
+
+from toolyard.app.sharing.sharing import Sharing
+from toolyard.app.tools.sharing import origin_line, origins, peer_fields
+from toolyard.app.toolsets import Toolset
+from toolyard.app.yard import Yard, YardOptions
+from toolyard.cli.asking import terminal_asker
+from toolyard.cli.audit import printable
+from toolyard.cli.opening import find_place
+from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
+from toolyard.config.models import Config
+from toolyard.core.calls import Call
+from toolyard.core.errors import ConfigError
+from toolyard.core.paths import beneath
+
+FAILED = 1
+_WHO = "Which agent looks, or merges."
+_EXAMPLES = """\b
+Examples:
+  toolyard share list --config team.yaml --agent agent_a
+  toolyard share merge agent_b src/app.py --agent agent_a --dry-run
+  toolyard share merge agent_b "**/*.md" --agent agent_a
+  toolyard share origin src/app.py --agent agent_a
+"""
+
+
+@click.group(epilog=_EXAMPLES)
+def share() -> None:
+    """See what agents share with each other, and merge it."""
+
+
+@share.command(name="list", epilog="\b\nExample:\n  toolyard share list --config team.yaml --agent agent_a --json")
+@config_option()
+@workspace_option()
+@agent_option(_WHO)
+@state_option("Where snapshots are kept, outside every workspace.")
+@click.option("--json", "wants_json", is_flag=True, help="Print JSON.")
+def list_peers(
+    *, config_file: str | None, workspace: str | None, agent: str | None, state: str | None, wants_json: bool
+) -> None:
+    """List the agent's peers: where their work is, which snapshot, and what changed since the agent last looked."""
+    with _opened(config_file, workspace, agent, state) as yard:
+        sharing = _sharing(yard)
+        peers = [peer_fields(sharing, peer, looking=False) for peer in sharing.peers.agents]
+    lines = [peer.pop("line") for peer in peers]
+    if wants_json:
+        _print_json(peers)
+    else:
+        _print(lines)
+
+
+@share.command(epilog="\b\nExample:\n  toolyard share merge agent_b src README.md --agent agent_a --dry-run")
+@click.argument("peer")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@config_option()
+@workspace_option()
+@agent_option(_WHO)
+@state_option("Where snapshots are kept, outside every workspace.")
+@click.option("--json", "wants_json", is_flag=True, help="Print JSON.")
+def merge(
+    *,
+    peer: str,
+    paths: tuple[str, ...],
+    dry_run: bool,
+    config_file: str | None,
+    workspace: str | None,
+    agent: str | None,
+    state: str | None,
+    wants_json: bool,
+) -> None:
+    """Merge PATHs of PEER (files, folders, globs; "**" for all) into the agent's workspace, by three-way merge."""
+    with _opened(config_file, workspace, agent, state) as yard:
+        _sharing(yard)
+        arguments = {"peer": peer, "paths": list(paths), "dry_run": dry_run}
+        call = Call("shared_merge", arguments, surface="cli", agent=yard.agent, ask=terminal_asker())
+        result = asyncio.run(yard.dispatch(call))
+    if wants_json:
+        _print_json(result.structured)
+    else:
+        undo = f"\nTo undo it: `toolyard snapshot restore {result.structured['before']}`"
+        _print([result.text.rpartition("\nTo undo it")[0] + runnable(undo) if not dry_run else result.text])
+    if result.structured["conflicts"] and not dry_run:
+        sys.exit(FAILED)
+
+
+@share.command(epilog="\b\nExample:\n  toolyard share origin src/app.py --agent agent_a")
+@click.argument("path", required=False, default="")
+@config_option()
+@workspace_option()
+@agent_option(_WHO)
+@state_option("Where snapshots are kept, outside every workspace.")
+@click.option("--json", "wants_json", is_flag=True, help="Print JSON.")
+def origin(
+    *,
+    path: str,
+    config_file: str | None,
+    workspace: str | None,
+    agent: str | None,
+    state: str | None,
+    wants_json: bool,
+) -> None:
+    """Show where the agent's merged files came from, or PATH alone: from whom, which snapshot, and when."""
+    with _opened(config_file, workspace, agent, state) as yard:
+        found = origins(_sharing(yard), _inside(path, yard))
+    if wants_json:
+        _print_json(found)
+    else:
+        _print([origin_line(one) for one in found] or ["Nothing was merged here yet."])
+
+
+@contextlib.contextmanager
+def _opened(config_file: str | None, workspace: str | None, agent: str | None, state: str | None) -> Generator[Yard]:
+    place = find_place(workspace, config_file, agent, acts=True)
+    config = _for_the_user(place.config)
+    options = YardOptions(place.workspace, config, agent=agent, toolset=Toolset.WORKSPACE, state_home=state)
+    with Yard.open(options) as yard:
+        yield yard
+
+
+def _for_the_user(config: Config) -> Config:
+    """Which tools a model is shown says nothing about what the user may do."""
+    shown = {"allowed_tools": (), "exclude_tools": ()}
+    agents = [agent.model_copy(update={"backend": agent.backend.model_copy(update=shown)}) for agent in config.agents]
+    return config.model_copy(update={"agents": tuple(agents)})
+
+
+def _sharing(yard: Yard) -> Sharing:
+    if yard.sharing is None:
+        raise ConfigError(
+            "there are no other agents to share with.",
+            where=yard.options.config.source or "",
+            hint="Name `toolyard.workspace` and at least two `agents` in the configuration.",
+        )
+    return yard.sharing
+
+
+def _inside(path: str, yard: Yard) -> str:
+    """A path as the workspace knows it."""
+    if not path:
+        return ""
+    absolute = os.path.normpath(os.path.join(yard.home.workspace, path))
+    return beneath(absolute, yard.home.workspace) or path
+
+
+def _print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2))
+
+
+def _print(lines: list[str]) -> None:
+    for text in lines:
+        for line in text.split("\n"):
+            click.echo(printable(line))

@@ -1,0 +1,127 @@
+"""`toolyard share`: what the user sees of a team's shared work, merges, and finds out about where files came from."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from toolyard.cli.main import toolyard
+from toolyard.core.errors import ToolyardError
+
+CONFIG = """
+toolyard: {workspace: team}
+agents:
+  - {id: agent_a, backend: {allowed_tools: [Read]}}
+  - {id: agent_b}
+"""
+
+
+class Team:
+    def __init__(self, path):
+        self.path = path
+        (path / "team.yaml").write_text(CONFIG)
+
+    def run(self, *words, agent="agent_a"):
+        where = ["--config", str(self.path / "team.yaml"), "--agent", agent, "--state", str(self.path / "state")]
+        return CliRunner().invoke(toolyard, [*words, *where])
+
+    def json(self, *words, **options):
+        done = self.run(*words, "--json", **options)
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        return json.loads(done.stdout)
+
+    def work(self, agent):
+        folder = self.path / "team/agents" / agent / "workspace"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def write(self, agent, name, text):
+        (self.work(agent) / name).write_text(text)
+        assert self.run("snapshot", "create", agent=agent).exit_code == 0
+
+
+@pytest.fixture
+def team(tmp_path):
+    return Team(tmp_path.resolve())
+
+
+def test_a_snapshot_of_one_agent_is_listed_for_the_other(team):
+    before = team.json("share", "list")
+    team.write("agent_b", "x.txt", "hello")
+
+    after = team.json("share", "list")
+
+    assert [(peer["agent"], bool(peer["snapshot"])) for peer in before] == [("agent_b", False)]
+    assert [(peer["agent"], bool(peer["snapshot"])) for peer in after] == [("agent_b", True)]
+    assert "agent_b: shared/agent_b (snapshot " in team.run("share", "list").stdout
+
+
+def test_a_merge_is_rehearsed_made_and_told_where_it_came_from(team):
+    team.write("agent_b", "x.txt", "hello")
+
+    rehearsed = team.json("share", "merge", "agent_b", "x.txt", "--dry-run")
+    absent = not (team.work("agent_a") / "x.txt").exists()
+    done = team.run("share", "merge", "agent_b", "x.txt")
+    (origin,) = team.json("share", "origin", "x.txt")
+
+    assert [entry["path"] for entry in rehearsed["added"]] == ["x.txt"]
+    assert absent
+    assert done.exit_code == 0
+    assert "Added:\n  x.txt" in done.stdout
+    assert "`toolyard snapshot restore " in done.stdout
+    assert (team.work("agent_a") / "x.txt").read_text() == "hello"
+    assert (origin["peer"], origin["outcome"]) == ("agent_b", "added")
+    assert "x.txt: added from agent_b" in team.run("share", "origin").stdout
+
+
+def test_conflicts_are_an_exit_code(team):
+    team.write("agent_b", "x.txt", "theirs\n")
+    (team.work("agent_a") / "x.txt").write_text("ours\n")
+
+    done = team.run("share", "merge", "agent_b", "x.txt")
+
+    assert done.exit_code == 1
+    assert "Conflicts:\n  x.txt (1 conflict to resolve)" in done.stdout
+
+
+def test_where_nothing_came_from_anywhere_that_is_said(team):
+    assert team.run("share", "origin").stdout == "Nothing was merged here yet.\n"
+
+
+def test_looking_as_the_user_does_not_count_as_the_agents_look(team):
+    team.write("agent_b", "x.txt", "1")
+
+    team.run("share", "list")
+    assert "You have not looked at it before." in team.run("share", "list").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("share", "merge", "agent_x", "x"), "agent_b"),
+        (("share", "merge", "agent_b", "nothing.txt"), "shared nothing yet"),
+    ],
+)
+def test_mistakes_are_told_kindly(team, words, said):
+    done = team.run(*words)
+
+    assert isinstance(done.exception, ToolyardError)
+    assert said in str(done.exception)
+
+
+def test_an_agent_alone_is_told_what_sharing_needs(tmp_path):
+    work = tmp_path / "work"
+    work.mkdir()
+
+    done = CliRunner().invoke(toolyard, ["share", "list", "--workspace", str(work), "--state", str(tmp_path / "s")])
+
+    assert isinstance(done.exception, ToolyardError)
+    assert "no other agents" in str(done.exception)
+
+
+@pytest.mark.parametrize("command", ["list", "merge", "origin"])
+def test_help_has_an_example(command):
+    said = CliRunner().invoke(toolyard, ["share", command, "--help"]).output
+
+    assert "Example" in said
+    assert f"toolyard share {command}" in said
