@@ -85,7 +85,8 @@ def skills_used() -> list[str]:
     if _SKILLS not in sys.modules:
         return []
     files = [getattr(module, "__file__", None) for name, module in list(sys.modules.items()) if _is_skills(name)]
-    folders = {os.path.dirname(file) for file in files if isinstance(file, str)} - _told
+    # Where they really lie: the code may stand beside a link to them.
+    folders = {os.path.realpath(os.path.dirname(file)) for file in files if isinstance(file, str)} - _told
     new = sorted(folders)[:_MOST_TOLD]
     _told.update(new)
     return new
