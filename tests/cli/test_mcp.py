@@ -19,7 +19,8 @@ def served(tmp_path, monkeypatch):
     """Runs the command with serving replaced by a note of what would be served."""
     notes = []
 
-    def note(yard, token=None, address=None, listener=None):
+    def note(yard, token=None, address=None, listener=None, *, leaves=False):
+        assert not leaves  # the process is the test's
         if listener is not None:
             listener.close()
         notes.append((yard.options, token, address))

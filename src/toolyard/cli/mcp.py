@@ -101,18 +101,23 @@ def mcp(
     if place.config.has_servers and not has_code_mode(options.toolset):
         named = ",".join(sets_of(tools))
         click.echo(f"MCP servers are configured, which --tools {named} does not reach; --tools code does.", err=True)
+    leaves = click.get_current_context().find_root().obj is OWN_PROCESS
     with Yard.open(options) as yard:
         if http is None:
             from toolyard.serve.mcp.run import serve_stdio
 
             if sys.stdin.isatty():
                 click.echo("Speaking MCP on stdin and stdout: start this from an agent, or try --http.", err=True)
-            serve_stdio(yard)
+            serve_stdio(yard, leaves=leaves)
         else:
             from toolyard.serve.mcp.http import Address
 
             _serve_http(yard, settings, Address(*http, allowed_hosts=allow_host))
-    if click.get_current_context().find_root().obj is OWN_PROCESS:
+            if leaves:
+                from toolyard.serve.mcp.run import ignore_signals
+
+                ignore_signals()
+    if leaves:
         _leave()
 
 

@@ -1,6 +1,8 @@
 """Serving one Yard over stdio until the client leaves: without the SDK while that will do, with it from then on.
 
-SIGTERM and SIGINT end it gracefully: no new messages are taken, calls under way are cancelled and recorded.
+SIGTERM and SIGINT end it gracefully: no new messages are taken, calls under way are cancelled and recorded. Clients
+send one after the other, a tenth of a second apart. A process that `leaves` afterwards ignores the second, so that
+what is given back next (the last snapshot, what is shared) is given back whole.
 """
 
 from __future__ import annotations
@@ -25,16 +27,16 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SURFACE = "mcp-stdio"
 
 
-def serve_stdio(yard: Yard) -> None:
-    asyncio.run(_stdio(yard))
+def serve_stdio(yard: Yard, *, leaves: bool = False) -> None:
+    asyncio.run(_stdio(yard, leaves=leaves))
 
 
-async def _stdio(yard: Yard) -> None:
+async def _stdio(yard: Yard, *, leaves: bool) -> None:
     with claimed_stdio() as (wire_in, wire_out):
-        await serve_lines(yard, wire_in, wire_out)
+        await serve_lines(yard, wire_in, wire_out, leaves=leaves)
 
 
-async def serve_lines(yard: Yard, wire_in: int, wire_out: int) -> None:
+async def serve_lines(yard: Yard, wire_in: int, wire_out: int, *, leaves: bool = False) -> None:
     """Serve the client at the other end of two descriptors."""
     writer = LineWriter(wire_out)
     lane = Lane(writer)
@@ -57,6 +59,14 @@ async def serve_lines(yard: Yard, wire_in: int, wire_out: int) -> None:
         await lane.close()
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
+            if leaves:
+                signal.signal(number, signal.SIG_IGN)
+
+
+def ignore_signals() -> None:
+    """For a process that has begun to leave, in bounded time."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 async def _session_when_needed(reader: LineReader, sdk: Sdk) -> type[Session] | None:
