@@ -49,10 +49,15 @@ _SMALL = frozenset(
 """Words that say nothing of a question. In a small memory they are rare, and would count for much."""
 
 
+def asked_words(query: str) -> set[str]:
+    """The words of a query that say something; all of them where none does."""
+    asked = words_of(query)[:_MOST_QUERY_WORDS]
+    return {word for word in asked if word not in _SMALL} or set(asked)
+
+
 def rank(query: str, texts: Sequence[str], top: int) -> list[tuple[float, int]]:
     """The best `top` texts that have a word of the query, as score and position; of equals, the later one first."""
-    asked = words_of(query)[:_MOST_QUERY_WORDS]
-    wanted = {word for word in asked if word not in _SMALL} or set(asked)
+    wanted = asked_words(query)
     counted = [Counter(words_of(text)) for text in texts]
     if not wanted or not counted:
         return []

@@ -30,9 +30,13 @@ def keep(code: str, name: str = "add_up", runtime: str = "toolyard_runtime") -> 
 
 
 @pytest.mark.parametrize("runtime", ["toolyard_runtime", "_massgen_runtime"])
-async def test_a_skill_whose_example_holds_is_kept_and_can_be_used_in_the_same_run(place: Place, runtime: str) -> None:
+async def test_a_skill_whose_example_holds_is_kept_and_can_be_used_in_the_same_run(
+    place: Place, runtime: str
+) -> None:
     yard = place.open()
-    use = "from skills.add_up import add\nprint(add(2, 3))\nfrom skills.a.add_up import add as same\nprint(same is add)"
+    use = (
+        "from skills.add_up import add\nprint(add(2, 3))\nfrom skills.a.add_up import add as same\nprint(same is add)"
+    )
     assert await told(yard, f"{keep(ADD, runtime=runtime)}\n{use}") == "skills/a/add_up\n5\nFalse"
     assert place.events(yard)[0] == ("save_skill", "allow", "ok")
     assert "Version 1, " in next(iter(read(yard.state))).event.reason
