@@ -23,6 +23,8 @@ from toolyard.sandbox.choose import Choice
 from toolyard.sandbox.landlocked import landlocked
 from toolyard.sandbox.namespaces import find_unshare, namespaces
 from toolyard.sandbox.spec import Tier
+from toolyard.storage.audit_read import read
+from toolyard.workspace.snapshots import SnapshotStore
 
 TEAM = """
 toolyard: {workspace: root}
@@ -31,6 +33,7 @@ agents:
   - {id: agent_b}
   - {id: agent_c}
   - {id: agent_d}
+snapshots: {automatic: false}
 """
 LINKS = ["memory", "servers", "shared", "skills", "tasks", "tools"]
 
@@ -72,7 +75,7 @@ def team(tmp_path: Path) -> Iterator[Team]:
 
 
 async def use(yard: Yard, tool: str, **arguments: object) -> str:
-    return (await yard.dispatch(Call(tool, arguments, "test"))).text
+    return (await yard.dispatch(Call(tool, arguments, "test", agent=yard.agent))).text
 
 
 def fill(team: Team) -> None:
@@ -83,6 +86,8 @@ def fill(team: Team) -> None:
         (team.root / f"agents/{agent}/workspace/work.txt").write_text(f"work of {agent}")
         (team.root / f"agents/{agent}/tasks/current_task.yaml").write_text(f"task of {agent}")
         (team.root / f"skills/{agent}/SKILL.md").write_text(f"skill of {agent}")
+    for generated in ("servers", "tools"):
+        (team.root / generated / ".toolyard").touch()  # as a sync leaves it
     (team.root / "servers/here.py").write_text("a tool file")
     (team.root / "tools/here.py").write_text("a custom tool")
     (team.root / "shared/agent_b").mkdir()
@@ -330,6 +335,27 @@ async def test_a_root_inside_the_workspace_keeps_the_others_to_themselves(team: 
     assert (team.root / "agents/agent_d/memory/learned_patterns.md").read_text() == "learned by agent_d"
 
 
+@pytest.mark.parametrize("folder", [".", "root"])
+async def test_a_workspace_around_the_root_publishes_nothing_of_the_others(team: Team, folder: str) -> None:
+    team.configure(TEAM.replace("{id: agent_a, ", f"{{id: agent_a, backend: {{cwd: {folder}}}, "))
+    yard = team.open()
+    fill(team)
+    workspace = team.base / folder
+    (workspace / "own.txt").write_text("own")
+    taken = yard.snapshots.create(reason="test")
+    with SnapshotStore(yard.home.snapshots) as store:
+        held = {os.fsdecode(entry.name) for entry in store.show(taken.snapshot.id)}
+    assert "own.txt" in held
+    assert not {"root", "agents", "skills", "servers", "tools", "shared"} & held
+    (workspace / ".toolyardignore").write_text("!/root\n!/agents\n!/skills\n!/shared\n")  # an agent may ask for it
+    yard.snapshots.create(reason="test")
+    assert yard.sharing is not None
+    assert yard.sharing.flush(30)
+    published = {path.name for path in (team.root / "shared/agent_a").iterdir()}
+    assert "own.txt" in published
+    assert not {"root", "agents", "skills", "servers", "tools", "shared"} & published
+
+
 async def test_a_further_root_does_not_open_what_is_the_others(team: Team) -> None:
     yard = team.open(mode=PermissionMode.MODERATE, settings=_settings(team, documents=str(team.base.parent)))
     fill(team)
@@ -399,6 +425,14 @@ def test_a_link_in_the_place_of_an_agents_folder_is_refused(team: Team) -> None:
     (team.root / "agents/agent_a/memory").symlink_to(team.base / "elsewhere")
     with pytest.raises(SystemFault, match="is a link"):
         team.open()
+
+
+async def test_the_agents_have_one_log(team: Team) -> None:
+    team.configure(TEAM.replace("{id: agent_b}", "{id: agent_b, backend: {cwd: elsewhere}}"))
+    for agent in ("agent_a", "agent_b"):
+        await use(team.open(agent), "LS")
+    (state,) = {yard.state for yard in team.yards}
+    assert [(line.event.agent, line.event.tool) for line in read(state)] == [("agent_a", "LS"), ("agent_b", "LS")]
 
 
 def test_a_command_for_all_agents_sees_the_root_and_no_links(team: Team) -> None:

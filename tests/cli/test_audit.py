@@ -205,6 +205,18 @@ def test_the_workspace_may_come_from_the_configuration_file(place, tmp_path):
     assert (result.exit_code, result.stdout[:8]) == (0, "1 event:")
 
 
+@pytest.mark.parametrize(("chosen", "count"), [([], 2), (["--agent", "agent_a"], 1), (["--agent", "agent_b"], 1)])
+def test_the_agents_of_a_team_have_one_log_and_one_can_be_asked_for(place, tmp_path, chosen, count):
+    config = tmp_path / "toolyard.yaml"
+    config.write_text("toolyard: {workspace: ws}\nagents: [{id: agent_a}, {id: agent_b, backend: {cwd: other}}]\n")
+    place.append(EVENT)
+    place.append(replace(EVENT, agent="agent_b"))
+    result = CliRunner().invoke(audit, ["--config", str(config), "--state", place.state, "--json", *chosen])
+    agents = [json.loads(line)["agent"] for line in result.stdout.splitlines()]
+    assert agents == (chosen[1:] or ["agent_a", "agent_b"])
+    assert len(agents) == count
+
+
 def test_help_shows_examples():
     result = CliRunner().invoke(audit, ["--help"])
     assert "toolyard audit --follow --outcome denied" in result.stdout

@@ -50,7 +50,7 @@ class Exposure:
                 plan.pin(_between(outer.source, root.source), writable=outer.writable)
         for root in roots:
             plan.add(root, Looking(self._seals, root, sources).found())
-        if any(is_beneath(self._state, root.source) for root in roots):
+        if self._state not in plan.hidden and any(is_beneath(self._state, root.source) for root in roots):
             plan.hidden.append(self._state)
         plan.make_fit()
         return plan.shown(self._policy.workspace, workspace_writable=writable)

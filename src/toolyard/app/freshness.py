@@ -12,10 +12,11 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from toolyard.app.settling import standing_links, view_of
+from toolyard.app.settling import apart
 from toolyard.codemode.folder import SERVERS, TOOLS, is_ours, place_of
 from toolyard.core.closing import Closing
 from toolyard.core.errors import ConfigError
+from toolyard.core.ids import workspace_id
 from toolyard.core.paths import beneath, is_beneath
 from toolyard.workspace.layout import WORKSPACE, agent_folder
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from toolyard.config.models import Agent, Config
     from toolyard.config.settings import Settings
 
-_LOCK = "session.lock"
 _REASON = "before a fresh start"
 _NAMED = 3  # of what stayed
 _SYSTEM = frozenset(
@@ -38,8 +38,9 @@ Tell = Callable[[str], None]
 class Session(Closing):
     """One process at work in a folder that starts fresh."""
 
-    def __init__(self, state: str) -> None:
-        self._fd = os.open(os.path.join(state, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    def __init__(self, state: str, workspace: str) -> None:
+        path = os.path.join(state, f"session-{workspace_id(workspace)}.lock")
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -62,7 +63,7 @@ class Session(Closing):
 def begin(home: Home, config: Config, settings: Settings, state: str, tell: Tell) -> Session | None:
     """Empty the agent's folder if it is to start fresh. Raises where that would be dangerous, or no snapshot can be.
 
-    `state` is the state folder of the workspace, which is there.
+    `state` is a state folder that is there, and the same for every process of the agent.
     """
     agent = next((each for each in config.agents if each.id == home.agent), None)
     if agent is None or not agent.backend.fresh:
@@ -76,7 +77,7 @@ def begin(home: Home, config: Config, settings: Settings, state: str, tell: Tell
             where=config.source or "",
             hint="Give the agent a `cwd` of its own, or leave out `fresh: true`.",
         )
-    session = Session(state)
+    session = Session(state, home.workspace)
     try:
         if session.is_first():
             _empty(home, config.snapshots.ignore, tell)
@@ -114,8 +115,7 @@ def _why_not(home: Home, config: Config, settings: Settings) -> str:
 
 def _kept(home: Home) -> Iterator[str]:
     """Our links; in a single folder, what an agent keeps from one session to the next."""
-    for path in standing_links(home.workspace, view_of(home).links):
-        yield os.path.basename(path)
+    yield from apart(home)
     if not home.is_elsewhere:
         yield from (beneath(path, home.root) or "" for path in (home.skills, home.memory, home.tasks))
         yield from (place_of(home.root, name) for name in (SERVERS, TOOLS) if is_ours(home.root, name))

@@ -43,6 +43,8 @@ class Home:
     agent: str
     state: str
     """The state folder that belongs to `root`."""
+    log: str
+    """The state folder with the audit log: the workspace's own, or that of the root, where agents share it."""
     agents: tuple[str, ...] = ()
     """Every agent of a layout, as the configuration orders them; none where there is no layout."""
     rules: Mapping[str, MemoryRules] = field(default_factory=dict[str, "MemoryRules"])
@@ -127,6 +129,7 @@ def home_of(config: Config, workspace: str, agent: str | None, settings: Setting
         workspace=workspace,
         agent=agent or (chosen.id if chosen is not None else NOBODY),
         state=state_dir(state_home or settings.state_home, root),
+        log=state_dir(state_home or settings.state_home, root if has_layout(config) else workspace),
         agents=tuple(each.id for each in config.agents) if has_layout(config) else (),
         rules=rules_of(config),
         attached=tuple(dict.fromkeys(_attached(map(absolute, config.toolyard.skill_folders), workspace))),

@@ -16,11 +16,11 @@ from toolyard.app.home import Home
 from toolyard.codemode.folder import SERVERS, TOOLS, place_of
 from toolyard.core.errors import ConfigError
 from toolyard.core.modes import Access, PermissionMode
-from toolyard.core.paths import is_beneath
+from toolyard.core.paths import beneath, is_beneath
 from toolyard.fs.roots import Root
 from toolyard.policy.build import hiding
 from toolyard.policy.roots import ContextPath
-from toolyard.workspace.layout import MEMORY, SKILLS, TASKS, WORKSPACE, agent_folder, create
+from toolyard.workspace.layout import AGENTS, MEMORY, SKILLS, TASKS, WORKSPACE, agent_folder, create
 from toolyard.workspace.memory.access import Wish, may
 from toolyard.workspace.view import View, view
 
@@ -76,6 +76,27 @@ def standing_links(workspace: str, links: Mapping[str, str]) -> dict[str, str]:
             if os.readlink(path) == target:
                 found[path] = target
     return found
+
+
+def apart(home: Home) -> list[str]:
+    """What lies in the agent's folder and is no part of its work: our links, and a root in there.
+
+    Relative to it, and in gitignore's spelling: what means something there stands for any one character.
+    """
+    found = [os.path.basename(path) for path in standing_links(home.workspace, view_of(home).links)]
+    if home.has_layout:
+        held = (beneath(path, home.workspace) for path in _of_the_root(home))
+        found += [relative for relative in held if relative]
+    return ["".join("?" if char in "*?[]\\! " else char for char in relative) for relative in found]
+
+
+def _of_the_root(home: Home) -> Iterator[str]:
+    if home.is_elsewhere:
+        yield home.root
+    else:
+        yield from (os.path.join(home.root, place_of(home.root, name)) for name in _GENERATED)
+        yield from (home.skills, os.path.join(home.root, AGENTS))
+    yield home.shared
 
 
 def guarded(home: Home, policy: Policy, *, code_mode: bool) -> Policy:

@@ -20,7 +20,7 @@ from toolyard.app.gate import Resources
 from toolyard.app.home import Home, home_of
 from toolyard.app.sandboxes import Sandboxes, own_environment
 from toolyard.app.seen import Seen
-from toolyard.app.settling import guarded, make_folders, make_links, standing_links, view_of
+from toolyard.app.settling import apart, guarded, make_folders, make_links, standing_links, view_of
 from toolyard.app.snapshots.keeper import Keeper, Place
 from toolyard.app.tool import Tool
 from toolyard.app.tools.resources import RESOURCE_TOOLS, SKILL_RESOURCE_TOOLS
@@ -38,7 +38,7 @@ from toolyard.fs.mounts import Mounts
 from toolyard.policy.build import keeping, policy_for
 from toolyard.policy.policy import Policy
 from toolyard.storage.audit_log import AuditLog
-from toolyard.storage.state import ensure_state_dir, state_dir
+from toolyard.storage.state import ensure_state_dir
 from toolyard.workspace.detecting import FilesystemToolDetector
 from toolyard.workspace.layout import folder_name
 
@@ -141,7 +141,7 @@ class Yard(Closing):
                 f"{options.agent!r} cannot be an agent's name: it is part of paths.",
                 hint="Use letters, digits, dots, dashes and underscores.",
             )
-        state = _state(options, real)
+        state = _outside(home.log, real)
         policy = policy_for(options.config, options.settings, real, options.mode, options.agent)
         policy = keeping(policy, os.path.realpath(state))
         if (environment := own_environment(real)) is not None:
@@ -237,9 +237,8 @@ class Yard(Closing):
         return sharing
 
     def _own_links(self) -> list[str]:
-        """The names beside the agent's files that are ours, and so no part of its work."""
-        workspace = self.home.workspace
-        return [os.path.basename(path) for path in standing_links(workspace, view_of(self.home).links)]
+        """What lies in the agent's folder and is no part of its work."""
+        return apart(self.home)
 
     def _told(self, text: str) -> None:
         """What became of snapshots that nobody asked for: an event of its own. A log that is full stops no thread."""
@@ -317,10 +316,6 @@ def _begun(options: YardOptions, home: Home, state: str) -> Session | None:
 
 def _untold(_: str) -> None:
     """Nobody listens."""
-
-
-def _state(options: YardOptions, workspace: str) -> str:
-    return _outside(state_dir(options.state_home or options.settings.state_home, workspace), workspace)
 
 
 def _outside(state: str, workspace: str) -> str:

@@ -8,12 +8,14 @@ speak to the terminal.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
+from toolyard.app.home import home_of
 from toolyard.cli.opening import find_place
 from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
 from toolyard.config.settings import Settings
@@ -43,7 +45,7 @@ _OUTCOME_STYLES = {Outcome.OK: "green", Outcome.ASKED: "yellow", Outcome.CANCELL
 
 @click.command(epilog=_EXAMPLES)
 @workspace_option()
-@agent_option("Whose workspace, where the agents have folders of their own.")
+@agent_option("Only calls of this agent.")
 @state_option("The folder that holds all workspaces' state.")
 @config_option("Take the workspace from this configuration file.")
 @click.option("--follow", is_flag=True, help="Go on with new calls as they happen, until interrupted.")
@@ -74,7 +76,7 @@ def audit(
         folder = _state_folder(workspace, state, config_file, agent)
         if check:
             sys.exit(_verify(folder, as_json=as_json))
-        only = Filter(tool=tool, outcome=Outcome(outcome) if outcome else None)
+        only = Filter(tool=tool, outcome=Outcome(outcome) if outcome else None, agent=agent)
         _show(read(folder, follow=follow, last=last, only=only), as_json=as_json, live=follow)
     except (ToolError, ConfigError) as error:
         if check and as_json:
@@ -97,9 +99,11 @@ def printable(text: str) -> str:
 
 
 def _state_folder(workspace: str | None, state: str | None, config_file: str | None, agent: str | None) -> str:
-    if workspace is None:
-        workspace = find_place(None, config_file, agent).workspace
-    return state_dir(state or Settings.from_environment().state_home, workspace)
+    settings = Settings.from_environment()
+    if workspace is not None:
+        return state_dir(state or settings.state_home, workspace)
+    place = find_place(None, config_file, agent)
+    return home_of(place.config, os.path.realpath(place.workspace), agent, settings, state or "").log
 
 
 def _verify(folder: str, *, as_json: bool) -> int:

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from toolyard.app.home import home_of
 from toolyard.cli.check import Check, Status
 from toolyard.cli.opening import Place, find_place
 from toolyard.cli.sandbox_checks import sandbox_checks
@@ -32,7 +33,7 @@ from toolyard.fs.search.ripgrep import find_ripgrep
 from toolyard.kernel import landlock, openat2
 from toolyard.policy.build import policy_for
 from toolyard.storage.audit_verify import verify
-from toolyard.storage.state import ensure_state_dir, state_dir
+from toolyard.storage.state import ensure_state_dir
 
 _OLDEST_PYTHON = (3, 11)
 _ANSWER_SECONDS = 10
@@ -78,7 +79,7 @@ def examine(patient: Patient) -> Iterator[Check]:
         yield from _machine(place.config.toolyard.code_execution, patient.settings)
         return
     yield _guarded("workspace", lambda: _unnamed_files(place.workspace))
-    yield from _state(patient, place.workspace)
+    yield from _state(patient, place)
     yield from _modes(patient, place)
     yield _guarded("context cost", _tokens)
     yield from server_checks(place, patient.settings, patient.state)
@@ -144,10 +145,15 @@ def _unnamed_files(workspace: str) -> Check:
     return Check(Status.OK, what, f"{workspace}: writes are atomic and leave nothing behind (O_TMPFILE)")
 
 
-def _state(patient: Patient, workspace: str) -> Iterator[Check]:
-    folder = state_dir(patient.state or patient.settings.state_home, workspace)
+def _state(patient: Patient, place: Place) -> Iterator[Check]:
+    workspace = os.path.realpath(place.workspace)
+    try:
+        folder = home_of(place.config, workspace, patient.agent, patient.settings, patient.state or "").log
+    except ToolyardError as error:
+        yield Check(Status.FAIL, "state folder", error.message, error.hint)
+        return
     choose = "Choose another folder with --state DIR."
-    if is_beneath(os.path.realpath(folder), os.path.realpath(workspace)):
+    if is_beneath(os.path.realpath(folder), workspace):
         yield Check(Status.FAIL, "state folder", f"{folder} lies inside the workspace", choose)
         return
     try:

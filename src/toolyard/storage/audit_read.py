@@ -30,10 +30,12 @@ class Filter:
 
     tool: str | None = None
     outcome: Outcome | None = None
+    agent: str | None = None
 
     def takes(self, record: AuditRecord) -> bool:
         event = record.event
-        return self.tool in (None, event.tool) and self.outcome in (None, event.outcome)
+        wanted = ((self.tool, event.tool), (self.outcome, event.outcome), (self.agent, event.agent))
+        return all(wish is None or wish == has for wish, has in wanted)
 
 
 EVERYTHING = Filter()

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 
 from toolyard.core.modes import Access, PermissionMode
+from toolyard.core.paths import is_beneath
 from toolyard.policy.policy import Policy
 from toolyard.policy.roots import ContextPath
-from toolyard.workspace.layout import MEMORY, SERVERS, SHARED, SKILLS, TASKS, TOOLS
+from toolyard.workspace.layout import AGENTS, MEMORY, SERVERS, SHARED, SKILLS, TASKS, TOOLS
 from toolyard.workspace.sharing.notes import NOTE
 from toolyard.workspace.snapshots.objects import Entry, Kind
 
@@ -39,6 +41,7 @@ class Filter:
         self._workspace = workspace
         self._place = place
         self._root = os.fsencode(root) + b"/"
+        self._closed = tuple(path for path in _of_the_layout(workspace, root, place) if is_beneath(path, workspace))
         said = [*sorted(rule.label for rule in policy.rules), workspace, root, place, _boot()]
         text = "\0".join(said).encode("utf-8", "surrogateescape")
         self.stamp = hashlib.blake2b(text, digest_size=_STAMP_BYTES).hexdigest()
@@ -50,6 +53,8 @@ class Filter:
         if not folder and (os.fsdecode(entry.name) == NOTE or self._is_our_link(entry)):
             return False
         path = os.fsdecode(folder + b"/" + entry.name if folder else entry.name)
+        if any(is_beneath(f"{self._workspace}/{path}", closed) for closed in self._closed):
+            return False
         visible = self._policy.visible
         return visible(f"{self._workspace}/{path}") and visible(f"{self._place}/{path}")
 
@@ -62,6 +67,15 @@ class Filter:
 
     def _is_our_link(self, entry: Entry) -> bool:
         return entry.kind is Kind.LINK and entry.name in _OUR_LINKS and entry.ref.startswith(self._root)
+
+
+def _of_the_layout(workspace: str, root: str, place: str) -> Iterator[str]:
+    """Where an agent works around the root, or in it: what is the others' is not published with its own."""
+    yield os.path.dirname(place)
+    if workspace != root:
+        yield root
+    else:
+        yield from (os.path.join(root, name) for name in (SERVERS, TOOLS, SKILLS, AGENTS, SHARED))
 
 
 def _boot() -> str:
