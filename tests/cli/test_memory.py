@@ -208,6 +208,20 @@ def test_a_link_in_the_place_of_a_memory_leads_nowhere(kept: Attached) -> None:
     assert "'x'" not in (folder(kept, "c") / "core_memories.json").read_text()
 
 
+def test_a_pipe_or_a_folder_in_the_place_of_a_file_holds_nobody_up(kept: Attached) -> None:
+    (folder(kept, "b") / "core_memories.json").unlink()
+    os.mkfifo(folder(kept, "b") / "core_memories.json")
+    (folder(kept, "b") / "preferences.yaml").mkdir()
+    said = kept.run("memory", "list", code=1)
+    assert "core_memories.json is a named pipe" in said
+    assert "preferences.yaml is a folder" in said
+    assert "a  1 fact, 1 task" in said
+    assert "Databases want an index" in kept.run("memory", "search", "index", code=1)
+    assert "agents/a/memory" in kept.run("memory", "search", "--grep", "want an index")
+    for words in (("show", "facts"), ("add", "x")):
+        assert "named pipe" in kept.run("memory", *words, "--agent", "b", code=1)
+
+
 @pytest.fixture
 def closed(kept: Attached):
     """A memory on a disk that is mounted read-only: root may write everything else."""
