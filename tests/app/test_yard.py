@@ -1,5 +1,6 @@
 """A Yard opens a workspace with everything that belongs to it, or nothing."""
 
+import contextlib
 import os
 
 import pytest
@@ -34,7 +35,12 @@ def agent(**backend):
 
 
 def descriptors():
-    return len(os.listdir("/proc/self/fd"))
+    """What is open, by number. A watcher of another test may still be letting go of its own, so none is counted."""
+    found = set()
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the one that the list was read with
+            found.add((number, os.readlink(f"/proc/self/fd/{number}")))
+    return found
 
 
 async def test_a_yard_runs_tools_and_keeps_the_record_outside_the_workspace(options):
@@ -53,7 +59,7 @@ def test_closing_gives_everything_back(options):
 
     yard.close()
 
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 def test_what_cannot_be_closed_does_not_keep_the_rest_open(options, monkeypatch):
@@ -93,7 +99,7 @@ def test_an_opening_that_fails_leaves_nothing_open(options, tmp_path):
     with pytest.raises(SystemFault, match="state folder"):
         Yard.open(chosen)
 
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 async def test_no_tool_writes_the_record_even_where_the_mode_opens_its_folder(options):
