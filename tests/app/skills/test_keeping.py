@@ -79,7 +79,8 @@ async def test_modules_that_only_the_sandbox_has_are_found_there(place: Place) -
     (place.workspace / "helper_of_mine.py").write_text("x = 1\n")
     yard = place.open()
     assert await told(yard, keep("import helper_of_mine\nimport json.decoder")) == "skills/a/add_up"
-    assert "no module helper_of_hers" in await told(yard, keep("import helper_of_hers"))
+    for missing in ("helper_of_hers", "json.nothing"):
+        assert f"no module {missing}" in await told(yard, keep(f"import {missing}"))
 
 
 async def test_an_example_that_never_ends_is_ended(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,3 +224,14 @@ async def test_a_skill_is_found_with_ripgrep(place: Place) -> None:
     call = Call("execute_bash", {"command": "rg 'adds.*numbers' skills/ -i -l | sort"}, "test", agent="a")
     found = (await yard.dispatch(call)).structured["stdout"].split()
     assert found == ["skills/a/add_up/SKILL.md", "skills/a/add_up/__init__.py"]
+
+
+async def test_the_sandbox_of_the_caller_stays_when_there_is_something_new_to_hide(place: Place) -> None:
+    yard = place.open(permissions={"deny": ["Read(secret*)"]})
+    wait = "import os, time\nopen('begun', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
+    running = asyncio.create_task(told(yard, wait + keep(ADD)))
+    while not (place.workspace / "begun").exists():
+        await asyncio.sleep(0.01)
+    (place.workspace / "secret.txt").write_text("s")  # a run that begins now gets a new sandbox
+    (place.workspace / "go").touch()
+    assert await running == "skills/a/add_up"
