@@ -35,9 +35,7 @@ class News:
                 note = self._peers.published(agent)
                 if note is None or note.snapshot == self._known[agent]:
                     continue
-                step = (
-                    note.since(self._known[agent]) if self._known[agent] else note.steps[-1] if note.steps else None
-                )
+                step = note.since(self._known[agent])
                 self._known[agent] = note.snapshot
                 if step is not None and step.total != 0:
                     said.append(f"[{told(agent, step, self._prefix)}]")

@@ -26,7 +26,7 @@ from toolyard.serve.mcp.clients import wants_structured
 from toolyard.serve.mcp.greeting import Greeting
 from toolyard.serve.mcp.lane import Lane, LaneClient
 from toolyard.serve.mcp.line_writer import LineWriter
-from toolyard.serve.mcp.plain import resources_json, templates_json
+from toolyard.serve.mcp.plain import line_of, resources_json, templates_json
 from toolyard.serve.mcp.recognising import (
     Introduction,
     Notice,
@@ -38,6 +38,7 @@ from toolyard.serve.mcp.recognising import (
     plain_message,
 )
 
+_LIST_CHANGED = "notifications/resources/list_changed"
 _LONGEST = 1 << 14  # nothing that is answered here is as long
 _SECRET_BYTES = 8  # so that no client calls a request of its own by the same id
 
@@ -94,6 +95,11 @@ class Front:
 
     def cancel(self, request: object) -> None:
         self._doors.lane.cancel(request)
+
+    async def tell_changed(self) -> None:
+        """Another agent has published. Once the SDK is there, it tells the client."""
+        if self._is_alone and self._era is _Era.HANDSHAKE and self._heard.initialized:
+            await self._doors.writer.send_line(line_of({"jsonrpc": "2.0", "method": _LIST_CHANGED}))
 
     def hand_over(self) -> list[dict[str, Any]]:
         """What the SDK has missed. From here on it hears every notification, and every first request."""

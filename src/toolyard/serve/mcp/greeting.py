@@ -20,12 +20,6 @@ HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN_VERSION = "2026-07-28"
 _SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 _IDENTITY = {"name": NAME, "title": TITLE, "version": __version__}
-_CAPABILITIES: dict[str, Any] = {
-    "resources": {"listChanged": False, "subscribe": False},
-    "tools": {"listChanged": False},
-}
-# What came with the later era is said in it alone.
-_MODERN_CAPABILITIES: dict[str, Any] = {"extensions": {EXTENSION: {}}, **_CAPABILITIES}
 MODERN_RESULT = {"cacheScope": "private", "resultType": "complete", "ttlMs": 0}
 # What a schema says of itself goes first on the wire, in the order in which each era's specification names it.
 _HANDSHAKE_ORDER = ("$schema", "properties", "required", "type")
@@ -51,10 +45,21 @@ class Greeting:
             f"{upstream}Permission mode: {self._yard.policy.mode.value}. Errors say what to do next."
         )
 
+    @property
+    def _tells(self) -> bool:
+        """Whether clients are told of changes: only of what other agents publish."""
+        return self._yard.sharing is not None
+
+    def _capabilities(self, *, tools: bool) -> Json:
+        return {
+            "resources": {"listChanged": self._tells, "subscribe": self._tells},
+            "tools": {"listChanged": tools},
+        }
+
     def initialized(self, requested: str) -> Json:
         """The answer to `initialize`: the version that was asked for, or the latest with a handshake."""
         return {
-            "capabilities": _CAPABILITIES,
+            "capabilities": self._capabilities(tools=False),
             "instructions": self.instructions,
             "protocolVersion": requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
             "serverInfo": _IDENTITY,
@@ -64,7 +69,8 @@ class Greeting:
         return _in_order(
             {
                 **MODERN_RESULT,
-                "capabilities": _MODERN_CAPABILITIES,
+                # What came with this era is said in it alone. Who can be listened to may tell of anything.
+                "capabilities": {"extensions": {EXTENSION: {}}, **self._capabilities(tools=self._tells)},
                 "instructions": self.instructions,
                 "supportedVersions": [MODERN_VERSION],
             }

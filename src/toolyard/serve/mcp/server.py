@@ -34,12 +34,14 @@ from toolyard.app.yard import Yard
 from toolyard.core.calls import Asker, Call, Progress, Result
 from toolyard.core.errors import ToolyardError
 from toolyard.serve.mcp.asking import QuestionPut, asker_for
+from toolyard.serve.mcp.changes import Changes
 from toolyard.serve.mcp.clients import wants_structured
 from toolyard.serve.mcp.front import lane_client
 from toolyard.serve.mcp.greeting import MODERN_RESULT, NAME, TITLE, Greeting
 from toolyard.serve.mcp.lane import Lane
 from toolyard.serve.mcp.plain import resources_json, templates_json
 from toolyard.serve.mcp.quick import QuickCalls
+from toolyard.serve.mcp.telling import Telling, TellingServer
 from toolyard.serve.mcp.wire import error_on_the_wire, result_on_the_wire, tool_on_the_wire
 
 _SESSION_HEADER = "mcp-session-id"
@@ -60,21 +62,29 @@ class YardServer:
         surface: str,
         lane: Lane | None = None,
         on_asker: Callable[[Asker], None] | None = None,
+        changes: Changes | None = None,
     ) -> None:
         """`lane` takes plain calls of a connection past the SDK, once it is known who is there.
 
-        `on_asker` is told with each ping how the client of this connection can be asked.
+        `on_asker` is told with each ping how the client of this connection can be asked. `changes` tells of what
+        other agents publish; it is watched here where nobody else does.
         """
         self._yard = yard
         self._lane = lane
         self._on_asker = on_asker
         self._surface = surface
+        self._telling: Telling | None = None
+        if yard.sharing is not None:
+            self._telling = Telling(
+                changes or Changes(yard.sharing), lambda context: _session(context, surface), yard.mounts.clean
+            )
         tools = list(yard.dispatch.tools.values())
         self._listed = ListToolsResult(tools=[tool_on_the_wire(tool) for tool in tools])
         self._listed_as_text = ListToolsResult(tools=[tool_on_the_wire(tool, output=False) for tool in tools])
 
     def build(self) -> Server[Any]:
-        server: Server[Any] = Server(
+        make = Server[Any] if self._telling is None else TellingServer
+        server = make(
             NAME,
             version=__version__,
             title=TITLE,
@@ -89,6 +99,8 @@ class YardServer:
         server.add_request_handler(LIST_SKILLS, PaginatedRequestParams, self.list_skills)
         server.add_request_handler(GET_SKILL, GetSkillParams, self.get_skill)
         server.extensions[EXTENSION] = {}
+        if self._telling is not None:
+            self._telling.attach(server)
         # Tracing is off unless it is configured; the SDK's own middleware costs a tenth of every call.
         server.middleware[:] = [
             QuickCalls(
@@ -113,12 +125,14 @@ class YardServer:
 
     async def ping(self, context: Context, params: RequestParams | None) -> EmptyResult:
         del params
+        self._heard(context)
         if self._on_asker is not None:
             self._on_asker(_asker(context))
         return EmptyResult()
 
     async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         del params
+        self._heard(context)
         self._open_lane(context)
         self._yard.warm_up()  # who asks for the tools will soon use them
         return self._listed if wants_structured(_client(context)) else self._listed_as_text
@@ -170,6 +184,10 @@ class YardServer:
         result = await self._dispatch(context, InputResponseRequestParams(), GET_SKILL, arguments, hidden=True)
         return _of_its_era(context, {"skill": result.structured["skill"]})
 
+    def _heard(self, context: Context) -> None:
+        if self._telling is not None:
+            self._telling.heard(context)
+
     def _call(self, context: Context, tool: str, arguments: dict[str, Any]) -> Call:
         return Call(tool, arguments, self._surface, self._yard.agent, _session(context, self._surface))
 
@@ -182,6 +200,7 @@ class YardServer:
         *,
         hidden: bool = False,
     ) -> Result:
+        self._heard(context)
         call = replace(
             self._call(context, tool, arguments),
             ask=asker_for(context, params),

@@ -18,6 +18,7 @@ from mcp_types.jsonrpc import (
 )
 
 from toolyard.app.yard import Yard
+from toolyard.serve.mcp.changes import Changes
 from toolyard.serve.mcp.front import Front
 from toolyard.serve.mcp.lane import Lane
 from toolyard.serve.mcp.line_writer import LineWriter
@@ -27,8 +28,8 @@ from toolyard.serve.mcp.stdio import LineReader
 
 
 class Session:
-    def __init__(self, yard: Yard, surface: str, lane: Lane, sdk: Sdk) -> None:
-        self._server = YardServer(yard, surface, lane, sdk.can_ask).build()
+    def __init__(self, yard: Yard, surface: str, lane: Lane, sdk: Sdk, changes: Changes | None = None) -> None:
+        self._server = YardServer(yard, surface, lane, sdk.can_ask, changes).build()
 
     async def run(self, reader: LineReader, writer: LineWriter, front: Front) -> None:
         """Serve until the client leaves."""

@@ -48,13 +48,16 @@ class Published:
     """The newest last."""
 
     def since(self, snapshot: str) -> Step | None:
-        """What changed after `snapshot`, all steps together. None: nothing did."""
+        """What changed after `snapshot`, all steps together. None: nothing did. Empty: since nothing was there."""
         if snapshot == self.snapshot:
             return None
         names = [step.snapshot for step in self.steps]
-        if snapshot not in names:
+        if snapshot in names:
+            after = self.steps[names.index(snapshot) + 1 :]
+        elif not snapshot and len(self.steps) < MOST_STEPS:
+            after = self.steps
+        else:
             return Step(self.snapshot, None)
-        after = self.steps[names.index(snapshot) + 1 :]
         if any(step.total is None for step in after):
             return Step(self.snapshot, None)
         paths = tuple(dict.fromkeys(path for step in after for path in step.paths))
