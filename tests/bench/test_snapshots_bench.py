@@ -69,3 +69,12 @@ def test_a_peer_that_fails_is_no_figure():
         command("cp", "-r", "/nowhere/at/all", "/nowhere/else")
     with pytest.raises(BenchFault, match="is not installed"):
         command("a-program-that-does-not-exist")
+
+
+def test_an_event_loop_is_measured_beside_snapshots(settings):
+    rows = measured(settings, "loop")
+    assert targets(rows) == {
+        "event loop blocked by the first snapshot": "≤ 50 ms",
+        "event loop blocked by a snapshot after a change": "≤ 50 ms",
+        "first Write, with its snapshot": "",
+    }

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection
 
 from toolyard.bench.bench import Bench, Sizes
+from toolyard.bench.loop_blocked import measure_loop
 from toolyard.bench.machine import describe
 from toolyard.bench.report import Report, Row, at_most, at_most_times, beside
 from toolyard.bench.rounds import interleaved, milliseconds
@@ -136,6 +137,7 @@ MEASURES: dict[str, Callable[[Bench], list[Row]]] = {
     "again": measure_again,
     "restore": measure_restore,
     "many": measure_many,
+    "loop": measure_loop,
 }
 
 

@@ -65,9 +65,13 @@ class Watcher(Closing):
             self._thread = threading.Thread(target=self._main, name="toolyard-watching", daemon=True)
             self._thread.start()
 
-    def close(self) -> None:
+    def stop(self) -> None:
+        """Tell it to end, without waiting for that."""
         self._stop.set()
         self.is_watching = False
+
+    def close(self) -> None:
+        self.stop()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_CLOSE_SECONDS)
 

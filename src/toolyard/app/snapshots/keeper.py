@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _BASELINE_SECONDS = 5.0
 """How long the first change waits for the snapshot of what was there."""
 _TURN = 0.05
+_YIELD_SECONDS = 0.001
 _FRESH_SECONDS = 60.0
 """Where nobody watches the folder, a snapshot stands so long for what the user has there."""
 _LONGEST_AUTOMATIC = 120.0
@@ -98,6 +99,7 @@ class Keeper(Closing):
         self._notices: deque[str] = deque(maxlen=_MOST_NOTICES)
         self._on_taken: list[OnTaken] = []
         self._recorded = 0
+        self._collect_at = 1
 
     # For calls
 
@@ -188,8 +190,10 @@ class Keeper(Closing):
         self._deadline = time.monotonic() + _CLOSE_SECONDS
         self._is_closed = True
         if self._watcher is not None:
-            self._watcher.close()
+            self._watcher.stop()
         ended = self._thread.close(_CLOSE_SECONDS + _TURN)
+        if self._watcher is not None:
+            self._watcher.close()
         with self._lock:
             # A thread that hangs on a dead disk still uses it; it goes with the process.
             if self._opened is not None and ended:
@@ -258,9 +262,16 @@ class Keeper(Closing):
     def _take(
         self, reason: str, check: Callable[[], None], *, budget: Callable[[int, int], None] | None = None
     ) -> Taken:
+        yielded = time.monotonic()
+
         def checked() -> None:
-            if time.monotonic() > self._deadline:
+            nonlocal yielded
+            now = time.monotonic()
+            if now > self._deadline:
                 raise Stopped
+            if now - yielded > _YIELD_SECONDS:
+                time.sleep(0)  # whoever waits for the interpreter, the event loop say, has it now
+                yielded = now
             check()
 
         with self._lock:
@@ -307,13 +318,15 @@ class Keeper(Closing):
 
     def _collect_seldom(self) -> None:
         """Let old snapshots go, now and then and only when it is worth it."""
-        if self._recorded % _COLLECT_EVERY != 1:
+        if self._recorded < self._collect_at or self._is_closed:
             return
+        self._collect_at = self._recorded + _COLLECT_EVERY
         from toolyard.workspace.snapshots.collecting import doomed
 
         seconds = self.section.days * _SECONDS_A_DAY
         try:
-            store = self.store
+            with self._lock:
+                store = self._ready()
             old = doomed(store.list(), self.section.keep, time.time_ns() - int(seconds * 1e9))
             if len(old) >= _WORTH_COLLECTING:
                 store.gc(keep=self.section.keep, newer_than=seconds, check=self._stop_when_closed)
