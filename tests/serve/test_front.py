@@ -309,6 +309,7 @@ async def test_skills_are_listed_before_files_as_by_the_sdk(yard, tmp_path, need
     said = {answer["id"]: answer["result"] for answer in map(json.loads, answers)}
     firsts = [said[at]["resources"][0]["uri"].partition(":")[0] for at in (1, 2, 3)]
     assert firsts == ["skill", "skill", "file"]
+    assert said[3]["resources"][0]["name"] == "a.txt"
     assert not needed
     assert sorted(answers) == sorted(await by_the_sdk(yard(), data, monkeypatch))
 

@@ -125,6 +125,14 @@ def test_what_the_policy_hides_is_not_served(place, modern, skill):
     assert codes == [None, -32001]
 
 
+def test_a_page_that_the_policy_hides_is_not_even_listed(place, modern, skill):
+    place.write("toolyard.yaml", "permissions: {deny: ['Read(skills/community/pdf_forms/SKILL.md)']}\n")
+    with place.stdio(modern=modern) as client:
+        listed = client.request("resources/list")["result"]["resources"]
+        read = client.request("resources/read", {"uri": f"{skill}/SKILL.md"})["error"]["code"]
+    assert ([found for found in listed if found["uri"].startswith("skill:")], read) == ([], UNKNOWN)
+
+
 def test_only_the_later_era_hears_of_the_extension(place):
     with place.stdio(modern=True) as client:
         said = client.request("server/discover")["result"]["capabilities"]
