@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from pathlib import Path
 
 import pytest
 
 from toolyard.app.skills import keeping, trying
+from toolyard.app.yard import Yard
 from toolyard.core.actions import Action, Decision
 from toolyard.core.calls import Call
+from toolyard.sandbox.choose import Choice
+from toolyard.sandbox.probe import Means
+from toolyard.sandbox.spec import Tier
 from toolyard.storage.audit_read import read
 
 from .conftest import Place, told
@@ -235,3 +240,20 @@ async def test_the_sandbox_of_the_caller_stays_when_there_is_something_new_to_hi
     (place.workspace / "secret.txt").write_text("s")  # a run that begins now gets a new sandbox
     (place.workspace / "go").touch()
     assert await running == "skills/a/add_up"
+
+
+@pytest.mark.parametrize("tier", [Tier.NAMESPACES, Tier.LANDLOCK, Tier.NONE])
+async def test_skills_are_kept_and_used_in_every_kind_of_sandbox(
+    place: Place, tier: Tier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    means = Means.found()
+    monkeypatch.setattr(Yard, "_choose", lambda _: Choice(tier, functools.partial(means.make, tier)))
+    attach(place.folder / "home/.claude/skills")
+    yard = place.open("agent-1", toolyard={"skill_folders": [str(place.folder / "home/.claude/skills")]})
+    use = (
+        "from skills.add_up import add\nfrom skills.community.add_up import add as shared\n"
+        "from skills.pdf_forms import fill\nprint(add(1, 1), shared(1, 2), fill())"
+    )
+    promote = "from toolyard_runtime import promote_skill\npromote_skill('add_up')"
+    assert await told(yard, f"{keep(ADD)}\n{promote}\n{use}") == "skills/agent-1/add_up\n2 3 filled"
+    assert "Expected" in await told(yard, keep(ADD.replace("    3\n", "    4\n")))
