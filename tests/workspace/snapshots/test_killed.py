@@ -54,6 +54,8 @@ CHECK = """
 import json, sys
 from toolyard.workspace.snapshots import SnapshotStore
 with SnapshotStore(sys.argv[1]) as store:
+    if sys.argv[2:]:
+        store.create(sys.argv[2])
     verified = store.verify()
     print(json.dumps({"sound": verified.is_sound, "ids": [one.id for one in store.list()]}))
 """
@@ -101,9 +103,9 @@ def torn(root):
     return found
 
 
-def check(folder):
+def check(folder, *root):
     done = subprocess.run(
-        [sys.executable, "-c", CHECK, folder], capture_output=True, text=True, check=False, timeout=50
+        [sys.executable, "-c", CHECK, folder, *root], capture_output=True, text=True, check=False, timeout=50
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -125,6 +127,9 @@ def kill_many(tmp_path, times, longest):
                 with open(log) as lines:
                     told = lines.read().split()
                 assert not told or told[-1] in found["ids"], f"a snapshot was lost at kill {number}"
+    check(folder, root)
+    left = [name for _, folders, names in os.walk(root) for name in folders + names if ".toolyard-tmp-" in name]
+    assert left == [], "the next writer takes away what was left"
     assert told, "nothing was ever taken"
     assert len(told) > times // 10
 

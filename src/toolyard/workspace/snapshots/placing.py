@@ -1,7 +1,9 @@
 """Putting entries in place in an open folder: whole or not at all, and never over what no snapshot holds.
 
-A new entry is made under a temporary name and takes its own in one step that refuses to replace. An old one changes
-places with it, is looked at once more, and only then goes away.
+A file is written without a name and gets its own, which refuses to replace, when it is whole. An old one changes
+places with it, is looked at once more, and only then goes away. So a killed process leaves nothing under a temporary
+name but whole files, of a snapshot or the one that stood there; only a disk that knows no files without names may have
+a part of one.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ FILE_MODE = 0o1777
 """Bits of a mode that a file gets back: not those that lend its owner's rights, for the owner may be another now."""
 FOLDER_MODE = 0o3777
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_UNNAMED = os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC
+_THERE = "something else is there that no snapshot holds"
 _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP}
 
 Data = bytes | memoryview
@@ -50,20 +54,50 @@ def make(
         return
     new = os.open(name, _NEW, 0o600, dir_fd=fd)
     try:
-        end = 0
-        for at, piece in data:
-            _write(new, at, piece)
-            end = at + len(piece)
-        if end != entry.size:
-            os.ftruncate(new, entry.size)
-        if old is not None:
-            _give(new, old)
-        os.fchmod(new, entry.mode & FILE_MODE)
+        _fill(new, entry, data, old)
     except BaseException:
         os.unlink(name, dir_fd=fd)
         raise
     finally:
         os.close(new)
+
+
+def _make_whole(
+    fd: int, name: str, entry: Entry, data: Iterable[tuple[int, Data]], old: os.stat_result | None = None
+) -> None:
+    """The same, but nothing is seen of a file before it is whole. FileExistsError when the name is taken."""
+    try:
+        new = os.open(".", _UNNAMED, 0o600, dir_fd=fd) if entry.is_file else -1
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED | {errno.EISDIR, errno.ENOENT}:
+            raise
+        new = -1
+    if new < 0:
+        temporary = temporary_name()
+        make(fd, temporary, entry, data, old)
+        try:
+            rename_without_replacing(temporary, fd, name, fd)
+        except OSError:
+            _unlink(fd, temporary)
+            raise
+        return
+    try:
+        _fill(new, entry, data, old)
+        os.link(f"/proc/self/fd/{new}", name, dst_dir_fd=fd, follow_symlinks=True)
+    finally:
+        os.close(new)
+
+
+def _fill(new: int, entry: Entry, data: Iterable[tuple[int, Data]], old: os.stat_result | None) -> None:
+    end = 0
+    for at, piece in data:
+        _write(new, at, piece)
+        end = at + len(piece)
+    if end != entry.size:
+        os.ftruncate(new, entry.size)
+    if old is not None:
+        _give(new, old)
+    os.fchmod(new, entry.mode & FILE_MODE)
 
 
 def _write(fd: int, at: int, piece: Data) -> None:
@@ -85,21 +119,18 @@ def pieces(reader: ObjectReader, entry: Entry) -> Iterator[tuple[int, Data]]:
 
 def add(fd: int, entry: Entry, data: Iterable[tuple[int, Data]]) -> None:
     """Put a new entry where nothing stands. Raises Kept when something does."""
-    temporary = temporary_name()
-    make(fd, temporary, entry, data)
+    if look_at(fd, entry.name) is not None:
+        raise Kept(_THERE)
     try:
-        rename_without_replacing(temporary, fd, os.fsdecode(entry.name), fd)
-    except OSError as error:
-        _unlink(fd, temporary)
-        if isinstance(error, FileExistsError):
-            raise Kept("something else is there that no snapshot holds") from None
-        raise
+        _make_whole(fd, os.fsdecode(entry.name), entry, data)
+    except FileExistsError:
+        raise Kept(_THERE) from None
 
 
 def replace(fd: int, entry: Entry, data: Iterable[tuple[int, Data]], old: os.stat_result) -> None:
     """Put an entry in the place of one that looks like `old`. Raises Kept when that has changed meanwhile."""
     temporary, name = temporary_name(), os.fsdecode(entry.name)
-    make(fd, temporary, entry, data, old)
+    _make_whole(fd, temporary, entry, data, old)
     try:
         exchange(temporary, name, fd)
     except OSError as error:

@@ -1,8 +1,9 @@
 """Making a folder what a snapshot says, entry by entry, by handle.
 
 Whatever is taken away or replaced is held by the snapshot taken just before, or it is left alone and told. A process
-killed in the middle leaves every file whole, the old one or the new. Who restores holds the store's lock, so two
-restores happen one after the other; each folder is changed under the lock that all of Toolyard's writers honour.
+killed in the middle leaves every file whole, the old one or the new; when a restore has ended, all of it is on disk.
+Who restores holds the store's lock, so two restores happen one after the other; each folder is changed under the lock
+that all of Toolyard's writers honour.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from toolyard.core.closing import Closing
+from toolyard.kernel.overlay import sync_file_system
 from toolyard.workspace.snapshots.comparing import Change, What
 from toolyard.workspace.snapshots.folders import RootFolder, join, parent_of
 from toolyard.workspace.snapshots.holding import Held
@@ -115,6 +117,9 @@ class Restoring(Closing):
         self.close()
         for path in sorted(self._modes, reverse=True):
             self._finish_mode(path, self._modes[path])
+        if self.written or self.removed:
+            # Once for all: each on its own would take many times as long.
+            sync_file_system(self._root.fd)
 
     def _each(self, change: Change, work: Callable[[int, Change], None]) -> None:
         self._check()

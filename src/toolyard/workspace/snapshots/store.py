@@ -32,6 +32,7 @@ from toolyard.workspace.snapshots.folders import RootFolder
 from toolyard.workspace.snapshots.holding import Held
 from toolyard.workspace.snapshots.ignoring import DEFAULT_RULES, Rules
 from toolyard.workspace.snapshots.index import Index, Seen
+from toolyard.workspace.snapshots.leftovers import clear_leftovers
 from toolyard.workspace.snapshots.live import LiveTree, Nowhere
 from toolyard.workspace.snapshots.locking import locked_file, never_mind
 from toolyard.workspace.snapshots.objects import Entry, Kind
@@ -265,6 +266,7 @@ class SnapshotStore(Closing):
                     numbers.append(index.add_snapshot(snapshot, record))
 
             writer.commit(also, synced=changed)
+            clear_leftovers(folder, walked.leftovers, lambda digest: bool(index.places_of([digest])))
         except BaseException:
             writer.abandon()
             raise

@@ -103,6 +103,8 @@ class Walked:
     seen: list[tuple[bytes, Seen]]
     files_read: int
     bytes_read: int
+    leftovers: list[bytes]
+    """Temporary files of ours, of somebody who is writing or was killed."""
 
 
 class Walk:
@@ -129,6 +131,7 @@ class Walk:
         self._files = self._folders = self._links = self._skipped = self._torn = self._size = 0
         self._files_read = self._bytes_read = 0
         self._notes: list[Note] = []
+        self._leftovers: list[bytes] = []
         self._seen: list[tuple[bytes, Seen]] = []
 
     def run(self) -> Walked:
@@ -154,7 +157,8 @@ class Walk:
             if folder.parent is not None:
                 folder.parent.below[folder.names[-1]] = tree
         counts = Counts(self._files, self._folders, self._links, self._skipped, self._torn, self._size)
-        return Walked(tree, counts, tuple(self._notes), self._seen, self._files_read, self._bytes_read)
+        read = (self._files_read, self._bytes_read)
+        return Walked(tree, counts, tuple(self._notes), self._seen, *read, self._leftovers)
 
     # Going in
 
@@ -171,7 +175,9 @@ class Walk:
                 rules = with_own_rules(fd, rules, len(names))
             among = set(folders)
             out = rules.left_out(names, [name for name in found if name not in among] if among else found, folders)
-            out |= our_own(found)
+            if own := our_own(found):
+                self._leftovers += (join(path, os.fsencode(name)) for name in own)
+                out |= own
             if out:
                 rows = [row for row in rows if row[0] not in out]
                 found = [row[0] for row in rows]
