@@ -216,6 +216,18 @@ async def test_file_tools_reach_what_is_beside_the_files(team: Team) -> None:
     assert "work.txt" in await use(yard, "Grep", pattern="published", path="shared")
 
 
+async def test_a_link_to_another_root_is_listed_as_the_folder_it_is_for_file_tools(team: Team) -> None:
+    yard = team.open()
+    fill(team)
+    own = team.root / "agents/agent_a/workspace"
+    (own / "elsewhere").symlink_to("/etc")
+    listed = (await use(yard, "list_directory", path=".")).splitlines()
+    assert listed == ["[FILE] elsewhere", *(f"[DIR] {name}" for name in LINKS), "[FILE] work.txt"]
+    tree_ = {node["name"]: node["type"] for node in json.loads(await use(yard, "directory_tree", path="."))}
+    assert tree_ == {"elsewhere": "file", "work.txt": "file", **dict.fromkeys(LINKS, "directory")}
+    assert "memory -> " in await use(yard, "LS")
+
+
 @pytest.mark.parametrize("path", UNREADABLE)
 async def test_file_tools_read_nothing_of_others(team: Team, path: str) -> None:
     yard = team.open()

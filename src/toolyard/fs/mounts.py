@@ -77,6 +77,7 @@ class Mounts:
         self._host_lock = threading.Lock()
         self._roots = [self.workspace]
         self._spellings: list[tuple[str, Root]] = []
+        self._names: frozenset[str] = frozenset()
         self._add(workspace, self.workspace)
         try:
             for other in others:
@@ -84,7 +85,9 @@ class Mounts:
                     self._roots.append(Root(other, shown_as=os.path.realpath(other).rstrip("/") + "/"))
                     self._add(other, self._roots[-1])
             by_path = {root.path: root for root in self._roots}
-            self._spellings += [(name, by_path[path]) for name, path in (names or {}).items() if path in by_path]
+            named = {name: by_path[path] for name, path in (names or {}).items() if path in by_path}
+            self._spellings += named.items()
+            self._names = frozenset(named)
         except BaseException:
             self.close()
             raise
@@ -134,6 +137,10 @@ class Mounts:
             if self._host is None:
                 self._host = Root("/", shown_as="/")
             return self._host
+
+    def is_name_of_root(self, path: str) -> bool:
+        """Whether an absolute `path` is a further name of a root: a link, to whoever looks at the folder it is in."""
+        return path in self._names
 
     def is_declared(self, path: str) -> bool:
         """Whether a clean `path` lies in one of our roots, not somewhere else on the host."""

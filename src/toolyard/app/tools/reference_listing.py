@@ -6,6 +6,7 @@ import json
 import os
 import stat
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Literal, NotRequired, TypedDict
 
@@ -94,7 +95,19 @@ def list_with_sizes(arguments: SizesArguments, gate: Gate) -> Result:
 
 def _folder(path: str, gate: Gate) -> Tree:
     with gate.target(path, Kind.READ) as target:
-        return read_folder(target.root, target.relative, visible=gate.visible, limits=gate.limits)
+        listing = read_folder(target.root, target.relative, visible=gate.visible, limits=gate.limits)
+        return _with_roots(listing, target.root.path, gate)
+
+
+def _with_roots(listing: Tree, root: str, gate: Gate) -> Tree:
+    """A link that stands for another root is the folder that it leads to, for our file tools follow it."""
+    entries = (
+        replace(entry, kind="folder", size=0)
+        if entry.kind == "link" and gate.mounts.is_name_of_root(os.path.join(root, entry.path))
+        else entry
+        for entry in listing.entries
+    )
+    return replace(listing, entries=tuple(entries))
 
 
 def _label(entry: Entry) -> str:
@@ -131,6 +144,7 @@ def tree(arguments: TreeArguments, gate: Gate) -> Result:
             limits=gate.limits,
             deadline=gate.deadline,
         )
+        found = _with_roots(found, target.root.path, gate)
     entries = _fitting(found.entries, gate.limits.output_chars)
     return answer(
         json.dumps(_nested(entries), indent=2, ensure_ascii=False), _note(found, len(found.entries) - len(entries))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -123,21 +124,14 @@ def _rebased(arguments: GlobArguments, gate: Gate) -> tuple[str, str]:
         return path, pattern
     if not pattern.startswith("/"):
         first, _, rest = pattern.removeprefix("./").partition("/")
-        return (first, rest) if rest and _leads_out(first, gate) else (path, pattern)
+        leads_out = gate.mounts.is_name_of_root(os.path.join(gate.mounts.workspace.path, first))
+        return (first, rest) if rest and leads_out else (path, pattern)
     fixed = pattern.split("*", 1)[0].split("{", 1)[0].split("[", 1)[0].split("?", 1)[0].rpartition("/")[0]
     folder = gate.mounts.clean(fixed or "/")
     root = gate.mounts.root_of(folder)
     if beneath(folder, gate.mounts.workspace.path) is None and beneath(folder, root.path) is not None:
         return root.path if root.path != "/" else folder, folder.rstrip("/") + pattern[len(fixed) :]
     return path, pattern
-
-
-def _leads_out(name: str, gate: Gate) -> bool:
-    """Whether a name beside the agent's files is that of another root, which its link leads to."""
-    if name in {"", ".", ".."} or any(char in name for char in "*?[{\\"):
-        return False
-    folder = gate.mounts.clean(name)
-    return beneath(folder, gate.mounts.workspace.path) is None and gate.mounts.is_declared(folder)
 
 
 def list_folder(arguments: LsArguments, gate: Gate) -> Result:
