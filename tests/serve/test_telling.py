@@ -8,7 +8,11 @@ import json
 import os
 import threading
 
+import httpx2
 import pytest
+import uvicorn
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 
@@ -18,9 +22,11 @@ from toolyard.config.load import load_config
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.serve.mcp import changes
+from toolyard.serve.mcp.http import Address, http_app, listen
 from toolyard.serve.mcp.run import serve_lines
 
 SECONDS = 30
+TOKEN = "the-token-of-the-tests"
 LIST_CHANGED = "notifications/resources/list_changed"
 UPDATED = "notifications/resources/updated"
 CLIENT = {"name": "tests", "version": "1"}
@@ -218,3 +224,56 @@ async def test_an_agent_alone_says_that_it_tells_of_nothing(tmp_path):
             said = (await wire.answer(0))["result"]["capabilities"]["resources"]
 
     assert said == {"listChanged": False, "subscribe": False}
+
+
+@contextlib.asynccontextmanager
+async def over_http(yard, mode, **options):
+    """The SDK's own client, on a server in this loop."""
+    address = Address("127.0.0.1", 0)
+    listener = listen(address)
+    port = listener.getsockname()[1]
+    app = http_app(yard, TOKEN, Address("127.0.0.1", port))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1))
+    serving = asyncio.get_running_loop().create_task(server.serve(sockets=[listener]))
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    try:
+        async with httpx2.AsyncClient(headers=headers) as http:
+            transport = streamable_http_client(f"http://127.0.0.1:{port}/mcp", http_client=http)
+            async with Client(transport, mode=mode, **options) as client:
+                yield client
+    finally:
+        server.should_exit = True
+        await serving
+
+
+async def test_a_client_that_shook_hands_over_http_is_told(team):
+    told = asyncio.Event()
+
+    async def heard(message):
+        if getattr(message, "method", "") == LIST_CHANGED:
+            told.set()
+
+    async with over_http(team.a, "legacy", message_handler=heard) as client:
+        await client.list_tools()
+        async with asyncio.timeout(SECONDS):
+            while not told.is_set():  # it hears what comes once its stream is open, and nobody can tell when that is
+                await team.publish()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(told.wait(), 0.2)
+
+
+async def test_a_client_of_the_later_era_over_http_is_told_on_its_stream(team):
+    uri = f"file://{team.a.home.shared}/agent_b/x.txt"
+    async with (
+        over_http(team.a, "2026-07-28") as client,
+        client.listen(resources_list_changed=True, resource_subscriptions=[uri]) as stream,
+    ):
+        await team.publish()
+        seen = []
+        async with asyncio.timeout(SECONDS):
+            async for event in stream:
+                seen.append(type(event).__name__)
+                if seen[-1] == "ResourceUpdated":
+                    break
+
+    assert seen == ["ResourcesListChanged", "ResourceUpdated"]

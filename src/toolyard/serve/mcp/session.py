@@ -26,6 +26,9 @@ from toolyard.serve.mcp.sdk import Sdk
 from toolyard.serve.mcp.server import YardServer
 from toolyard.serve.mcp.stdio import LineReader
 
+_LISTEN = "subscriptions/listen"
+"""Answered when the client ends it: who leaves meanwhile waits for no answer."""
+
 
 class Session:
     def __init__(self, yard: Yard, surface: str, lane: Lane, sdk: Sdk, changes: Changes | None = None) -> None:
@@ -92,7 +95,8 @@ class _Reading(_Stream):
             await self._lines.refuse(line)
             return None
         if isinstance(message, JSONRPCRequest):
-            self._writer.owe(message.id)
+            if message.method != _LISTEN:
+                self._writer.owe(message.id)
         elif isinstance(message, JSONRPCNotification):
             if _has_id(line):  # a request under an id that is none: its sender waits for an answer
                 await self._lines.refuse(line)
