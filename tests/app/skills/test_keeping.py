@@ -211,7 +211,7 @@ async def test_skills_are_listed_and_those_of_attached_folders_can_be_used(place
     assert await told(yard, "from skills.pdf_forms import fill\nprint(fill())") == "filled"
     assert await told(yard, keep("from skills.pdf_forms import fill", "uses_it")) == "skills/a/uses_it"
     hurt = f"open({str(place.folder / where / 'pdf-forms/__init__.py')!r}, 'w')"
-    assert "Read-only" in await told(yard, hurt) or where.startswith("ws")
+    assert "Read-only" in await told(yard, hurt)
 
 
 async def test_an_agent_whose_name_is_no_python_keeps_and_uses_its_own(place: Place) -> None:
