@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import zlib
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -321,6 +322,44 @@ def test_a_file_of_five_gigabytes_is_held_and_restored_in_little_memory(place):
         assert file.read(6) == b"data!\0"
         file.seek(-5, os.SEEK_END)
         assert file.read() == b"data!"
+
+
+DENSE = """
+import os, sys
+from toolyard.workspace.snapshots import SnapshotStore
+root, folder, size = sys.argv[1], sys.argv[2], int(sys.argv[3])
+with SnapshotStore(folder) as store:
+    taken = store.create(root)
+    os.unlink(root + "/dense")
+    assert store.restore(taken.snapshot.id).failed == ()
+    assert taken.work.bytes_written >= size
+    print(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_big_dense_file_is_held_and_restored_in_little_memory(place):
+    path = place.write("dense", b"")
+    sums = []
+    with open(path, "wb") as file:
+        for _ in range(400):
+            piece = os.urandom(1 << 20)
+            file.write(piece)
+            sums.append(zlib.crc32(piece))
+    size = os.path.getsize(path)
+    done = subprocess.run(
+        [sys.executable, "-c", DENSE, str(place.root), str(place.folder), str(size)],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 200_000
+    with open(path, "rb") as file:
+        assert [zlib.crc32(file.read(1 << 20)) for _ in sums] == sums
+    assert os.path.getsize(path) == size
 
 
 def test_a_disk_that_fills_up_leaves_every_file_whole_and_says_how_to_go_back(place, small_disk, tmp_path):

@@ -49,6 +49,18 @@ def test_names_that_are_not_utf8_are_kept_as_they_are(place):
     assert place.store.read(snapshot.id, b"\xff\xfe/na\nme\x80") == b"odd"
 
 
+def test_links_that_lead_round_in_circles_are_kept_as_links(place):
+    os.mkdir(place.root / "d")
+    for name, target in (("self", "self"), ("a", "b"), ("b", "a"), ("d/up", ".."), ("d/here", "."), ("d/root", "/")):
+        os.symlink(target, place.root / name)
+    taken, before = place.take().snapshot, place.picture()
+    assert (taken.counts.links, taken.counts.folders, taken.counts.skipped) == (6, 1, 0)
+    for name in ("self", "a", "d/up"):
+        os.unlink(place.root / name)
+    assert place.store.restore(taken.id).failed == ()
+    assert place.picture() == before
+
+
 def test_a_nested_repository_is_kept_whole(place):
     subprocess.run(["git", "init", "-q", str(place.root / "inner")], check=True)
     place.write("inner/file", "x")

@@ -2,8 +2,8 @@
 
 A file is written without a name and gets its own, which refuses to replace, when it is whole. An old one changes
 places with it, is looked at once more, and only then goes away. So a killed process leaves nothing under a temporary
-name but whole files, of a snapshot or the one that stood there; only a disk that knows no files without names may have
-a part of one.
+name but whole files, of a snapshot or the one that stood there; only a disk that knows no files without names may
+have a part of one.
 """
 
 from __future__ import annotations
