@@ -126,6 +126,18 @@ def test_nothing_of_the_users_is_covered_and_a_missing_link_comes_back(team: Tea
     assert os.readlink(own / "shared") == f"{team.root}/shared"
 
 
+async def test_links_follow_a_root_that_was_moved(team: Team) -> None:
+    team.open().close()
+    (team.root / "agents/agent_a/workspace/tools").unlink()
+    (team.root / "agents/agent_a/workspace/tools").symlink_to("/nowhere/of/mine")
+    team.base = team.base.rename(team.base.with_name("moved"))
+    fill(team)
+    yard = team.open()
+    assert "task of agent_a" in await use(yard, "Bash", command="cat tasks/current_task.yaml")
+    assert sorted(os.listdir(yard.home.workspace)) == [*LINKS, "work.txt"]
+    assert os.readlink(f"{yard.home.workspace}/tools") == "/nowhere/of/mine"
+
+
 async def test_a_name_of_the_users_own_stays_theirs_for_the_file_tools(team: Team) -> None:
     own = team.root / "agents/agent_a/workspace"
     (own / "memory").mkdir(parents=True)

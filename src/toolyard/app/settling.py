@@ -18,6 +18,7 @@ from toolyard.core.errors import ConfigError
 from toolyard.core.modes import Access, PermissionMode
 from toolyard.core.paths import beneath, is_beneath
 from toolyard.fs.roots import Root
+from toolyard.fs.temporary import temporary_name
 from toolyard.policy.build import hiding
 from toolyard.policy.roots import ContextPath
 from toolyard.workspace.layout import AGENTS, MEMORY, SKILLS, TASKS, WORKSPACE, agent_folder, create
@@ -61,10 +62,32 @@ def make_links(home: Home, links: Mapping[str, str]) -> None:
         folder = os.open(home.workspace, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for name, target in links.items():
-                with contextlib.suppress(FileExistsError):
+                try:
                     os.symlink(target, name, dir_fd=folder)
+                except FileExistsError:
+                    if _is_left_behind(home, folder, name, target):
+                        _replace_link(folder, name, target)
         finally:
             os.close(folder)
+
+
+def _is_left_behind(home: Home, folder: int, name: str, target: str) -> bool:
+    """Whether a link of ours leads to where the root was before somebody moved it, and nothing is any more."""
+    if not home.is_own_folder:
+        return False
+    try:
+        leads_to = os.readlink(name, dir_fd=folder)
+    except OSError:
+        return False
+    below = os.path.relpath(target, home.root)
+    is_ours = leads_to != target and leads_to.endswith(f"/{below}") and not below.startswith("..")
+    return is_ours and not os.path.lexists(leads_to)
+
+
+def _replace_link(folder: int, name: str, target: str) -> None:
+    temporary = temporary_name()
+    os.symlink(target, temporary, dir_fd=folder)
+    os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def standing_links(workspace: str, links: Mapping[str, str]) -> dict[str, str]:
