@@ -9,6 +9,7 @@ from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.core.calls import Call
 from toolyard.core.errors import SecurityError, ToolError, ToolyardError, ValidationError
+from toolyard.workspace.snapshots import SnapshotStore, StoreOptions
 
 
 async def test_a_peer_reads_what_was_written(a, b):
@@ -194,3 +195,38 @@ async def test_an_agent_alone_has_nobody_to_share_with(tmp_path):
         with pytest.raises(ToolError, match="no other agents"):
             await yard.dispatch(Call("shared_list", {}, "test"))
     assert list(work.iterdir()) == []
+
+
+def left_behind(b, text="left behind"):
+    """What a process leaves that was killed after its last snapshot."""
+    (b.work / "x.txt").write_text(text)
+    with SnapshotStore(b.yard.home.snapshots, StoreOptions(ignore=b.yard.snapshots.rules())) as store:
+        store.create(str(b.work), agent="agent_b")
+
+
+@pytest.mark.parametrize("tool", ["shared_read", "shared_merge", "shared_list"])
+async def test_what_a_killed_peer_did_not_live_to_publish_is_published_for_it(a, b, tool):
+    left_behind(b)
+
+    arguments = {"shared_read": {"path": "x.txt"}, "shared_merge": {"paths": ["x.txt"]}}.get(tool)
+    await a.call(tool, **({"peer": "agent_b", **arguments} if arguments else {}))
+
+    assert "left behind" in await a.read("shared/agent_b/x.txt")
+
+
+async def test_whoever_publishes_looks_after_its_peers_too(a, b):
+    left_behind(b)
+
+    await a.write("own.txt", "1")
+    await a.share()
+
+    assert "left behind" in await a.read("shared/agent_b/x.txt")
+
+
+async def test_a_peer_that_published_everything_is_left_alone(a, b):
+    await b.write("x.txt", "1")
+    await b.share()
+    before = (await a.call("shared_list")).structured["peers"][0]["snapshot"]
+    left_behind(b, "1")
+
+    assert (await a.call("shared_list")).structured["peers"][0]["snapshot"] == before

@@ -8,6 +8,7 @@ told in the audit log, and peers go on seeing what was there. `close()` publishe
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from toolyard.app.home import Home
 from toolyard.app.sharing.news import News
 from toolyard.core.closing import Closing
+from toolyard.core.errors import ToolyardError
 from toolyard.workspace.layout import SHARED
 from toolyard.workspace.sharing.peers import Peers
 
@@ -86,6 +88,24 @@ class Sharing(Closing):
         with self._ready:
             return self._ready.wait_for(lambda: self._pending is None and not self._is_busy, seconds)
 
+    def catch_up(self) -> None:
+        """Publish what peers have a snapshot of and did not live to publish. Takes long; never raises."""
+        from toolyard.workspace.sharing.publishing import Publisher
+        from toolyard.workspace.snapshots import SnapshotStore
+
+        try:
+            with SnapshotStore(self.home.snapshots) as store:
+                publisher = Publisher(self.home.shared, self.home.state, store)
+                newest = {one.agent: one for one in reversed(store.list())}
+                for agent in self.peers.agents:
+                    snapshot, note = newest.get(agent), self.peers.published(agent)
+                    if snapshot is not None and (note is None or note.number < snapshot.number):
+                        publisher.publish(agent, snapshot, self.filter_for(agent, snapshot.root), self._check)
+        except _Stopped:
+            return
+        except (ToolyardError, OSError, sqlite3.Error) as error:
+            self._tell(f"What peers did last could not be looked up: {error}")
+
     def filter_for(self, agent: str, workspace: str) -> Filter:
         """What of an agent that works in `workspace` its peers may see."""
         from toolyard.workspace.sharing.filtering import Filter
@@ -141,6 +161,7 @@ class Sharing(Closing):
         with SnapshotStore(self.home.snapshots) as store:
             publisher = Publisher(self.home.shared, self.home.state, store)
             publisher.publish(agent, snapshot, self.filter_for(agent, self.home.workspace), self._check)
+        self.catch_up()
 
     def _check(self) -> None:
         if time.monotonic() > self._deadline:

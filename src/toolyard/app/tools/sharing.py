@@ -69,6 +69,7 @@ class SharedMergeArguments(Arguments):
 
 def shared_list(arguments: SharedListArguments, gate: Gate) -> Result:
     sharing = gate.sharing
+    sharing.catch_up()
     peers = [peer_fields(sharing, agent, looking=True) for agent in sharing.peers.agents]
     lines = [peer.pop("line") for peer in peers] or ["There are no other agents."]
     facts: dict[str, Any] = {"peers": peers}
@@ -115,6 +116,7 @@ def _age(seconds: float) -> str:
 
 def shared_read(arguments: SharedReadArguments, gate: Gate) -> Result:
     sharing = gate.sharing
+    sharing.catch_up()
     agent, note = peer_of(sharing, arguments.peer)
     path = os.path.normpath(arguments.path.lstrip("/") or ".")
     if path.startswith(".."):
@@ -130,6 +132,7 @@ def _facts(agent: str, note: Published) -> dict[str, Any]:
 
 def shared_merge(arguments: SharedMergeArguments, gate: Gate) -> Result:
     gate.takes_long()
+    gate.sharing.catch_up()
     report = Merge(gate, gate.sharing, arguments.peer).run(arguments.paths, dry_run=arguments.dry_run)
     return _reported(report, dry_run=arguments.dry_run)
 
