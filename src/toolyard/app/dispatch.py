@@ -190,10 +190,12 @@ def _work(tool: Tool[Any], arguments: Any, gate: Gate) -> Result:
 def _tell_of_changes(tool: Tool[Any], gate: Gate) -> None:
     """A snapshot follows what may have changed files, however it ended, and whoever wants to hears of it."""
     snapshots, detector = gate.resources.snapshots, gate.resources.detector
+    is_upstream = tool.kind == "call"  # those are told of where they are called
     if gate.changes and snapshots is not None:
-        gate.changed()
+        if not is_upstream:
+            gate.changed()
         gate.lines += snapshots.notices()
-    if detector is not None and tool.kind != "call":  # those are told of where they are called
+    if detector is not None and not is_upstream:
         detector.notify_filesystem_operation(tool.name, gate.call.arguments)
 
 

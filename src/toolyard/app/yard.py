@@ -9,7 +9,7 @@ import contextlib
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Self
@@ -143,7 +143,9 @@ class Yard(Closing):
             )
         state = _outside(home.log, real)
         policy = policy_for(options.config, options.settings, real, options.mode, options.agent)
-        policy = keeping(policy, os.path.realpath(state))
+        # In a layout the root has a state folder of its own, and the snapshots may lie anywhere.
+        for own in _outermost(map(os.path.realpath, (state, home.state, home.snapshots))):
+            policy = keeping(policy, own)
         if (environment := own_environment(real)) is not None:
             policy = keeping(policy, environment)
         code_mode = has_code_mode(options.toolset)
@@ -296,6 +298,15 @@ class Yard(Closing):
                 milliseconds=0.0,
             )
         )
+
+
+def _outermost(folders: Iterable[str]) -> list[str]:
+    """Those folders that lie in none of those before them."""
+    found: list[str] = []
+    for folder in folders:
+        if not any(is_beneath(folder, other) for other in found):
+            found.append(folder)
+    return found
 
 
 def _is_served(name: str, allowed: tuple[str, ...], excluded: tuple[str, ...]) -> bool:
