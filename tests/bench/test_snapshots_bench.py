@@ -78,3 +78,9 @@ def test_an_event_loop_is_measured_beside_snapshots(settings):
         "event loop blocked by a snapshot after a change": "≤ 50 ms",
         "first Write, with its snapshot": "",
     }
+
+
+def test_forks_are_measured_whatever_their_size(settings):
+    rows = measured(settings, "fork")
+    assert list(targets(rows).items())[:2] == [("fork of 6 files", "≤ 5 ms"), ("fork of 60 files", "≤ 5 ms")]
+    assert all(row.ours > 0 for row in rows.values())

@@ -13,6 +13,7 @@ from toolyard.bench.loop_blocked import measure_loop
 from toolyard.bench.machine import describe
 from toolyard.bench.report import Report, Row, at_most, at_most_times, beside
 from toolyard.bench.rounds import interleaved, milliseconds
+from toolyard.bench.snapshots_forks import measure_fork
 from toolyard.bench.snapshots_place import (
     SMALL_BYTES,
     Tree,
@@ -138,6 +139,7 @@ MEASURES: dict[str, Callable[[Bench], list[Row]]] = {
     "restore": measure_restore,
     "many": measure_many,
     "loop": measure_loop,
+    "fork": measure_fork,
 }
 
 

@@ -125,7 +125,7 @@ def codemode(*, wants_json: bool, quick: bool, only: tuple[str, ...], out: str |
 @_OUT
 @_CHECK
 def snapshots(*, wants_json: bool, quick: bool, only: tuple[str, ...], out: str | None, check: bool) -> None:
-    """Measure snapshots: the first, an unchanged tree, one change, restoring, ten times the files.
+    """Measure snapshots: the first, an unchanged tree, one change, restoring, ten times the files, forks.
 
     The peers are cp -r, cp -al and git add + write-tree. Needs a few gigabytes of the temporary folder.
     """

@@ -97,6 +97,10 @@ class Fork(Closing):
         """What goes before a command that is to find the fork at `inside`; nothing when every program does."""
         return self._holder.entering if self._holder else ()
 
+    @property
+    def is_closed(self) -> bool:
+        return self._lock < 0
+
     def changes(self) -> list[Changed]:
         """What is not as it was in the snapshot, sorted by path."""
         if self.how.is_overlay:
@@ -110,7 +114,7 @@ class Fork(Closing):
     def close(self) -> None:
         """Take it away, with every change that is in no snapshot."""
         with self._closing:
-            if self._lock < 0:
+            if self.is_closed:
                 return
             with contextlib.suppress(OSError):  # a holder that was killed has taken its mounts along
                 if self._holder is not None:
@@ -186,7 +190,7 @@ class Forks(Closing):
             fork.close()
             raise
         with self._using:
-            self._open.append(fork)
+            self._open = [one for one in self._open if not one.is_closed] + [fork]
         return fork
 
     def close(self) -> None:
