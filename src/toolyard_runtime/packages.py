@@ -77,6 +77,17 @@ def try_out(owner: str, name: str, folder: str) -> None:
     sys.meta_path.insert(0, Tried(owner, name, folder))
 
 
+def stand_aside() -> None:
+    """Stand in an empty folder until this process ends: what an example writes is no part of the agent's work."""
+    import atexit
+    import shutil
+    import tempfile
+
+    folder = tempfile.mkdtemp(prefix="toolyard-example-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.chdir(folder)
+
+
 _told: set[str] = set()
 
 

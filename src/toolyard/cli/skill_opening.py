@@ -79,7 +79,6 @@ class Skills:
     """The skills of an open workspace."""
 
     yard: Yard
-    agents: tuple[str, ...]
 
     @property
     def shelf(self) -> Shelf:
@@ -145,7 +144,7 @@ def opened(where: Where, name: str = "", *, runs: bool = False) -> Generator[Ski
         state_home=where.state,
     )
     with Yard.open(options) as yard:
-        yield Skills(yard, tuple(each.id for each in place.config.agents))
+        yield Skills(yard)
 
 
 def _acting(place: Place, name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import threading
 from pathlib import Path
 
@@ -93,6 +94,14 @@ async def test_an_example_that_never_ends_is_ended(place: Place, monkeypatch: py
     said = await told(place.open(), keep('"""Doc.\n\n>>> while True: pass\n"""'))
     assert "It took longer than 0.5 seconds." in said
     assert not (place.workspace / "skills/a/add_up").exists()
+
+
+async def test_what_an_example_writes_is_not_left_among_the_agents_files(place: Place) -> None:
+    example = (
+        ">>> import os; os.path.basename(os.getcwd())[:17], open('made', 'w').close()\n('toolyard-example-', None)"
+    )
+    assert await told(place.open(), keep(f'"""Doc.\n\n{example}\n"""')) == "skills/a/add_up"
+    assert sorted(os.listdir(place.workspace)) == ["skills"]
 
 
 async def test_an_example_may_keep_a_skill_itself(place: Place) -> None:

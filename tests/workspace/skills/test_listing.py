@@ -143,3 +143,10 @@ def test_names_have_one_spelling_in_each_world() -> None:
     assert page_name("create_website") == "create-website"
     assert module_name("create-website") == "create_website"
     assert page_name("__Odd__Name_") == "odd-name"
+
+
+def test_a_skill_among_the_owners_is_no_owner(root: Root, tmp_path: Path) -> None:
+    (tmp_path / "skills/pdf/scripts").mkdir(parents=True)
+    (tmp_path / "skills/pdf/SKILL.md").write_text("---\nname: pdf\ndescription: d\n---\n")
+    assert list_skills(root, "a") == ()
+    assert [entry.name for entry in list_skills(root, "a", [str(tmp_path / "skills")])] == ["pdf"]

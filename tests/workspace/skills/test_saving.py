@@ -67,3 +67,9 @@ def test_no_link_leads_a_skill_elsewhere(root: Root, tmp_path: Path, link: str) 
     with pytest.raises(SystemFault, match="plain folder"):
         save(root, "a", Skill("s", "x = 1", "Says x."))
     assert list(elsewhere.iterdir()) == []
+
+
+def test_a_skill_cannot_take_the_name_of_an_agent(root: Root) -> None:
+    save(root, "b", Skill("s", "x = 1", "Says x."))
+    with pytest.raises(ValidationError, match="there is a folder skills/b"):
+        save(root, "a", Skill("b", "x = 1", "Says x."))

@@ -1,7 +1,7 @@
 """Examples of skills, run in the agent's own sandbox, beside whatever runs there.
 
 The code that keeps a skill waits for its example in the same sandbox. So the sandbox is never replaced for one, it
-runs under a deadline of its own, and it is told to stop when nobody waits for it any more.
+runs under a deadline of its own, in an empty folder, and it is told to stop when nobody waits for it any more.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ except (ImportError, ValueError, AttributeError):
     found = False
 raise SystemExit(0 if found else {missing})
 """
+_ASIDE = "from toolyard_runtime.packages import stand_aside as _aside\n_aside()\n"
 _MOST_SHOWN = 4_000
 _MOST_PRINTED = 1_000_000
 
@@ -49,7 +50,7 @@ class _Inside:
 
     def run(self, code: str) -> RunAnswer:
         seconds = min(EXAMPLE_SECONDS, self.sandboxes.limits.seconds)
-        outcome, printed = self._ran(code, seconds)
+        outcome, printed = self._ran(_ASIDE + code, seconds)
         if outcome.ending is Ending.TIMEOUT:
             return RunAnswer(ok=False, output=f"{printed}It took longer than {seconds:g} seconds.")
         value = outcome.value or {}

@@ -60,7 +60,9 @@ def list_skills(
     Without `history` nothing is told of versions, for which every file of every skill is read.
     """
     own = folder_name(agent) if agent else ""
-    owners = sorted(_folders(root, SKILLS), key=lambda owner: ({own: 0, COMMUNITY: 1}.get(owner, 2), owner))
+    # A folder with a page of its own is a skill that somebody put among the owners: it can be attached.
+    folders = [folder for folder in _folders(root, SKILLS) if not _has_file(root, f"{SKILLS}/{folder}/{PAGE}")]
+    owners = sorted(folders, key=lambda owner: ({own: 0, COMMUNITY: 1}.get(owner, 2), owner))
     entries = [
         _entry(root, owner, name, f"{SKILLS}/{owner}/{name}", history=history)
         for owner in owners

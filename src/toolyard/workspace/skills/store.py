@@ -18,13 +18,13 @@ import stat
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from toolyard.core.errors import SecurityError, SystemFault, ToolError, ToolyardError
+from toolyard.core.errors import SecurityError, SystemFault, ToolError, ToolyardError, ValidationError
 from toolyard.core.limits import DEFAULT_LIMITS
 from toolyard.fs import files
 from toolyard.fs.roots import OPEN_FOLDER, Root
 from toolyard.fs.temporary import TEMPORARY_PREFIX
 from toolyard.kernel.renameat2 import exchange, rename_without_replacing
-from toolyard.workspace.layout import COMMUNITY, folder_name, skills_folder
+from toolyard.workspace.layout import COMMUNITY, SKILLS, folder_name, skills_folder
 from toolyard.workspace.places import make_folder, open_folder, refused
 from toolyard.workspace.skills.checking import Checks, check, refusal
 from toolyard.workspace.skills.manifest import VERSIONS, Manifest, Version, stamped
@@ -203,6 +203,7 @@ class _Place:
 
     def put(self, tree: Tree, by: str, promoted_from: str = "", note: str = "") -> int | None:
         """Make these the files of the skill. The number of the version that they replace."""
+        self._require_free_name()
         self._file_leftovers()
         replaced: int | None = None
         new = f"{TEMPORARY_PREFIX}{self.name}.{secrets.token_hex(6)}"
@@ -223,6 +224,15 @@ class _Place:
         self.manifest.add(*entries, stamped(number, by, digest_of(tree), promoted_from, note))
         self._prune()
         return replaced
+
+    def _require_free_name(self) -> None:
+        """`skills.<name>` has to be the skill: an agent of that name could not be reached any more."""
+        taken = open_folder(self.root, f"{SKILLS}/{self.name}")
+        if taken is not None:
+            os.close(taken)
+            raise ValidationError.of(
+                "name", f"is taken: there is a folder {SKILLS}/{self.name}", hint="Give the skill another name."
+            )
 
     def retire(self, by: str) -> None:
         self._file_leftovers()
