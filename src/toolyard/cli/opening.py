@@ -180,6 +180,8 @@ def _widenings(config: Config) -> Iterator[str]:
         yield "variables for code"
     if execution.limits.exceeds_defaults():
         yield "higher limits for code"
+    if config.snapshots.keeps_less_than_defaults():
+        yield "fewer snapshots to undo with"
     # A server is a program of the user's, and a custom tool runs in the host's own process.
     if config.has_servers:
         yield "MCP servers"

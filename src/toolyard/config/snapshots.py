@@ -29,3 +29,13 @@ class Snapshots(Section):
     most_bytes: Size = _MOST_BYTES
     watch: bool = True
     """Whether the folder is watched for what programs change (needs the extra `team`)."""
+
+    def keeps_less_than_defaults(self) -> bool:
+        """Whether less could be undone than without a word about it."""
+        limits = (
+            (self.keep, _KEEP),
+            (self.days, _DAYS),
+            (self.most_files, _MOST_FILES),
+            (self.most_bytes, _MOST_BYTES),
+        )
+        return not self.automatic or any(value < default for value, default in limits)
