@@ -13,6 +13,7 @@ import pytest
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.opening import find_place
+from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.core.calls import Call
 from toolyard.core.errors import ConfigError, SecurityError, SystemFault
@@ -51,10 +52,12 @@ class Team:
         (self.base / "team.yaml").write_text(text)
 
     def open(self, agent: str | None = "agent_a", **options: object) -> Yard:
-        place = find_place(None, str(self.base / "team.yaml"), agent)
+        if "config" not in options:
+            place = find_place(None, str(self.base / "team.yaml"), agent)
+            options = {"workspace": place.workspace, "config": place.config, **options}
         chosen = YardOptions(
-            workspace=place.workspace,
-            config=place.config,
+            workspace="",
+            config=Config(),
             settings=_settings(self),
             agent=agent,
             toolset=Toolset.ALL,
@@ -457,6 +460,20 @@ async def test_the_agents_have_one_log(team: Team) -> None:
         await use(team.open(agent), "LS")
     (state,) = {yard.state for yard in team.yards}
     assert [(line.event.agent, line.event.tool) for line in read(state)] == [("agent_a", "LS"), ("agent_b", "LS")]
+
+
+def test_a_file_that_was_found_makes_no_root_and_all_that_belongs_into_one(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (team.base / "toolyard.yaml").write_text("toolyard: {workspace: root}\nagents: [{id: agent_a}, {id: agent_b}]\n")
+    monkeypatch.chdir(team.base)
+    place = find_place(None, None, "agent_a")
+    with pytest.raises(ConfigError, match="root is not a folder"):
+        team.open(workspace=place.workspace, config=place.config)
+    assert not team.root.exists()
+    team.root.mkdir()
+    yard = team.open(workspace=place.workspace, config=place.config)
+    assert sorted(os.listdir(yard.home.workspace)) == LINKS
 
 
 def test_a_command_for_all_agents_sees_the_root_and_no_links(team: Team) -> None:
