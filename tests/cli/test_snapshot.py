@@ -151,6 +151,15 @@ def test_damage_is_found_and_the_exit_code_says_so(place):
     place.json("restore", snapshot, code=1)
 
 
+def test_a_damaged_index_is_told_with_what_to_do_and_made_again(place):
+    snapshot = place.json("create")["id"]
+    (index,) = place.state.rglob("index.sqlite3")
+    index.write_bytes(b"no database" * 1000)
+    assert "cannot be used" in place.run("list", code=1)
+    assert place.json("verify", "--rebuild")["snapshots"] == 1
+    assert [each["id"] for each in place.json("list")] == [snapshot]
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

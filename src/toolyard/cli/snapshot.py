@@ -34,7 +34,7 @@ from toolyard.core.events import Outcome
 from toolyard.core.limits import MIB
 from toolyard.core.paths import beneath
 from toolyard.fs.content.kinds import Category, sniff
-from toolyard.workspace.snapshots import DiffLimits, Kind, Snapshot
+from toolyard.workspace.snapshots import DiffLimits, Kind, Snapshot, SnapshotStore
 from toolyard.workspace.snapshots.differences import top_of
 from toolyard.workspace.snapshots.reading import find
 
@@ -100,13 +100,15 @@ def _command(name: str, example: str) -> Callable[[Callable[..., None]], click.C
 
 
 @contextlib.contextmanager
-def _opened(where: _Where, *, acts: bool = True) -> Generator[_Opened]:
+def _opened(where: _Where, *, acts: bool = True, rebuild: bool = False) -> Generator[_Opened]:
     """The workspace that is meant. Without `acts`, of several agents all may be meant."""
     place = find_place(where.workspace, where.config_file, where.agent, acts=acts)
     options = YardOptions(workspace=place.workspace, config=place.config, agent=where.agent, state_home=where.state)
     with Yard.open(options) as yard:
         everybody = yard.home.has_layout and not yard.home.is_member
         keeper = yard.snapshots
+        if rebuild:
+            SnapshotStore.rebuild(keeper.place.folder, printing.ticking("Rebuilding"))
         yield _Opened(yard, keeper, History(keeper.store, None if everybody else keeper.place.root))
 
 
@@ -271,9 +273,10 @@ def gc(where: _Where, *, keep: int | None, older_than: float | None, wants_json:
 
 @_command("verify", "toolyard snapshot verify --json")
 @click.option("--forget", is_flag=True, help="Let damaged objects go, so that they are stored again when met again.")
-def verify(where: _Where, *, forget: bool, wants_json: bool) -> None:
+@click.option("--rebuild", is_flag=True, help="First make a new index from the packs; the old one is kept aside.")
+def verify(where: _Where, *, forget: bool, rebuild: bool, wants_json: bool) -> None:
     """Read every stored byte again, and name the files whose bytes are damaged. Exit code 1 where there are any."""
-    with _opened(where, acts=False) as opened:
+    with _opened(where, acts=False, rebuild=rebuild) as opened:
         store = opened.keeper.store
         result = store.verify(printing.ticking("Verifying"))
         count = len(store.list())

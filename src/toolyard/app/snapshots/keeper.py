@@ -9,7 +9,6 @@ and with the next result. `close()` takes what is pending, in bounded time, and 
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 import threading
 import time
 from collections import deque
@@ -214,7 +213,9 @@ class Keeper(Closing):
 
         try:
             return SnapshotStore(self.place.folder, StoreOptions(lock_seconds=_LOCK_SECONDS))
-        except (OSError, sqlite3.Error) as error:
+        except ToolyardError:
+            raise
+        except _faults() as error:
             raise _cannot_open(self.place.folder, error) from error
 
     def _take_baseline(self) -> None:
@@ -250,7 +251,7 @@ class Keeper(Closing):
             self._take(reason, check, budget=budget.spend)
         except Stopped:
             return False
-        except (ToolyardError, OSError, sqlite3.Error) as error:
+        except _faults() as error:
             self._failed(error)
             return False
         finally:
@@ -332,7 +333,7 @@ class Keeper(Closing):
                 store.gc(keep=self.section.keep, newer_than=seconds, check=self._stop_when_closed)
         except Stopped:
             return
-        except (ToolyardError, OSError, sqlite3.Error) as error:
+        except _faults() as error:
             self._tell(f"Old snapshots could not be collected: {error}")
 
     def _stop_when_closed(self) -> None:
@@ -355,9 +356,17 @@ class _Budget:
             raise TooLarge(f"the workspace has more than {self._size:,} bytes (`snapshots.most_bytes`)")
 
 
+def _faults() -> tuple[type[Exception], ...]:
+    """What a store may raise. Asked for when something was raised: who starts a server does not wait for sqlite3."""
+    import sqlite3
+
+    return ToolyardError, OSError, sqlite3.Error
+
+
 def _cannot_open(folder: str, error: Exception) -> SystemFault:
-    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return SystemFault(
-        f"The snapshots in {folder} cannot be opened: {why}.",
-        hint="Make the folder writable, or choose another one with --state or `orchestrator.snapshot_storage`.",
-    )
+    if isinstance(error, OSError):
+        why = error.strerror or str(error)
+        hint = "Make the folder writable, or choose another one with --state or `orchestrator.snapshot_storage`."
+    else:
+        why, hint = str(error), "Make the index anew from what is stored: `toolyard snapshot verify --rebuild`."
+    return SystemFault(f"The snapshots in {folder} cannot be opened: {why}.", hint=hint)
