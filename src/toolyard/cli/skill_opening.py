@@ -19,7 +19,7 @@ from toolyard.core.errors import ValidationError
 from toolyard.core.events import Outcome
 from toolyard.fs.roots import Root
 from toolyard.workspace.layout import COMMUNITY
-from toolyard.workspace.skills import SkillEntry
+from toolyard.workspace.skills import SkillEntry, find_skill
 
 _WHO = "Whose skills come first.  [default: the first agent]"
 
@@ -90,12 +90,10 @@ class Skills:
 
     def find(self, name: str, *, history: bool = True) -> SkillEntry:
         """The nearest skill called `name` or `owner/name`. Raises ValidationError with what might be meant."""
-        owner, _, last = name.rpartition("/")
-        entries = self.shelf.entries(history=history)
-        for entry in entries:
-            if last in {entry.name, entry.title} and owner in {"", entry.owner}:
-                return entry
-        known = [form for entry in entries for form in (entry.name, f"{entry.owner}/{entry.name}")]
+        found = find_skill(self.root, name, self.shelf.agent, self.shelf.attached, history=history)
+        if found is not None:
+            return found
+        known = [form for entry in self.shelf.entries() for form in (entry.name, f"{entry.owner}/{entry.name}")]
         raise ValidationError.of(
             "name",
             f"there is no skill {name!r}",
