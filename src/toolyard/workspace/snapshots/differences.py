@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from itertools import islice
 from typing import Protocol
 
@@ -57,6 +59,20 @@ class LiveSide:
 
 def top_of(snapshot: Snapshot) -> Entry:
     return Entry(b"", Kind.FOLDER, snapshot.mode, 0, snapshot.tree)
+
+
+def held_by(reader: ObjectReader, snapshot: Snapshot) -> Callable[[bytes], set[str]]:
+    """The names that a snapshot has in a folder; none where it has no such folder, or that is damaged."""
+
+    def names(path: bytes) -> set[str]:
+        try:
+            folder = find(reader, top_of(snapshot), path)
+            held = reader.entries(folder.ref) if folder.kind is Kind.FOLDER else []
+        except ToolError:
+            return set()
+        return {os.fsdecode(entry.name) for entry in held}
+
+    return names
 
 
 def differences(old: Side, new: Side, path: bytes, limits: DiffLimits) -> Diff:

@@ -70,7 +70,7 @@ def in_words() -> Generator[None]:
             raise SystemFault("The snapshot index is in use.", hint="Try again.", retryable=True) from error
         raise SystemFault(
             f"The snapshot index cannot be used: {error}.",
-            hint="If its disk is fine, move the index away: it is made again from the packs beside it.",
+            hint="If its disk is fine, `toolyard snapshot verify --rebuild` makes it again from the packs.",
         ) from error
 
 

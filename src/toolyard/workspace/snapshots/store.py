@@ -26,7 +26,7 @@ from toolyard.fs.faults import shown
 from toolyard.storage.state import ensure_state_dir
 from toolyard.workspace.snapshots.collecting import Collected, collect, doomed
 from toolyard.workspace.snapshots.contents import Objects
-from toolyard.workspace.snapshots.differences import LiveSide, SnapshotSide, differences, top_of
+from toolyard.workspace.snapshots.differences import LiveSide, SnapshotSide, differences, held_by, top_of
 from toolyard.workspace.snapshots.diffs import Diff, DiffLimits
 from toolyard.workspace.snapshots.folders import RootFolder
 from toolyard.workspace.snapshots.holding import Held
@@ -45,7 +45,7 @@ from toolyard.workspace.snapshots.reading import ObjectReader, find
 from toolyard.workspace.snapshots.rebuilding import Rebuilt, rebuild
 from toolyard.workspace.snapshots.records import Snapshot, Taken, Work
 from toolyard.workspace.snapshots.restoring import May, Restored, Restoring, may_all
-from toolyard.workspace.snapshots.taking import Budget, Walk
+from toolyard.workspace.snapshots.taking import Also, Budget, Walk
 from toolyard.workspace.snapshots.verifying import Verified, verify
 from toolyard.workspace.snapshots.writing import ObjectWriter, reclaim
 
@@ -173,13 +173,13 @@ class SnapshotStore(Closing):
             if after is not None:
                 return differences(old, SnapshotSide(reader, self.get(after, root)), os.fsencode(path), limits)
             with RootFolder(root or one.root) as folder:
-                new = self._live(folder, reader, check)
+                new = self._live(folder, reader, check, held_by(reader, one))
                 return differences(old, new, os.fsencode(path), limits)
 
-    def _live(self, folder: RootFolder, reader: ObjectReader, check: Callable[[], None]) -> LiveSide:
+    def _live(self, folder: RootFolder, reader: ObjectReader, check: Callable[[], None], also: Also) -> LiveSide:
         trees = LiveTree(reader, self._seen)
         with ReadingPool(Nowhere(), self.options.workers) as pool:
-            walked = Walk(folder, trees, pool, Rules(self.options.ignore), check).run()
+            walked = Walk(folder, trees, pool, Rules(self.options.ignore), check, also=also).run()
         return LiveSide(trees, folder, walked.tree)
 
     def _seen(self, place: bytes) -> Seen | None:
@@ -233,8 +233,9 @@ class SnapshotStore(Closing):
         *,
         only_changed: bool = False,
         budget: Budget | None = None,
+        also: Also | None = None,
     ) -> Taken:
-        """The same for who is writing already."""
+        """The same for who is writing already. `also` names what is held whatever a `.toolyardignore` says."""
         if is_beneath(os.path.realpath(self.folder), folder.path):
             raise ValidationError.of(
                 "root", f"{folder.path} holds the snapshots themselves", hint="Choose a state folder outside it."
@@ -249,7 +250,8 @@ class SnapshotStore(Closing):
                 ReadingPool(writer, self.options.workers) as pool,
             ):
                 rules = Rules(self.options.ignore)
-                walked = Walk(folder, _Memory(index, reader, writer), pool, rules, check, budget=budget).run()
+                memory = _Memory(index, reader, writer)
+                walked = Walk(folder, memory, pool, rules, check, budget=budget, also=also).run()
             parent = index.newest(folder.path)
             snapshot = Snapshot(
                 *(0, new_id()[:_ID_CHARS], folder.path, started_ns, agent, reason, parent.id if parent else None),
@@ -293,7 +295,11 @@ class SnapshotStore(Closing):
         snapshot = self.get(name, root)
         wanted = [os.fsencode(path) for path in paths] if paths is not None else None
         with RootFolder(root or snapshot.root) as folder, self.writing(check) as index:
-            before = self.take(folder, index, agent, f"before restoring {snapshot.id}", check).snapshot
+            reason = f"before restoring {snapshot.id}"
+            with self.reader() as reader:
+                # Agents may write a `.toolyardignore`; they are not to keep by that what they did from being undone.
+                also = held_by(reader, snapshot)
+                before = self.take(folder, index, agent, reason, check, also=also).snapshot
             now = top_of(before)
             held = Held(root_prefix(folder), index.seen)
             with (

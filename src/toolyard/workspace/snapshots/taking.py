@@ -54,6 +54,8 @@ _LOOKAHEAD = 256
 """Folders whose files may still be being read while the walk goes on."""
 
 
+Also = Callable[[bytes], set[str]]
+"""Names in a folder that are held though a `.toolyardignore` leaves them out."""
 Budget = Callable[[int, int], None]
 """Told of each folder how many entries it has and how many bytes its files, before any is read."""
 
@@ -119,6 +121,7 @@ class Walk:
         check: Callable[[], None],
         *,
         budget: Budget | None = None,
+        also: Also | None = None,
     ) -> None:
         self._root = root
         self._memory = memory
@@ -127,6 +130,8 @@ class Walk:
         self._started_ns = time.time_ns()
         self._check = check
         self._budget = budget
+        self._also = also
+        self._taken_back: set[bytes] = set()
         self._prefix = root_prefix(root)
         self._files = self._folders = self._links = self._skipped = self._torn = self._size = 0
         self._files_read = self._bytes_read = 0
@@ -174,7 +179,11 @@ class Walk:
             if IGNORE_FILE in found:
                 rules = with_own_rules(fd, rules, len(names))
             among = set(folders)
-            out = rules.left_out(names, [name for name in found if name not in among] if among else found, folders)
+            files = [name for name in found if name not in among] if among else found
+            out = rules.left_out(names, files, folders)
+            out.discard(IGNORE_FILE)  # who writes one could hide that they did
+            if self._also is not None and (out or path in self._taken_back):
+                out = self._less(out, self._also(path), path, names, files, folders)
             if own := our_own(found):
                 self._leftovers += (join(path, os.fsencode(name)) for name in own)
                 out |= own
@@ -191,6 +200,16 @@ class Walk:
             os.close(fd)
         folder.waiting = folders[::-1]
         return folder
+
+    def _less(
+        self, out: set[str], also: set[str], path: bytes, names: tuple[str, ...], files: list[str], folders: list[str]
+    ) -> set[str]:
+        """What is left out of a folder, less what is to be held all the same."""
+        if path in self._taken_back:  # of a folder that is left out only that is held, and nothing else in it
+            out = {*files, *folders}
+        less = out - also | self._rules.left_out(names, files, folders)
+        self._taken_back.update(join(path, os.fsencode(name)) for name in folders if name in out - less)
+        return less
 
     def _page(self, fd: int, folder: _Folder, key: str, rows: list[Row], folders: set[str]) -> _Page:
         place = page_place(self._prefix, folder.path, key)
