@@ -5,6 +5,7 @@ import stat
 
 import pytest
 
+from toolyard.config.load import load_config
 from toolyard.core.errors import SecurityError, ToolError, ToolyardError, ValidationError
 from toolyard.core.modes import PermissionMode
 
@@ -324,3 +325,28 @@ async def test_a_file_marked_read_only_is_kept(a, b):
 async def test_merging_from_oneself_is_refused(a):
     with pytest.raises(ToolyardError):
         await a.merge("agent_a", "**")
+
+
+async def test_a_rehearsal_tells_what_the_policy_would_refuse(a, b):
+    (b.work / ".git" / "hooks").mkdir(parents=True)
+    (b.work / ".git" / "hooks" / "post-commit").write_text("#!/bin/sh\n")
+    await b.share()
+
+    done = await a.merge("agent_b", "**", dry_run=True)
+
+    assert names(done["kept"]) == [".git/hooks/post-commit"]
+
+
+async def test_where_one_file_has_to_be_asked_about_no_other_is_written_before(team):
+    config = team.path / "toolyard.yaml"
+    config.write_text(config.read_text() + "permissions: {ask: ['Write(z.lock)']}\n")
+    team.config = load_config(str(config))
+    a, b = team.open("agent_a"), team.open("agent_b")
+    (b.work / "a.txt").write_text("1")
+    (b.work / "z.lock").write_text("1")
+    await b.share()
+
+    with pytest.raises(SecurityError, match="Nobody can be asked"):
+        await a.merge("agent_b", "**")
+
+    assert not (a.work / "a.txt").exists()

@@ -1,7 +1,11 @@
 """What one agent writes the other sees, read-only, and is told about with its next result."""
 
+import threading
+from types import SimpleNamespace
+
 import pytest
 
+from toolyard.app.sharing.sharing import Sharing
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.config.load import load_config
@@ -74,7 +78,7 @@ async def test_the_next_result_tells_of_the_change_once(a, b):
 
 async def test_changes_that_came_in_several_steps_are_told_together(a, b):
     await a.write("own.txt", "1")
-    await b.write("x.txt", "1")
+    await b.write("told.txt", "1")
     await b.share()
     await a.call("Read", file_path="own.txt")
     for number in range(3):
@@ -85,6 +89,7 @@ async def test_changes_that_came_in_several_steps_are_told_together(a, b):
     said = (await a.call("Read", file_path="own.txt")).text
 
     assert "[agent_b changed 4 files: shared/agent_b/x.txt, shared/agent_b/y0.txt, " in said
+    assert "told.txt" not in said
 
 
 async def test_what_a_rule_hides_is_neither_published_nor_told(team):
@@ -165,12 +170,13 @@ async def test_a_shared_file_is_read_by_its_name_in_the_peers_workspace(a, b):
     assert read["snapshot"]
 
 
-@pytest.mark.parametrize("path", ["../agent_a/x", "../../agents/agent_b/memory/x", "deep/../../x"])
+@pytest.mark.parametrize("path", ["../../agents/agent_a/workspace/own.txt", "deep/../../agent_b/x.txt"])
 async def test_a_path_of_the_peer_does_not_go_up(a, b, path):
+    await a.write("own.txt", "1")
     await b.write("x.txt", "1")
     await b.share()
 
-    with pytest.raises(ToolyardError):
+    with pytest.raises(ValidationError):
         await a.call("shared_read", peer="agent_b", path=path)
 
 
@@ -230,3 +236,43 @@ async def test_a_peer_that_published_everything_is_left_alone(a, b):
     left_behind(b, "1")
 
     assert (await a.call("shared_list")).structured["peers"][0]["snapshot"] == before
+
+
+async def test_closing_publishes_what_still_waits_for_its_turn(b, monkeypatch):
+    published, began = [], threading.Event()
+
+    def publish(sharing, snapshot):
+        began.set()
+        with sharing._ready:
+            assert sharing._ready.wait_for(lambda: sharing._is_closed, 30)
+        published.append(snapshot)
+
+    monkeypatch.setattr(Sharing, "_publish", publish)
+    sharing = b.yard.sharing
+    sharing.taken(SimpleNamespace(snapshot="first"))
+    assert began.wait(30)
+    sharing.taken(SimpleNamespace(snapshot="skipped"))
+    sharing.taken(SimpleNamespace(snapshot="last"))
+
+    sharing.close()
+
+    assert published == ["first", "last"]
+
+
+async def test_a_failure_to_publish_is_told_and_the_next_is_tried(b, monkeypatch):
+    told, published = [], []
+
+    def publish(sharing, snapshot):
+        if snapshot != "second":
+            raise ZeroDivisionError("a fault of ours")
+        published.append(snapshot)
+
+    monkeypatch.setattr(Sharing, "_publish", publish)
+    sharing = b.yard.sharing
+    monkeypatch.setattr(sharing, "_tell", told.append)
+    for name in ("first", "second"):
+        sharing.taken(SimpleNamespace(snapshot=SimpleNamespace(id=name) if name == "first" else name))
+        assert sharing.flush(30)
+
+    assert published == ["second"]
+    assert told == ["Snapshot first could not be shared: a fault of ours"]
