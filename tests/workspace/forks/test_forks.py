@@ -244,6 +244,8 @@ def test_the_tree_is_written_out_once(filled, monkeypatch):
 
 def test_trees_that_nobody_uses_go_but_for_the_newest(yard):
     snapshots = []
+    yard.write("closed/f", "x")
+    os.chmod(yard.root / "closed", 0o500)  # its owner has to open it before it can go
     for number in range(4):
         yard.write("f", f"{number}\n")
         snapshots.append(yard.take())
@@ -286,6 +288,26 @@ def test_what_a_killed_owner_left_is_taken_away_by_the_next(filled):
     assert os.listdir(filled.folder / "forks") == [mine.id]
     with open(f"{mine.path}/f") as file:
         assert file.read() == "old\n"
+
+
+def test_a_holder_that_was_killed_takes_its_forks_along_and_another_follows(tmp_path):
+    from toolyard.workspace.snapshots import SnapshotStore
+
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "f").write_text("x")
+    with SnapshotStore(str(tmp_path / "state")) as store, Forks(str(tmp_path / "forks"), store, [How.HELD]) as forks:
+        name = store.create(str(tmp_path / "root")).snapshot.id
+        first = forks.fork(name)
+        if first.how is not How.HELD:
+            pytest.skip(first.why)
+        holder = first.entering[first.entering.index("--target") + 1]
+        os.kill(int(holder), signal.SIGKILL)
+        os.waitid(os.P_PID, int(holder), os.WEXITED | os.WNOWAIT)
+        second = forks.fork(name)
+        assert os.listdir(second.path) == ["f"]
+        first.close()
+        second.close()
+        assert os.listdir(tmp_path / "forks" / "forks") == []
 
 
 def test_a_machine_without_overlays_gets_a_copy_and_is_told_why(tmp_path, monkeypatch):

@@ -198,9 +198,7 @@ class Forks(Closing):
             for fork in self._open:
                 fork.close()
             self._open.clear()
-            if self._holder is not None:
-                self._holder.close()
-                self._holder = None
+            self._end_holder()
 
     def _frozen(self, snapshot: Snapshot, check: Callable[[], None]) -> Frozen:
         found = self._trees.get(snapshot)
@@ -239,9 +237,15 @@ class Forks(Closing):
 
     def _the_holder(self) -> Holder:
         with self._using:
-            if self._holder is None:
+            if self._holder is None or not self._holder.is_alive:
+                self._end_holder()
                 self._holder = Holder()
             return self._holder
+
+    def _end_holder(self) -> None:
+        if self._holder is not None:
+            self._holder.close()
+            self._holder = None
 
     def _sweep(self) -> None:
         """Take away forks whose owner is gone."""

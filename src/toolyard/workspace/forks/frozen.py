@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 from collections.abc import Callable, Generator
 
 from toolyard.core.closing import Closing
@@ -26,6 +25,7 @@ from toolyard.workspace.snapshots.objects import Entry, Kind
 from toolyard.workspace.snapshots.reading import ObjectReader
 from toolyard.workspace.snapshots.records import Snapshot
 from toolyard.workspace.snapshots.staging import Staging
+from toolyard_runtime import scratch
 
 _TREE, _NOTES, _LOCK = "tree", "notes", "lock"
 _MAKING_SECONDS = 600.0
@@ -106,7 +106,7 @@ class FrozenTrees:
                 sync_file_system(root.fd)
             os.rename(place, os.path.join(self._folder, _key(snapshot)))
         except BaseException:
-            shutil.rmtree(place, ignore_errors=True)
+            scratch.remove(place)
             raise
 
     def tidy(self, keep: int) -> None:
@@ -115,7 +115,7 @@ class FrozenTrees:
             names = [name for name in os.listdir(self._folder) if name != _LOCK]
             trees = [name for name in names if not name.startswith(TEMPORARY_PREFIX)]
             for name in set(names) - set(trees):
-                shutil.rmtree(os.path.join(self._folder, name), ignore_errors=True)
+                scratch.remove(os.path.join(self._folder, name))
             for name in sorted(trees, key=self._last_used, reverse=True)[keep:]:
                 with contextlib.suppress(OSError):  # in use
                     self._take_away(name)
@@ -130,7 +130,7 @@ class FrozenTrees:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             gone = os.path.join(self._folder, temporary_name())
             os.rename(folder, gone)
-            shutil.rmtree(gone, ignore_errors=True)
+            scratch.remove(gone)
         finally:
             os.close(held)
 

@@ -48,6 +48,10 @@ class Holder(Closing):
             raise
 
     @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    @property
     def entering(self) -> tuple[str, ...]:
         """What goes before a command that is to run in the same namespaces, with the user's own rights."""
         # unshare has become the process whose namespaces they are.
