@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import zlib
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -125,17 +126,40 @@ def test_what_is_ignored_is_never_taken_away_or_replaced(place):
     assert restored.kept == (Note(b"dropped", "it still holds what no snapshot does"),)
 
 
-def test_what_the_snapshot_holds_does_not_replace_what_is_ignored_by_now(place):
+def test_what_the_snapshot_holds_does_not_replace_what_the_settings_leave_out_by_now(place):
     place.write("data", "old")
     place.write("folder/inner", "old")
     snapshot = place.take().snapshot
     place.write("data", "precious")
     place.write("folder/more", "precious")
-    place.write(".toolyardignore", "data\nfolder\n")
+    place.store.options = replace(place.store.options, ignore=("data", "folder"))
     restored = place.store.restore(snapshot.id)
     assert (place.root / "data").read_text() == "precious"
     assert (place.root / "folder/more").read_text() == "precious"
     assert Note(b"data", "something else is there that no snapshot holds") in restored.kept
+
+
+@pytest.mark.parametrize("rules", ["*", "data\nfolder", "/**"])
+def test_who_writes_ignore_rules_cannot_keep_by_that_what_they_did_from_being_undone(place, rules):
+    place.write("data", "old")
+    place.write("folder/deep/inner", "old")
+    snapshot = place.take().snapshot
+    was = place.picture()
+    place.write("data", "changed")
+    place.write("folder/deep/inner", "changed")
+    place.write("folder/more", "new")
+    place.write(".toolyardignore", rules)
+    now = {path: seen for path, seen in place.picture().items() if path != b"folder/more"}
+
+    told = place.store.diff(snapshot.id).changes
+    restored = place.store.restore(snapshot.id)
+
+    assert {b"data", b"folder/deep/inner"} <= {change.path for change in told if change.before and change.after}
+    assert {path: place.picture()[path] for path in was} == was
+    assert (place.root / "folder/more").read_text() == "new", "what no snapshot holds stays"
+    assert not (place.root / ".toolyardignore").exists()
+    place.store.restore(restored.before.id)
+    assert {path: place.picture()[path] for path in now} == now
 
 
 def test_what_could_not_be_held_is_left_alone(place):

@@ -262,12 +262,12 @@ class SnapshotStore(Closing):
             # A picture that is the same as the one before is no loss when the power goes, or the index.
             record = writer.put_snapshot(snapshot) if changed else None
 
-            def also() -> None:
+            def recorded() -> None:
                 index.put_seen(walked.seen)
                 if changed or not only_changed:
                     numbers.append(index.add_snapshot(snapshot, record))
 
-            writer.commit(also, synced=changed)
+            writer.commit(recorded, synced=changed)
             clear_leftovers(folder, walked.leftovers, lambda digest: bool(index.places_of([digest])))
         except BaseException:
             writer.abandon()

@@ -183,7 +183,7 @@ class Walk:
             out = rules.left_out(names, files, folders)
             out.discard(IGNORE_FILE)  # who writes one could hide that they did
             if self._also is not None and (out or path in self._taken_back):
-                out = self._less(out, self._also(path), path, names, files, folders)
+                out = self._less(out, path, names, (files, folders), self._also(path))
             if own := our_own(found):
                 self._leftovers += (join(path, os.fsencode(name)) for name in own)
                 out |= own
@@ -202,13 +202,13 @@ class Walk:
         return folder
 
     def _less(
-        self, out: set[str], also: set[str], path: bytes, names: tuple[str, ...], files: list[str], folders: list[str]
+        self, out: set[str], path: bytes, names: tuple[str, ...], found: tuple[list[str], list[str]], also: set[str]
     ) -> set[str]:
         """What is left out of a folder, less what is to be held all the same."""
         if path in self._taken_back:  # of a folder that is left out only that is held, and nothing else in it
-            out = {*files, *folders}
-        less = out - also | self._rules.left_out(names, files, folders)
-        self._taken_back.update(join(path, os.fsencode(name)) for name in folders if name in out - less)
+            out = {*found[0], *found[1]}
+        less = out - also | self._rules.left_out(names, *found)
+        self._taken_back.update(join(path, os.fsencode(name)) for name in found[1] if name in out - less)
         return less
 
     def _page(self, fd: int, folder: _Folder, key: str, rows: list[Row], folders: set[str]) -> _Page:
