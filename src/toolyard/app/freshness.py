@@ -18,6 +18,7 @@ from toolyard.core.closing import Closing
 from toolyard.core.errors import ConfigError
 from toolyard.core.ids import workspace_id
 from toolyard.core.paths import beneath, is_beneath
+from toolyard.fs.faults import shown
 from toolyard.workspace.layout import WORKSPACE, agent_folder
 
 if TYPE_CHECKING:
@@ -136,6 +137,6 @@ def _empty(home: Home, ignore: Sequence[str], tell: Tell) -> None:
         back = f"`toolyard snapshot restore {done.before.id}` brings it back"
         tell(f"{home.workspace} was emptied for a fresh start; {back}.")
     if left := [*done.kept, *done.failed]:
-        shown = ", ".join(os.fsdecode(note.path) for note in left[:_NAMED])
+        named = ", ".join(shown(os.fsdecode(note.path)) for note in left[:_NAMED])
         more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
-        tell(f"Left in {home.workspace}, because no snapshot holds it: {shown}{more}.")
+        tell(f"Left in {home.workspace}, because no snapshot holds it: {named}{more}.")

@@ -21,6 +21,7 @@ from toolyard.fs.roots import Root
 from toolyard.fs.temporary import temporary_name
 from toolyard.policy.build import hiding
 from toolyard.policy.roots import ContextPath
+from toolyard.storage.state import PRIVATE_FOLDER
 from toolyard.workspace.layout import AGENTS, MEMORY, SKILLS, TASKS, WORKSPACE, agent_folder, create
 from toolyard.workspace.memory.access import Wish, may
 from toolyard.workspace.view import View, view
@@ -40,7 +41,8 @@ def make_folders(home: Home) -> None:
     with contextlib.closing(Root(home.root)) as root:
         create(root, home.agents)
     try:
-        os.makedirs(home.shared, exist_ok=True)
+        # Private: what agents share may come from folders that nobody else may enter.
+        os.makedirs(home.shared, mode=PRIVATE_FOLDER, exist_ok=True)
     except OSError as error:
         raise ConfigError(
             f"the folder {home.shared}, where agents share their work, cannot be made: {error.strerror}.",

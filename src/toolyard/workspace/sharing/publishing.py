@@ -18,8 +18,10 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from stat import S_ISDIR
 
 from toolyard.core.errors import SystemFault
+from toolyard.fs.faults import shown as name_shown
 from toolyard.fs.temporary import TEMPORARY_PREFIX, temporary_name
 from toolyard.kernel.renameat2 import exchange, rename_without_replacing
 from toolyard.storage.state import ensure_state_dir
@@ -40,7 +42,8 @@ SHARING = "sharing"
 _LOCK_SECONDS = 120.0
 _KEPT = 2
 """Former trees that stay."""
-_MODE = 0o755
+_MODE = 0o700
+"""Of the folders around the trees: a file for anybody may come from a folder that nobody else may enter."""
 _READ = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP}
 _MOST_CHANGES = 100_000
@@ -101,7 +104,7 @@ class Publisher:
                 weaver = Weaver(root, reader, shown, source, check)
                 weaver.run(was, top_of(snapshot))
                 note = self._note(agent, snapshot, shown, reader, now)
-                os.fchmod(root.fd, snapshot.mode & 0o777 | 0o755)
+                os.fchmod(root.fd, snapshot.mode & 0o777 | _MODE)
                 write_note(root.fd, note)
         _switch(trees, temporary, self._shared, name)
         _tidied(trees, shown.stamp)
@@ -152,7 +155,8 @@ def changed_files(reader: ObjectReader, old: Entry | None, new: Entry, shown: Fi
             continue
         folder, _, _ = change.path.rpartition(b"/")
         if folder or shown.shows(b"", entry):
-            yield os.fsdecode(change.path).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            # Agents choose names, and these are told to others: nothing in them may pass for a line of ours.
+            yield name_shown(os.fsdecode(change.path))
 
 
 def trees_folder(shared: str) -> str:
@@ -161,7 +165,9 @@ def trees_folder(shared: str) -> str:
     os.makedirs(shared, mode=_MODE, exist_ok=True)
     try:
         os.makedirs(beside, mode=0o700, exist_ok=True)
-        if os.stat(beside).st_dev == os.stat(shared).st_dev and os.access(beside, os.W_OK):
+        status = os.stat(beside, follow_symlinks=False)
+        # One that somebody else made first, in a folder that all may write, is theirs.
+        if status.st_dev == os.stat(shared).st_dev and status.st_uid == os.geteuid() and S_ISDIR(status.st_mode):
             return beside
     except OSError:
         pass
