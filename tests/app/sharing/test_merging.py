@@ -5,6 +5,7 @@ import stat
 
 import pytest
 
+from toolyard.app.sharing.merging import Merge
 from toolyard.config.load import load_config
 from toolyard.core.errors import SecurityError, ToolError, ToolyardError, ValidationError
 from toolyard.core.modes import PermissionMode
@@ -350,3 +351,23 @@ async def test_where_one_file_has_to_be_asked_about_no_other_is_written_before(t
         await a.merge("agent_b", "**")
 
     assert not (a.work / "a.txt").exists()
+
+
+async def test_a_merge_that_is_stopped_half_way_records_what_it_has_merged(a, b, monkeypatch):
+    for name in ("1.txt", "2.txt", "3.txt"):
+        await b.write(name, name)
+    await b.share()
+    real = Merge._apply
+
+    def stopped(merge, item, reader, written):
+        real(merge, item, reader, written)
+        if item.path == b"2.txt":
+            merge._gate.cancelled.set()
+
+    monkeypatch.setattr(Merge, "_apply", stopped)
+
+    with pytest.raises(ToolError, match="stopped"):
+        await a.merge("agent_b", "**")
+
+    recorded = (await a.call("shared_list", provenance=True)).structured["provenance"]
+    assert sorted(names(recorded)) == ["1.txt", "2.txt"] == sorted(path.name for path in a.work.glob("*.txt"))

@@ -238,6 +238,21 @@ async def test_a_peer_that_published_everything_is_left_alone(a, b):
     assert (await a.call("shared_list")).structured["peers"][0]["snapshot"] == before
 
 
+async def test_a_tree_that_was_published_under_other_rules_is_published_anew(team, b):
+    (b.work / "key.pem").write_text("secret")
+    await b.write("x.txt", "1")
+    await b.share()
+    assert (team.root / "shared/agent_b/key.pem").exists()
+    config = team.path / "toolyard.yaml"
+    config.write_text(config.read_text() + "permissions: {presets: [secrets]}\n")
+    team.config = load_config(str(config))
+
+    await team.open("agent_a").call("shared_list")
+
+    assert not (team.root / "shared/agent_b/key.pem").exists()
+    assert (team.root / "shared/agent_b/x.txt").exists()
+
+
 async def test_closing_publishes_what_still_waits_for_its_turn(b, monkeypatch):
     published, began = [], threading.Event()
 

@@ -85,9 +85,7 @@ class Merge:
         items = [self._judged(item) for item in items]
         written: dict[bytes, str] = {}
         if not dry_run:
-            with gate.snapshots.store.reader() as reader:
-                items = [self._done(item, reader, written) for item in items]
-            sharing.provenance.record(self._origin(item) for item in items if _is_recorded(item))
+            items = self._all_done(items, written)
         return MergeReport(self._peer, theirs, before, tuple(items), written)
 
     def _judged(self, item: Item) -> Item:
@@ -106,10 +104,20 @@ class Merge:
             return [path + self._suffix]
         return [path] if item.old_path is None else [path, os.fsdecode(item.old_path)]
 
+    def _all_done(self, items: list[Item], written: dict[bytes, str]) -> list[Item]:
+        done: list[Item] = []
+        try:
+            with self._gate.snapshots.store.reader() as reader:
+                for item in items:
+                    self._gate.check_time()
+                    done.append(self._done(item, reader, written))
+        finally:  # a merge that is stopped half way has merged what it has
+            self._sharing.provenance.record(self._origin(item) for item in done if _is_recorded(item))
+        return done
+
     def _done(self, item: Item, reader: ObjectReader, written: dict[bytes, str]) -> Item:
         if not item.is_change:
             return item
-        self._gate.check_time()
         try:
             self._apply(item, reader, written)
         except ToolyardError as error:

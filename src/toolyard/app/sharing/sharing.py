@@ -89,7 +89,10 @@ class Sharing(Closing):
             return self._ready.wait_for(lambda: self._pending is None and not self._is_busy, seconds)
 
     def catch_up(self) -> None:
-        """Publish what peers have a snapshot of and did not live to publish. Takes long; never raises."""
+        """Publish what peers have a snapshot of and did not live to publish, or published under other rules.
+
+        Takes long, and raises nothing of the disk's.
+        """
         from toolyard.workspace.sharing.publishing import Publisher
         from toolyard.workspace.snapshots import SnapshotStore
 
@@ -99,8 +102,11 @@ class Sharing(Closing):
                 newest = {one.agent: one for one in reversed(store.list())}
                 for agent in self.peers.agents:
                     snapshot, note = newest.get(agent), self.peers.published(agent)
-                    if snapshot is not None and (note is None or note.number < snapshot.number):
-                        publisher.publish(agent, snapshot, self.filter_for(agent, snapshot.root), self._check)
+                    if snapshot is None:
+                        continue
+                    shown = self.filter_for(agent, snapshot.root)
+                    if note is None or note.number < snapshot.number or note.stamp != shown.stamp:
+                        publisher.publish(agent, snapshot, shown, self._check)
         except _Stopped:
             return
         except (ToolyardError, OSError, sqlite3.Error) as error:
