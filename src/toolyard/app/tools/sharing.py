@@ -14,7 +14,7 @@ from toolyard.app.sharing.merging import Merge, MergeReport, peer_of
 from toolyard.app.sharing.news import told
 from toolyard.app.sharing.sharing import Sharing
 from toolyard.app.tool import STRINGS, Arguments, Tool, output_schema
-from toolyard.app.tools.reading import ReadArguments, read
+from toolyard.app.tools.reading import READ, ReadArguments, read
 from toolyard.core.calls import Result, Text
 from toolyard.core.errors import ValidationError
 from toolyard.fs.faults import shown
@@ -195,6 +195,11 @@ def origin_line(origin: dict[str, Any]) -> str:
     return f"{origin['path']}: {origin['outcome']} from {origin['peer']}, snapshot {origin['snapshot']}, {when}"
 
 
+_READ_OUTPUT: dict[str, Any] = {
+    **READ.output,
+    "properties": {**READ.output["properties"], "peer": {"type": "string"}, "snapshot": {"type": "string"}},
+    "required": [*READ.output["required"], "peer", "snapshot"],
+}
 _ENTRY = output_schema(("written",), path="string", why="string", written="string")
 _ENTRIES: dict[str, Any] = {"type": "array", "items": _ENTRY}
 _PEER = output_schema(
@@ -226,7 +231,7 @@ SHARED_READ = Tool(
     name="shared_read",
     description="Read a file as another agent last shared it.",
     arguments=SharedReadArguments,
-    output={"type": "object"},
+    output=_READ_OUTPUT,
     run=shared_read,
     kind="read",
 )
