@@ -11,7 +11,7 @@ from toolyard.config.models import Agent, Backend, Config
 from toolyard.config.settings import Settings
 from toolyard.core.actions import Action, Effect, Kind
 from toolyard.core.calls import Call
-from toolyard.core.errors import ConfigError, SecurityError, SystemFault, ValidationError
+from toolyard.core.errors import ConfigError, SecurityError, SystemFault, ToolyardError, ValidationError
 from toolyard.core.modes import PermissionMode
 from toolyard.storage.audit_read import read
 from toolyard.storage.state import state_dir
@@ -154,16 +154,31 @@ async def test_resources_are_no_tools_and_go_with_the_reading_tools(tmp_path):
         options = YardOptions(str(tmp_path / "ws"), config, state_home=str(tmp_path / "state"))
         with Yard.open(options) as yard:
             try:
-                await yard.dispatch(Call("resources/list", {}, "test", hidden=hidden))
+                listed = await yard.dispatch(Call("resources/list", {}, "test", hidden=hidden))
             except ValidationError:
                 return "unknown"
-        return "listed"
+        return "the file" if "a.txt" in str(listed) else "no file"
 
     assert [await ask(reader, hidden=True), await ask(reader, hidden=False), await ask(writer, hidden=True)] == [
-        "listed",
+        "the file",
         "unknown",
-        "unknown",
+        "no file",
     ]
+
+
+async def test_who_is_served_no_reading_tool_reads_no_file_as_a_resource(options):
+    for config, expected in ((Config(), "x"), (agent(exclude_tools=("Read",)), "refused")):
+        chosen = options(config)
+        path = os.path.join(chosen.workspace, "a.txt")
+        with open(path, "w") as file:
+            file.write("x")
+        with Yard.open(chosen) as yard:
+            try:
+                found = await yard.dispatch(Call("resources/read", {"uri": f"file://{path}"}, "test", hidden=True))
+                answer = found.structured["text"] if found.structured else ""
+            except ToolyardError:
+                answer = "refused"
+        assert answer == expected
 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", "", ".hidden", "a\n"])
