@@ -5,6 +5,7 @@ The stores in `data/` were made by the real mem0; `tests/e2e/memory` makes fresh
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 from toolyard.core.errors import ToolError
 from toolyard.fs.roots import Root
 from toolyard.workspace.memory import Memory
-from toolyard.workspace.memory.mem0 import Mem0Memory, import_mem0, read_store
+from toolyard.workspace.memory.mem0 import Mem0Memory, import_mem0, read_store, stores
 from toolyard.workspace.memory.mem0.records import record_of
 from toolyard.workspace.memory.mem0.unpickling import Stand, unpickled
 
@@ -180,6 +181,29 @@ def test_a_store_of_chroma_is_read(tmp_path: Path) -> None:
         ("one", "x", {"n": 3, "f": 0.5, "b": False})
     ]
     assert found.unreadable == 1
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT x AS rowid, x AS point FROM r",
+        "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT x AS rowid, x AS point FROM r WHERE 0",
+        "SELECT 1 AS rowid, randomblob(500000000) AS point",
+    ],
+    ids=["rows without end", "no row and no end", "a value of any size"],
+)
+def test_a_store_that_is_a_query_without_bounds_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, points: str
+) -> None:
+    monkeypatch.setattr(stores, "_MOST_STEPS", 3_000_000)
+    monkeypatch.setattr(stores, "_MOST_MEMORIES", 1_000)
+    folder = tmp_path / "collection/memories"
+    folder.mkdir(parents=True)
+    with contextlib.closing(sqlite3.connect(folder / "storage.sqlite")) as database:
+        database.execute(f"CREATE VIEW points AS {points}")
+        database.commit()
+    with pytest.raises(ToolError, match=r"cannot be read|holds more than"):
+        read_store(str(tmp_path))
 
 
 def test_what_is_no_store_is_said_so(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import cast
 from urllib.parse import quote
 
@@ -27,7 +28,11 @@ from toolyard.workspace.memory.mem0.unpickling import Stand, unpickled
 _BUSY_SECONDS = 10.0
 _MOST_POINT_BYTES = 4 * MIB
 _MOST_FILE_BYTES = 256 * MIB
+_MOST_VALUE_BYTES = 4 * _MOST_POINT_BYTES
 _MOST_MEMORIES = 200_000
+_STEPS = 100_000
+_MOST_STEPS = 10_000 * _STEPS
+"""Of SQLite, for one store: many times what the largest that is read takes."""
 _OF_ITS_OWN = ("mem0migrations",)
 _ENTITIES = ("_entities", "-entities")
 _TYPED = ("string_value", "int_value", "float_value", "bool_value")
@@ -69,7 +74,7 @@ def read_store(path: str, collection: str = "") -> StoreContents:
                 unreadable += 1
             else:
                 memories[record.id] = record
-            if len(memories) > _MOST_MEMORIES:
+            if max(len(memories), unreadable) > _MOST_MEMORIES:
                 raise ToolError(f"{path} holds more than {_MOST_MEMORIES:,} memories.", hint="Split the store.")
     except (sqlite3.Error, OSError, ValueError, RecursionError) as error:
         raise ToolError(
@@ -99,7 +104,12 @@ def _found(path: str) -> tuple[str, dict[str, Callable[[], Rows]]]:
 
 
 def _database(path: str) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=ro", uri=True, timeout=_BUSY_SECONDS)
+    """Within bounds: what looks like a table may be a query that never ends, or makes values of any size."""
+    database = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=ro", uri=True, timeout=_BUSY_SECONDS)
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
+    steps = count(0, _STEPS)
+    database.set_progress_handler(lambda: next(steps) > _MOST_STEPS, _STEPS)
+    return database
 
 
 def _qdrant(folder: str) -> dict[str, Callable[[], Rows]]:
