@@ -13,6 +13,7 @@ from toolyard.workspace.snapshots.differences import top_of
 
 if TYPE_CHECKING:
     from toolyard.workspace.snapshots import Snapshot, SnapshotStore
+    from toolyard.workspace.snapshots.reading import ObjectReader
 
 _MOST_COUNTED = 10_000
 """Changes of one snapshot; what has more is told as that many."""
@@ -46,14 +47,14 @@ class History:
             roots.setdefault(snapshot.root, []).append(snapshot)
         wanted = every[:most]
         before = {new.id: old for group in roots.values() for new, old in pairwise(group)}
-        return [Listed(each, self._changes(before.get(each.id), each)) for each in wanted]
-
-    def _changes(self, old: Snapshot | None, new: Snapshot) -> int | None:
-        if old is None:
-            return None
         with self.store.reader() as reader:
-            try:
-                found = compare(reader, reader, (top_of(old), top_of(new)))
-                return sum(1 for _ in islice(found, _MOST_COUNTED))
-            except Damaged:  # verify tells what is; a list is still a list
-                return None
+            return [Listed(each, _changes(reader, before.get(each.id), each)) for each in wanted]
+
+
+def _changes(reader: ObjectReader, old: Snapshot | None, new: Snapshot) -> int | None:
+    if old is None:
+        return None
+    try:
+        return sum(1 for _ in islice(compare(reader, reader, (top_of(old), top_of(new))), _MOST_COUNTED))
+    except Damaged:  # verify tells what is; a list is still a list
+        return None
