@@ -59,6 +59,23 @@ def test_without_options_the_claude_tools_are_served_in_the_configured_mode(serv
     assert (options.mode, options.toolset, options.agent) == (None, Toolset.CLAUDE, None)
 
 
+def test_several_sets_of_tools_are_served_together(served):
+    _, notes = served("--tools", "code, workspace,code")
+
+    ((options, _, _),) = notes
+    assert options.toolset == (Toolset.CODE, Toolset.WORKSPACE)
+
+
+@pytest.mark.parametrize(
+    ("named", "meant"), [("claud", "claude"), ("code,workspce", "workspace"), ("code,", "claude")]
+)
+def test_a_set_of_tools_that_is_none_is_answered_with_those_there_are(served, named, meant):
+    result, notes = served("--tools", named)
+
+    assert (result.exit_code, notes) == (2, [])
+    assert meant in result.output
+
+
 def test_http_takes_the_token_from_the_environment_and_does_not_print_it(served):
     result, notes = served("--http", "127.0.0.1:0", "--allow-host", "box", env={"TOOLYARD_TOKEN": "hush-hush"})
 
