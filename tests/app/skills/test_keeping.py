@@ -75,8 +75,10 @@ async def test_what_does_not_hold_is_refused_with_the_reason_and_changes_nothing
 
 @pytest.mark.parametrize("name", ["a/b", "../up", "class", "", "community", "x.y"])
 async def test_a_name_that_could_lead_elsewhere_is_refused(place: Place, name: str) -> None:
-    said = await told(place.open(), keep("x = 1", name))
+    yard = place.open()
+    said = await told(yard, keep("x = 1", name))
     assert "is no name for a skill" in said
+    assert place.events(yard)[0] == ("save_skill", "", "invalid")
     assert "such as create_website" in said
     assert not (place.workspace / "skills").exists()
 
@@ -269,3 +271,12 @@ async def test_skills_are_kept_and_used_in_every_kind_of_sandbox(
     promote = "from toolyard_runtime import promote_skill\npromote_skill('add_up')"
     assert await told(yard, f"{keep(ADD)}\n{promote}\n{use}") == "skills/agent-1/add_up\n2 3 filled"
     assert "Expected" in await told(yard, keep(ADD.replace("    3\n", "    4\n")))
+
+
+async def test_what_is_no_text_is_refused(place: Place) -> None:
+    yard = place.open()
+    for arguments in ("3, 'x = 1', 'd'", "'s', 3, 'd'", "'s', 'x = 1', None"):
+        assert "has to be text" in await told(
+            yard, f"from toolyard_runtime import save_skill\nsave_skill({arguments})"
+        )
+    assert [event[2] for event in place.events(yard) if event[0] == "save_skill"] == ["invalid"] * 3

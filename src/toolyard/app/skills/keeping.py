@@ -58,7 +58,7 @@ class _Judged:
     wish: _Wish
     path: str
     surface: str
-    decision: Decision
+    decision: Decision | None = None
     started: float = field(default_factory=time.perf_counter)
     outcome: Outcome = Outcome.FAILED
     code: int = SystemFault.code
@@ -83,31 +83,21 @@ class SkillRequests(Closing):
 
     async def save(self, request: BrokerRequest, ask: Asker) -> str:
         """Its folder, relative to where `skills` lies."""
-        from toolyard.workspace.skills.skill import Skill, check_name  # most sessions keep none
-
-        given = {key: request.arguments.get(key) for key in ("name", "code", "description")}
-        for key, value in given.items():
-            if not isinstance(value, str):
-                raise ValidationError.of(key, "has to be text", hint="save_skill(name, code, description).")
-        check_name(str(given["name"]))
+        name = await self._name_in(SAVE, request)
 
         def work(judged: _Judged, checks: Checks | None) -> str:
-            from toolyard.workspace.skills import save
+            from toolyard.workspace.skills import Skill, save  # most sessions keep none
 
-            skill = Skill(**given)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - seen above
-            path = save(self._shelf.root, request.agent, skill, checks)
-            judged.note = self._version(request.agent, skill.name)
+            code, description = (_text(request, key) for key in ("code", "description"))
+            path = save(self._shelf.root, request.agent, Skill(name, code, description), checks)
+            judged.note = self._version(request.agent, name)
             return path
 
-        return await self._kept(_Wish(SAVE, request.agent, request.agent, str(given["name"])), ask, work)
+        return await self._kept(_Wish(SAVE, request.agent, request.agent, name), ask, work)
 
     async def promote(self, request: BrokerRequest, ask: Asker) -> str:
-        from toolyard.workspace.skills.skill import check_name
-
-        name, replace = request.arguments.get("name"), request.arguments.get("replace", False)
-        if not isinstance(name, str) or not isinstance(replace, bool):
-            raise ValidationError.of("name", "has to be text", hint="promote_skill(name, replace=False).")
-        check_name(name)
+        name = await self._name_in(PROMOTE, request)
+        replace = request.arguments.get("replace") is True
 
         def work(judged: _Judged, checks: Checks | None) -> str:
             from toolyard.workspace.skills import promote
@@ -117,6 +107,21 @@ class SkillRequests(Closing):
             return path
 
         return await self._kept(_Wish(PROMOTE, request.agent, COMMUNITY, name), ask, work)
+
+    async def _name_in(self, tool: str, request: BrokerRequest) -> str:
+        """The skill that is meant. What can be no name is refused before it is part of a path."""
+        from toolyard.workspace.skills.skill import check_name
+
+        try:
+            name = _text(request, "name")
+            check_name(name)
+        except ValidationError as error:
+            target = str(request.arguments.get("name"))[:TARGET_CHARS]
+            judged = _Judged(_Wish(tool, request.agent, "", ""), target, self._surface)
+            judged.outcome, judged.code, judged.note = Outcome.INVALID, error.code, error.message
+            await asyncio.to_thread(self._audit.append, _event(judged))
+            raise
+        return name
 
     async def listed(self) -> list[dict[str, str]]:
         return await asyncio.to_thread(self._listed)
@@ -138,9 +143,10 @@ class SkillRequests(Closing):
     async def _kept(self, wish: _Wish, ask: Asker, work: Callable[[_Judged, Checks | None], str]) -> str:
         path = os.path.join(self._shelf.root.path, skills_folder(wish.owner), wish.name, _MODULE)
         action = Action(Kind.WRITE, wish.tool, path, path, agent=wish.agent)
-        judged = _Judged(wish, path, self._surface, self._policy.decide(action))
-        is_allowed = judged.decision.effect is Effect.ALLOW or (
-            judged.decision.effect is Effect.ASK and await ask(action, judged.decision)
+        decision = self._policy.decide(action)
+        judged = _Judged(wish, path, self._surface, decision)
+        is_allowed = decision.effect is Effect.ALLOW or (
+            decision.effect is Effect.ASK and await ask(action, decision)
         )
         await self._turn(judged)
         stop = threading.Event()
@@ -148,7 +154,7 @@ class SkillRequests(Closing):
         def recorded() -> str:
             with self._recorded(judged):
                 if not is_allowed:
-                    raise SecurityError(judged.decision.reason)
+                    raise SecurityError(decision.reason)
                 return work(judged, self._checks(stop) if self._checks is not None else None)
 
         return await self._in_thread(recorded, stop)
@@ -208,7 +214,15 @@ class SkillRequests(Closing):
         return ""
 
 
+def _text(request: BrokerRequest, key: str) -> str:
+    value = request.arguments.get(key)
+    if not isinstance(value, str):
+        raise ValidationError.of(key, "has to be text", hint="Give it as a string.")
+    return value
+
+
 def _event(judged: _Judged) -> Event:
+    decision = judged.decision
     return Event(
         call=new_id(),
         surface=judged.surface,
@@ -217,8 +231,8 @@ def _event(judged: _Judged) -> Event:
         tool=judged.wish.tool,
         kind=Kind.WRITE.value,
         target=judged.path[:TARGET_CHARS],
-        decision=judged.decision.effect.value,
-        reason=f"{judged.decision.reason} {judged.note}".strip()[:TARGET_CHARS],
+        decision=decision.effect.value if decision is not None else "",
+        reason=f"{decision.reason if decision is not None else ''} {judged.note}".strip()[:TARGET_CHARS],
         outcome=judged.outcome,
         code=judged.code,
         milliseconds=round((time.perf_counter() - judged.started) * 1_000, 3),
