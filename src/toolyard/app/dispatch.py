@@ -13,7 +13,7 @@ import contextlib
 import difflib
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +36,7 @@ _STOP_SECONDS = 5.0
 _PROGRESS_SECONDS = 1.0
 _MOST_QUESTIONS = 8  # a call that touches more than this many things that need an answer is refused
 _SHOWN_NAME = 100
+_SHOWN_TOOLS = 20
 _QUICK_CHARS = 256 * KIB  # of arguments
 _OUTCOMES = {"security": Outcome.DENIED, "validation": Outcome.INVALID}
 
@@ -165,9 +166,15 @@ class Dispatch:
         tool = (self._hidden if hidden else self.tools).get(name)
         if tool is None:
             close = difflib.get_close_matches(name, self.tools, n=1)
-            hint = f"Did you mean {close[0]}?" if close else f"The tools are {', '.join(self.tools)}."
+            hint = f"Did you mean {close[0]}?" if close else f"The tools are {_named(self.tools)}."
             raise ValidationError.of("name", f"there is no tool called {name[:_SHOWN_NAME]!r}", hint=hint)
         return tool
+
+
+def _named(tools: Iterable[str]) -> str:
+    names = list(tools)
+    more = f" and {len(names) - _SHOWN_TOOLS} more" if len(names) > _SHOWN_TOOLS else ""
+    return f"{', '.join(names[:_SHOWN_TOOLS])}{more}"
 
 
 def _size(arguments: Mapping[str, Any]) -> int:
