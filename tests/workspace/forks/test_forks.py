@@ -304,7 +304,7 @@ def test_a_holder_that_was_killed_takes_its_forks_along_and_another_follows(tmp_
         os.kill(int(holder), signal.SIGKILL)
         os.waitid(os.P_PID, int(holder), os.WEXITED | os.WNOWAIT)
         second = forks.fork(name)
-        assert os.listdir(second.path) == ["f"]
+        assert (second.how, os.listdir(second.path)) == (How.HELD, ["f"])
         first.close()
         second.close()
         assert os.listdir(tmp_path / "forks" / "forks") == []

@@ -3,9 +3,13 @@
 import errno
 import fcntl
 import os
+import subprocess
+import sys
+import tempfile
 
 import pytest
 
+from toolyard.core.errors import SystemFault
 from toolyard.workspace.snapshots import placing, restoring
 
 NAMES = [f".toolyard-tmp-{number:016x}" for number in range(4)]
@@ -105,3 +109,57 @@ def test_a_file_that_cannot_be_written_whole_is_not_there_at_all(place, monkeypa
     monkeypatch.setattr(placing.os, "pwrite", real_write)
     assert place.store.restore(one.id, paths=["f"]).failed == ()
     assert os.path.getsize(place.root / "f") == 640_000
+
+
+def test_folders_that_do_not_fit_on_the_disk_leave_nothing_behind(place, small_disk):
+    for number in range(30):
+        place.write(f"top/d{number % 10}/e{number}/f", os.urandom(100_000))
+    snapshot = place.take().snapshot
+    with pytest.raises(SystemFault, match="stopped half way"):
+        place.store.restore(snapshot.id, root=str(small_disk))
+    assert os.listdir(small_disk) == []
+
+
+def test_a_restore_of_folders_that_is_given_up_leaves_nothing_behind(place):
+    for number in range(60):
+        place.write(f"top/d{number % 10}/e{number}/f", f"{number}\n")
+    snapshot = place.take().snapshot
+    os.rename(place.root / "top", place.root.parent / "elsewhere")
+    asked = []
+
+    def give_up():
+        asked.extend(os.listdir(place.root))
+        if len(asked) > 2:  # some folders have been made
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        place.store.restore(snapshot.id, check=give_up)
+    assert os.listdir(place.root) == []
+    assert place.store.restore(snapshot.id).failed == ()
+    assert len(os.listdir(place.root / "top")) == 10
+
+
+AS_NOBODY = """
+import os, sys
+from toolyard.workspace.snapshots import SnapshotStore
+os.setgid(65534); os.setuid(65534)
+root = sys.argv[1] + "/root"
+left = root + "/.toolyard-tmp-0123456789abcdef"
+os.makedirs(left + "/closed/inner")
+open(left + "/closed/inner/f", "w").write("x")
+for folder in ("/closed/inner", "/closed", ""):
+    os.chmod(left + folder, 0)
+with SnapshotStore(sys.argv[1] + "/state") as store:
+    store.create(root)
+print(os.listdir(root))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_folders_that_are_closed_even_to_their_owner_go():
+    with tempfile.TemporaryDirectory() as base:
+        os.chmod(base, 0o777)
+        done = subprocess.run(
+            [sys.executable, "-c", AS_NOBODY, base], capture_output=True, text=True, check=False, timeout=50
+        )
+    assert done.stdout == "[]\n", done.stderr

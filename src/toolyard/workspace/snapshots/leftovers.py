@@ -47,8 +47,7 @@ def _clear(root: RootFolder, fd: int, path: bytes, mark: str, is_held: Callable[
     _, name = parent_of(path)
     status = os.stat(name, dir_fd=fd, follow_symlinks=False)
     if stat.S_ISDIR(status.st_mode):
-        _remove_folder(root, path)
-        os.rmdir(name, dir_fd=fd)
+        remove_folder(root, path)
     elif not stat.S_ISREG(status.st_mode) or _is_held(fd, name, status, is_held):
         os.unlink(name, dir_fd=fd)
     else:
@@ -62,13 +61,12 @@ def _is_held(fd: int, name: bytes, status: os.stat_result, is_held: Callable[[by
     return isinstance(content, Content) and not content.torn and is_held(content.ref)
 
 
-def _remove_folder(root: RootFolder, path: bytes) -> None:
-    """Everything in it, folder by folder, by handle."""
+def remove_folder(root: RootFolder, path: bytes) -> None:
+    """A folder with everything in it, by handle. OSError when not all of it can go."""
     folders = [path]
     for folder in folders:
-        fd = root.open(folder)
+        fd = _opened_up(root, folder)
         try:
-            os.fchmod(fd, _WORKING_MODE)
             for name in map(os.fsencode, os.listdir(fd)):
                 if stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
                     folders.append(join(folder, name))
@@ -76,10 +74,25 @@ def _remove_folder(root: RootFolder, path: bytes) -> None:
                     os.unlink(name, dir_fd=fd)
         finally:
             os.close(fd)
-    for folder in reversed(folders[1:]):
+    for folder in reversed(folders):
         above, name = parent_of(folder)
         fd = root.open(above)
         try:
             os.rmdir(name, dir_fd=fd)
         finally:
             os.close(fd)
+
+
+def _opened_up(root: RootFolder, folder: bytes) -> int:
+    """A folder of ours that may be closed even to its owner."""
+    above, name = parent_of(folder)
+    fd = root.open(above)
+    try:
+        own = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=fd)
+        try:
+            os.chmod(f"/proc/self/fd/{own}", _WORKING_MODE)
+        finally:
+            os.close(own)
+    finally:
+        os.close(fd)
+    return root.open(folder)

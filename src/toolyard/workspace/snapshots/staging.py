@@ -16,6 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from toolyard.fs.temporary import temporary_name
 from toolyard.kernel.renameat2 import rename_without_replacing
 from toolyard.workspace.snapshots.folders import RootFolder, join, parent_of
+from toolyard.workspace.snapshots.leftovers import remove_folder
 from toolyard.workspace.snapshots.objects import Entry, Kind
 from toolyard.workspace.snapshots.placing import FOLDER_MODE, Kept, make, not_held, pieces
 from toolyard.workspace.snapshots.reading import ObjectReader
@@ -49,9 +50,8 @@ class Staging:
             self._set_modes()
             rename_without_replacing(temporary, fd, os.fsdecode(entry.name), fd)
         except BaseException as error:
-            self._take_away()
             with contextlib.suppress(OSError):
-                os.rmdir(temporary, dir_fd=fd)
+                remove_folder(self._root, top)
             if isinstance(error, FileExistsError):
                 raise Kept("something else appeared there") from None
             raise
@@ -69,10 +69,6 @@ class Staging:
                     folders = [below for one in done for below in one.result()]
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
-                # What was made meanwhile has to be taken away too.
-                for one in running:
-                    if not one.cancelled() and one.exception() is None:
-                        self._folders += one.result()
                 raise
 
     def _fill(self, place: bytes, path: bytes, entry: Entry) -> list[tuple[bytes, bytes, Entry]]:
@@ -131,22 +127,3 @@ class Staging:
                 os.fchmod(fd, entry.mode & FOLDER_MODE)
             finally:
                 os.close(fd)
-
-    def _take_away(self) -> None:
-        """Everything made so far, which nobody has seen."""
-        for place, _, _ in reversed(self._folders):
-            with contextlib.suppress(OSError):
-                fd = self._root.open(place)
-                try:
-                    os.fchmod(fd, _WORKING_MODE)
-                    _empty(fd, os.listdir(fd))
-                finally:
-                    os.close(fd)
-
-
-def _empty(fd: int, names: Sequence[str]) -> None:
-    for name in names:
-        try:
-            os.unlink(name, dir_fd=fd)
-        except IsADirectoryError:
-            os.rmdir(name, dir_fd=fd)
