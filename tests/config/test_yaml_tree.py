@@ -54,3 +54,27 @@ def test_what_is_wrong_is_told_by_the_pure_parser(composed):
         parse_yaml("a: 1\n\tb: 2", name="x")
     assert "cannot start any token" in str(raised.value)
     assert composed == []
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[" * 20_000, "nested too deeply"),
+        ("[" + "x," * 500_000, "more values"),
+        ("a: 1\n" * 60_000 + "\t:", "not valid"),
+    ],
+    ids=["too deep", "too much", "wrong and long"],
+)
+def test_what_the_pure_parser_would_take_long_for_is_not_given_to_it(monkeypatch, text, why):
+    def slow(_):
+        pytest.fail("the pure parser was asked")
+
+    monkeypatch.setattr(yaml, "SafeLoader", slow)
+    with pytest.raises(ConfigError, match=why):
+        parse_yaml(text, name="x")
+
+
+@pytest.mark.parametrize("number", ["1" + ":1" * 20_000, "0x" + "f" * 5_000, "0b" + "1" * 5_000, "-0x" + "f" * 5_000])
+def test_a_number_that_nothing_could_write_out_again_is_refused(number):
+    with pytest.raises(ConfigError, match=r"x:2: is not a number that can be read"):
+        parse_yaml(f"a: 1\nb: {number}", name="x")

@@ -17,6 +17,11 @@ from toolyard.core.errors import ConfigError
 MAX_ALIAS_EXPANSIONS = 1_000
 MAX_VALUES = 100_000
 MAX_DEPTH = 64
+_MAX_EVENTS = 4 * MAX_VALUES
+"""A key, its value, and the beginning and end of each: who has more has too many values."""
+_MAX_NUMBER_BITS = 1_024
+_PURE_CHARS = 256 * 1024
+"""The pure parser takes seconds for what the other one takes moments."""
 
 _TAG = "tag:yaml.org,2002:"
 _MERGE = _TAG + "merge"
@@ -52,14 +57,14 @@ class Located:
 def parse_yaml(text: str, *, name: str) -> Located | None:
     """The one document of `text`, None when it is empty."""
     try:
-        loader = _loader(text)
+        loader = _loader(text, name)
         try:
             node = loader.get_single_node()
             return None if node is None else _Builder(loader, name).build(node)
         finally:
             loader.dispose()
     except RecursionError:
-        raise ConfigError("is nested too deeply", where=name, hint=f"Use at most {MAX_DEPTH} levels.") from None
+        raise _too_deep(name) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{name}:{mark.line + 1}" if mark else name
@@ -72,30 +77,44 @@ def parse_yaml(text: str, *, name: str) -> Located | None:
         raise ConfigError(f"is not valid YAML: {first}", where=name, hint="Save it as plain UTF-8 text.") from None
 
 
-def _loader(text: str) -> _Loader:
+def _loader(text: str, name: str) -> _Loader:
     """The C parser for plain documents: it is many times as fast.
 
     It composes on the C stack, where Python cannot stop it, so what is nested deeply is not for it. Nor is what it
     does not understand: the pure one says better what is wrong.
     """
     fast: type[_Loader] | None = getattr(yaml, "CSafeLoader", None)  # an installation may lack it
-    return fast(text) if fast is not None and _is_shallow(text, fast) else yaml.SafeLoader(text)
+    return fast(text) if fast is not None and _is_plain(text, name, fast) else yaml.SafeLoader(text)
 
 
-def _is_shallow(text: str, fast: type[_Loader]) -> bool:
+def _is_plain(text: str, name: str, fast: type[_Loader]) -> bool:
+    """Whether the C parser understands all of it. What is too deep or too much is refused before it costs more."""
     depth = 0
     try:
         events = cast("Iterable[yaml.Event]", yaml.parse(text, Loader=fast))  # pyright: ignore[reportUnknownMemberType]
-        for event in events:
+        for number, event in enumerate(events):
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
-                if depth > MAX_DEPTH:
-                    return False
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
+            if depth > MAX_DEPTH:
+                raise _too_deep(name)
+            if number > _MAX_EVENTS:
+                raise _too_many(name)
     except yaml.YAMLError:
+        if len(text) > _PURE_CHARS:
+            raise
         return False
     return True
+
+
+def _too_deep(where: str) -> ConfigError:
+    return ConfigError("is nested too deeply", where=where, hint=f"Use at most {MAX_DEPTH} levels.")
+
+
+def _too_many(where: str) -> ConfigError:
+    limit = f"At most {MAX_ALIAS_EXPANSIONS} repeated and {MAX_VALUES} values in all are read."
+    return ConfigError("holds more values than a configuration can need", where=where, hint=limit)
 
 
 class _Builder:
@@ -115,7 +134,7 @@ class _Builder:
         if id(node) in self._open:
             raise self._error("an alias contains itself", line, "Write the value out instead.")
         if len(self._open) >= MAX_DEPTH:
-            raise self._error("is nested too deeply", line, f"Use at most {MAX_DEPTH} levels.")
+            raise _too_deep(f"{self._name}:{line}")
         self._open.add(id(node))
         try:
             if isinstance(node, yaml.SequenceNode):
@@ -165,9 +184,16 @@ class _Builder:
         if node.tag not in _TYPED_SCALARS:
             raise self._error(f"the tag {node.tag} is not supported", line, "Write a plain value.")
         try:
-            return cast("Scalar", self._loader.construct_object(node))  # pyright: ignore[reportUnknownMemberType]
+            value = cast("Scalar", self._loader.construct_object(node))  # pyright: ignore[reportUnknownMemberType]
         except ValueError:
-            raise self._error("is not a number that can be read", line, "Quote it if it is text.") from None
+            value = None
+            is_readable = False
+        else:
+            # A spelling with colons, or with 0x, makes a number of any size, which nothing can write out again.
+            is_readable = not isinstance(value, int) or value.bit_length() <= _MAX_NUMBER_BITS
+        if not is_readable:
+            raise self._error("is not a number that can be read", line, "Quote it if it is text.")
+        return value
 
     def _count(self, node: yaml.Node, line: int) -> None:
         self._values += 1
@@ -175,8 +201,7 @@ class _Builder:
             self._expansions += 1
         self._seen.add(id(node))
         if self._expansions > MAX_ALIAS_EXPANSIONS or self._values > MAX_VALUES:
-            limit = f"At most {MAX_ALIAS_EXPANSIONS} repeated and {MAX_VALUES} values in all are read."
-            raise self._error("holds more values than a configuration can need", line, limit)
+            raise _too_many(f"{self._name}:{line}")
 
     def _refuse_tag(self, node: yaml.Node, usual: str, line: int) -> None:
         if node.tag != usual:

@@ -37,7 +37,9 @@ class Memory:
         self.facts_file = Document(root, self.folder, FACTS, parse_list, write_list)
         self.history_file = Document(root, self.folder, HISTORY, parse_list, write_list)
         self.patterns_file = Document(root, self.folder, PATTERNS, patterns.parse, patterns.write)
-        self.preferences_file = Document(root, self.folder, PREFERENCES, preferences.parse, preferences.write)
+        self.preferences_file = Document(
+            root, self.folder, PREFERENCES, preferences.parse, preferences.write, preferences.FILE_BYTES
+        )
 
     # Facts
 

@@ -16,6 +16,8 @@ from toolyard.workspace.documents import Unreadable, text_of
 Preferences = dict[str, Plain]
 
 MOST_PREFERENCES = 1_000
+FILE_BYTES = 1 << 20
+"""Reading YAML takes many times as long as JSON, and whoever searches memories waits for it."""
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
 _COMMENT_OR_BLANK = re.compile(r"\s*(#.*)?")
 
