@@ -28,6 +28,7 @@ from toolyard.workspace.snapshots.looks import (
     is_racy,
     same_look,
     scan,
+    taken_up,
 )
 from toolyard.workspace.snapshots.objects import (
     DIGEST_BYTES,
@@ -192,7 +193,7 @@ class Walk:
                 found = [row[0] for row in rows]
                 folders = [name for name in folders if name not in out]
             if self._budget is not None:
-                self._budget(len(rows), sum([row[3] for row in rows]))
+                self._budget(len(rows), taken_up(fd, rows))
             folder = _Folder(path, names, parent, rules, [], folders)
             for key, start, stop in page_cuts(found):
                 folder.pages.append(self._page(fd, folder, key, rows[start:stop], among))
