@@ -86,6 +86,7 @@ def test_conflicts_are_an_exit_code(team):
 
 def test_where_nothing_came_from_anywhere_that_is_said(team):
     assert team.run("share", "origin").stdout == "Nothing was merged here yet.\n"
+    assert team.run("share", "origin", "x.txt").stdout == "x.txt was not merged from another agent.\n"
 
 
 def test_looking_as_the_user_does_not_count_as_the_agents_look(team):

@@ -116,10 +116,11 @@ def import_memories(
         counts = {"others": others, "unreadable": contents.unreadable}
         echo_json({"agent": who, **about, **asdict(done), **counts})
     else:
-        doing = "would be" if dry_run else "were"
+        doing = "would be" if dry_run else "was" if done.added == 1 else "were"
+        same = "is as it was" if done.unchanged == 1 else "are as they were"
         click.echo(
-            f"{len(chosen):,} memories of {contents.kind} for {printable(who)}: {done.added:,} {doing} added,"
-            f" {done.updated:,} changed, {done.unchanged:,} are as they were."
+            f"{len(chosen):,} {'memory' if len(chosen) == 1 else 'memories'} of {contents.kind} for {printable(who)}:"
+            f" {done.added:,} {doing} added, {done.updated:,} changed, {done.unchanged:,} {same}."
         )
         notes = {
             "changed there and here: kept as they are here": done.kept,

@@ -122,7 +122,8 @@ def origin(
     if wants_json:
         _print_json(found)
     else:
-        _print([origin_line(one) for one in found] or ["Nothing was merged here yet."])
+        nothing = f"{path} was not merged from another agent." if path else "Nothing was merged here yet."
+        _print([origin_line(one) for one in found] or [nothing])
 
 
 @contextlib.contextmanager
@@ -143,10 +144,12 @@ def _for_the_user(config: Config) -> Config:
 
 def _sharing(yard: Yard) -> Sharing:
     if yard.sharing is None:
+        source = yard.options.config.source or ""
+        needed = "Name `toolyard.workspace` and at least two `agents` in the configuration"
         raise ConfigError(
             "there are no other agents to share with.",
-            where=yard.options.config.source or "",
-            hint="Name `toolyard.workspace` and at least two `agents` in the configuration.",
+            where=source,
+            hint=f"{needed}." if source else f"{needed}; no file was read: name the team's with --config.",
         )
     return yard.sharing
 

@@ -46,9 +46,8 @@ def list_skills(where: Where, *, owner: str | None, wants_json: bool) -> None:
         for entry in entries:
             _print(entry, uses)
     if not entries:
-        click.echo(
-            runnable("No skill was kept here. Agents keep one with save_skill(name, code, description)."), err=True
-        )
+        ways = "Agents keep one with save_skill(name, code, description); `toolyard skill import PATH` brings others."
+        click.echo(runnable(f"No skill was kept here. {ways}"), err=True)
         sys.exit(NOTHING)
 
 
