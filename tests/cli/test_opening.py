@@ -102,6 +102,17 @@ WIDENING = {
 }
 
 
+@pytest.mark.parametrize("text", ["automatic: false", "keep: 1", "days: 0.001"])
+def test_a_found_file_cannot_have_what_agents_do_forgotten(project, text):
+    path = write(project, f"snapshots: {{{text}}}\n")
+
+    with pytest.raises(ConfigError, match="fewer snapshots to undo with"):
+        find_place(None, None)
+    find_place(None, path)
+    write(project, "snapshots: {keep: 1000, days: 90, ignore: [data/]}\n")
+    find_place(None, None)
+
+
 @pytest.mark.parametrize(("reason", "text"), WIDENING.items(), ids=WIDENING)
 def test_a_found_file_that_widens_is_refused_and_a_named_one_is_trusted(project, reason, text):
     path = write(project, text + "\n")
