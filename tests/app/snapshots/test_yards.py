@@ -118,3 +118,15 @@ async def test_the_snapshots_are_written_by_no_tool_wherever_they_lie(spot, tmp_
     assert os.path.exists(documents / "kept" / "index.sqlite3")
     with pytest.raises(SecurityError):
         await call(yard, "Write", file_path=str(documents / "kept" / "index.sqlite3"), content="x")
+
+
+async def test_a_watched_folder_is_not_looked_at_again_before_each_change(spot, monkeypatch):
+    monkeypatch.setattr("toolyard.app.snapshots.keeper._FRESH_SECONDS", 0.0)
+    yard = spot.yard()
+    await call(yard, "Write", file_path="b.txt", content="b")
+    write = Call("Write", {"file_path": "c.txt", "content": "c"}, "test", session="s")
+    watcher = yard.snapshots._watcher
+    assert await asyncio.to_thread(watcher.began.wait, LONG)
+    assert yard.dispatch.now(write) is not None
+    watcher.close()
+    assert yard.dispatch.now(write) is None

@@ -127,10 +127,10 @@ def restore(name: str, paths: Sequence[str] | None, gate: Gate, *, dry_run: bool
     store = gate.snapshots.store
     restored = store.restore(snapshot.id, root=root, paths=wanted, agent=agent, check=check, may=may)
     gate.remark(f"Restored {snapshot.id}; {restored.before.id} undoes it.")
-    return _told(restored, reach)
+    return _told(restored, reach, whole=paths is None)
 
 
-def _told(restored: Restored, reach: Reach) -> Result:
+def _told(restored: Restored, reach: Reach, *, whole: bool) -> Result:
     shown = replace(
         restored,
         kept=tuple(note for note in restored.kept if reach.shows(note.path)),
@@ -138,7 +138,7 @@ def _told(restored: Restored, reach: Reach) -> Result:
     )
     text = (
         f"Restored {restored.snapshot.id}: wrote {counted(restored.written, 'file')}, removed {restored.removed:,}. "
-        f"To undo it, restore {restored.before.id}."
+        f"To undo it, restore {restored.before.id}{'' if whole else ' with the same paths'}."
     )
     return Result((Text("\n".join((text, *note_lines(shown, _NOTES_SHOWN)))),), restored_fields(shown))
 

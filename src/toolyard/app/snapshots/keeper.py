@@ -91,6 +91,7 @@ class Keeper(Closing):
         self._thread = TakingThread(self._take_pending)
         self._baseline: Future[object] | None = None
         self._based_until = float("-inf")
+        self._has_baseline = False
         self._not_before = float("-inf")
         self._is_told = False
         self._is_closed = False
@@ -104,7 +105,7 @@ class Keeper(Closing):
 
     def before_change(self, waiter: Waiter) -> None:
         """Keep what is there before something changes it. At once where that is done already."""
-        if time.monotonic() < self._based_until or not self.section.automatic:
+        if self._is_based or not self.section.automatic:
             return
         waiter.takes_long()
         with self._lock:
@@ -120,6 +121,11 @@ class Keeper(Closing):
             with contextlib.suppress(WaitedTooLong):
                 baseline.exception(_TURN)
             waiter.check_time()
+
+    @property
+    def _is_based(self) -> bool:
+        """Whether what is there is held: it was kept a moment ago, or whatever changed since was noticed."""
+        return time.monotonic() < self._based_until or (self._has_baseline and self._is_watching)
 
     def changed(self, tool: str) -> None:
         """Something may have changed: a snapshot follows when it has been quiet for a moment."""
@@ -255,8 +261,8 @@ class Keeper(Closing):
             self._failed(error)
             return False
         finally:
-            fresh = float("inf") if self._is_watching else time.monotonic() + _FRESH_SECONDS
-            self._based_until = max(fresh, self._not_before)
+            self._based_until = max(time.monotonic() + _FRESH_SECONDS, self._not_before)
+            self._has_baseline = True
         self._is_told = False
         return True
 

@@ -141,6 +141,11 @@ class Index(Closing):
                     self._db.execute("ROLLBACK")
                 raise
 
+    def settle(self) -> None:
+        """Commit something that says nothing, so that what comes after follows what this connection sees."""
+        with self.transaction():
+            self._db.execute(f"PRAGMA user_version = {_VERSION}")
+
     # Objects and packs
 
     def places_of(self, digests: Sequence[bytes]) -> dict[bytes, Place]:

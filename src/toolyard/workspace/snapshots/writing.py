@@ -34,10 +34,28 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def reclaim(folder: str, index: Index) -> None:
-    """Take away packs that the index does not know. Only who holds the store's lock may call this."""
-    for pack in packs_in(folder) - set(index.packs()):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(pack_path(folder, pack))
+    """Take away what a killed writer left. Only for who holds the store's lock, before anything is looked up.
+
+    A writer that was killed in the middle of its commit may have written all of it and told nobody. SQLite brings
+    such a commit back when the index is next opened by the first of all, and its bytes would be gone. Another commit
+    in its place settles that it never was.
+    """
+    if _has_leftovers(folder, index.packs()):
+        index.settle()
+        for pack in packs_in(folder) - set(index.packs()):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(pack_path(folder, pack))
+
+
+def _has_leftovers(folder: str, known: dict[int, int]) -> bool:
+    """Whether there are bytes that the index does not name: packs of their own, or the end of the newest."""
+    if packs_in(folder) - set(known):
+        return True
+    newest = max(known, default=0)
+    try:
+        return bool(newest) and os.stat(pack_path(folder, newest)).st_size > known[newest]
+    except FileNotFoundError:
+        return False  # verify tells what that costs
 
 
 class ObjectWriter(Closing):
