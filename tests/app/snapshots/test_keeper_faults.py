@@ -12,6 +12,7 @@ import time
 import pytest
 
 from toolyard.app.snapshots import keeper as module
+from toolyard.app.snapshots import room
 from toolyard.core.calls import Call
 from toolyard.core.errors import SystemFault, ToolyardError
 from toolyard.storage.audit_read import read
@@ -82,6 +83,22 @@ def test_a_full_disk_is_told_once_and_over_when_there_is_room_again(spot, waiter
     keeper.changed("Write")
     keeper.flush()
     assert len(spot.told) == 2
+
+
+def test_what_nobody_asked_for_does_not_take_the_last_of_the_disk(spot, waiter, monkeypatch):
+    keeper = spot.keeper()
+    keeper.before_change(waiter)
+    (baseline,) = keeper.store.list()
+    monkeypatch.setattr(module, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(room, "_MOST_RESERVED", float("inf"))
+    monkeypatch.setattr(room, "_SHARE", 1.0)
+    spot.write("a.txt", "changed")
+    keeper.changed("Write")
+    keeper.flush()
+
+    assert [snapshot.id for snapshot in keeper.store.list()] == [baseline.id], "and nothing is dropped to make room"
+    assert "is nearly full" in spot.told[0]
+    assert keeper.create().changed, "who asks for one gets it"
 
 
 def test_a_store_that_somebody_locks_holds_up_a_change_for_a_moment_only(spot, waiter, locked, monkeypatch):

@@ -18,6 +18,7 @@ from concurrent.futures import TimeoutError as WaitedTooLong
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from toolyard.app.snapshots.room import Room
 from toolyard.app.snapshots.thread import Quiet, Stopped, TakingThread
 from toolyard.config.snapshots import Snapshots
 from toolyard.core.closing import Closing
@@ -248,8 +249,10 @@ class Keeper(Closing):
         """Take a snapshot that nobody asked for. Never raises: what cannot be done is told."""
         until = time.monotonic() + _LONGEST_AUTOMATIC
         budget = _Budget(self.section.most_files, self.section.most_bytes)
+        room = Room(self.place.folder)
 
         def check() -> None:
+            room.check()
             if time.monotonic() > until:
                 raise TooLarge(f"a snapshot took longer than {_LONGEST_AUTOMATIC:g} seconds")
 
