@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 
 import pytest
 from click.testing import CliRunner
@@ -115,6 +116,20 @@ def test_a_restore_says_how_to_undo_it_and_is_recorded(place):
     assert (place.root / "a.txt").read_text() == "new"
     event = list(read(state_dir(str(place.state), str(place.root))))[-1].event
     assert (event.tool, event.outcome.value) == ("snapshot", "ok")
+
+
+def test_undoing_the_restore_of_some_paths_leaves_the_others_alone(place):
+    (place.root / "-odd name").write_text("old")
+    snapshot = place.json("create")["id"]
+    (place.root / "a.txt").write_text("new")
+    (place.root / "-odd name").write_text("new")
+    said = place.run("restore", snapshot, "a.txt", "./-odd name")
+    (place.root / "b.txt").write_text("written later")
+    undo = shlex.split(said.partition("To undo it: toolyard snapshot restore ")[2])
+    assert undo[1:4] == ["a.txt", "./-odd name", "--workspace"]
+    place.run("restore", *undo[:3])
+    assert {(place.root / name).read_text() for name in ("a.txt", "-odd name")} == {"new"}
+    assert (place.root / "b.txt").read_text() == "written later"
 
 
 def test_one_file_is_restored(place):

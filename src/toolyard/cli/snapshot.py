@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import sys
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from toolyard.app.snapshots.telling import (
 )
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli import snapshot_printing as printing
+from toolyard.cli.audit import printable
 from toolyard.cli.opening import find_place
 from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
 from toolyard.core.errors import ValidationError
@@ -231,9 +233,17 @@ def restore(where: _Where, *, name: str, paths: tuple[str, ...], dry_run: bool, 
         printing.as_json(restored_fields(result))
     else:
         printing.restored(result)
-        click.echo(runnable(f"To undo it: `toolyard snapshot restore {result.before.id}`").replace("`", ""))
+        click.echo(_undoing(result.before.id, paths))
     if result.failed:
         sys.exit(FAILED)
+
+
+def _undoing(before: str, paths: Sequence[str]) -> str:
+    """What undoes a restore: of these paths alone, since others may be worked on before somebody thinks of it."""
+    command = f"toolyard snapshot restore {before}"
+    told = runnable(f"To undo it: `{command}`").replace("`", "")
+    places = (shlex.quote(f"./{path}" if path.startswith("-") else path) for path in paths)
+    return printable(told.replace(command, " ".join((command, *places)), 1))
 
 
 def _would_restore(opened: _Opened, found: Snapshot, places: Sequence[bytes], *, wants_json: bool) -> None:
