@@ -88,10 +88,11 @@ async def test_resources_are_listed_and_read(place, connect, mode):
     path = place.write("a.txt", "one\n")
     async with connect(mode) as client:
         (listed,) = (await client.list_resources()).resources
-        (template,) = (await client.list_resource_templates()).resource_templates
+        template, skills = (await client.list_resource_templates()).resource_templates
         (contents,) = (await client.read_resource(listed.uri)).contents
     assert (listed.uri, contents.text) == (f"file://{path}", "one\n")
     assert template.uri_template == f"file://{place.workspace}/{{+path}}"
+    assert skills.uri_template == "skill://{owner}/{name}/{+path}"
 
 
 @pytest.mark.parametrize("mode", MODES)
