@@ -8,10 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolyard.core.errors import ValidationError
+from toolyard.core.errors import ToolError, ValidationError
 from toolyard.fs.roots import Root
-from toolyard.workspace.skills import Skill, find_skill, list_skills, save
+from toolyard.workspace.skills import Skill, find_skill, list_skills, listing, save
 from toolyard.workspace.skills.page import module_name, one_line, page_name, parse_page, written_page
+from toolyard.workspace.skills.store import load
 
 
 def put(folder: Path, page: str | bytes) -> None:
@@ -30,6 +31,31 @@ def test_skills_come_in_the_order_in_which_they_are_found(root: Root) -> None:
         assert found is not None
         assert found.owner == owner
     assert find_skill(root, "none") is None
+
+
+def test_whoever_makes_folders_without_end_hides_only_its_own(
+    root: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "_MOST_SKILLS", 3)
+    put(tmp_path / "home/skills/mine", "---\nname: mine\ndescription: The user's.\n---\n")
+    put(Path(root.path) / "skills/z/good", "---\nname: good\ndescription: A peer's.\n---\n")
+    for number in range(20):
+        (Path(root.path) / f"skills/community/junk{number}").mkdir(parents=True)
+
+    listed = list_skills(root, "b", [str(tmp_path / "home/skills")])
+
+    assert [entry.name for entry in listed if not entry.fault] == ["good", "mine"]
+    assert len(listed) == 5
+
+
+def test_a_skill_of_folders_without_end_is_not_walked_to_the_end(root: Root) -> None:
+    folder = Path(root.path) / "skills/a/wide"
+    put(folder, "---\nname: wide\ndescription: x\n---\n")
+    for number in range(600):
+        (folder / f"f{number}").mkdir()
+
+    with pytest.raises(ToolError, match="larger than a skill may be"):
+        load(root, "a", "wide")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,9 @@ from toolyard.workspace.skills.skill import MODULE, check_name, module_of
 from toolyard.workspace.skills.tree import digest_of, read_tree
 
 _MOST_PAGE_BYTES = 1 << 20
-_MOST_SKILLS = 2_000
+_MOST_OWNERS = 200
+_MOST_SKILLS = 1_000
+"""Of one owner. Each has a share of its own: whoever makes a million folders hides nobody else's skills by that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +64,15 @@ def list_skills(
     own = folder_name(agent) if agent else ""
     # A folder with a page of its own is a skill that somebody put among the owners: it can be attached.
     folders = [folder for folder in _folders(root, SKILLS) if not _has_file(root, f"{SKILLS}/{folder}/{PAGE}")]
-    owners = sorted(folders, key=lambda owner: ({own: 0, COMMUNITY: 1}.get(owner, 2), owner))
+    owners = sorted(folders, key=lambda owner: ({own: 0, COMMUNITY: 1}.get(owner, 2), owner))[:_MOST_OWNERS]
     entries = [
         _entry(root, owner, name, f"{SKILLS}/{owner}/{name}", history=history)
         for owner in owners
-        for name in sorted(_folders(root, f"{SKILLS}/{owner}"))
+        for name in sorted(_folders(root, f"{SKILLS}/{owner}"))[:_MOST_SKILLS]
     ]
     for folder in attached:
         entries += _attached(folder)
-    return tuple(entries[:_MOST_SKILLS])
+    return tuple(entries)
 
 
 def find_skill(
@@ -93,7 +95,7 @@ def _attached(folder: str) -> Iterator[SkillEntry]:
         yield SkillEntry(path, "", path, fault=str(error), attached=True)
         return
     try:
-        for name in sorted(_folders(there, ".")):
+        for name in sorted(_folders(there, "."))[:_MOST_SKILLS]:
             yield _entry(there, path, name, name, shown=os.path.join(path, name))
     finally:
         there.close()

@@ -63,9 +63,11 @@ class _Reading:
     strict: bool
     tree: dict[str, File] = field(default_factory=dict[str, File])
     left: int = MOST_BYTES
+    folders: int = 0
 
     def folder(self, folder: int, inside: str) -> None:
-        if inside.count("/") > MOST_DEPTH:
+        self.folders += 1
+        if inside.count("/") > MOST_DEPTH or self.folders > MOST_FILES:
             raise too_much(self.what)
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries if not is_left_out(entry.name))
