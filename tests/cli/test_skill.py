@@ -146,6 +146,40 @@ def test_what_is_removed_can_be_brought_back_as_it_says(line: Line) -> None:
     assert "is not kept" in line.run("restore", "a/none", "1", code=1)
 
 
+def _page(line: Line, folder: str, title: str) -> None:
+    (line.workspace / "skills" / folder).mkdir(parents=True)
+    (line.workspace / "skills" / folder / "SKILL.md").write_text(PAGE.replace("pdf-forms", title))
+
+
+def test_a_folder_is_meant_before_a_page_that_only_has_its_name_as_title(line: Line) -> None:
+    _page(line, "a/fake", "real")
+    _page(line, "b/real", "other")
+    assert line.json("show", "real")["owner"] == "b"
+    assert os.path.basename(line.json("export", "real", "out")["path"]) == "real"
+    assert line.json("remove", "real")["skill"] == "b/real"
+    said = line.run("remove", "real", code=2)
+    assert "'real'; it is the title of a/fake" in said
+    assert (line.workspace / "skills/a/fake").is_dir()
+    assert line.json("show", "real")["name"] == "fake"
+
+
+def test_a_title_that_several_have_names_none_of_them(line: Line) -> None:
+    _page(line, "a/one", "same")
+    _page(line, "a/two", "same")
+    _page(line, "b/one", "same")
+    assert "a/one, a/two, b/one" in line.run("show", "same", code=2)
+    assert "a/one, a/two, b/one" in line.run("export", "same", "out", code=2)
+    assert line.json("show", "b/same")["name"] == "one"
+
+
+def test_of_several_owners_skills_none_is_removed_by_chance(line: Line) -> None:
+    line.save()
+    line.save("b")
+    assert "a/add_up, b/add_up" in line.run("remove", "add_up", code=2)
+    assert line.json("remove", "b/add_up")["skill"] == "b/add_up"
+    assert line.json("remove", "add_up")["skill"] == "a/add_up"
+
+
 @pytest.mark.parametrize("target", ["out", "add.zip", "add.skill"])
 def test_what_is_exported_can_be_imported(line: Line, target: str) -> None:
     line.save()
@@ -181,7 +215,8 @@ def test_an_attached_skill_is_shown_and_not_changed(line: Line) -> None:
     config = line.base / "team.yaml"
     config.write_text("toolyard: {skill_folders: ['~/.claude/skills']}\n")
     assert str(theirs) in line.run("list", "--config", str(config))
-    assert "Fills forms." in line.run("show", "pdf-forms", "--config", str(config))
+    for name in ("pdf-forms", "claude/pdf-forms", str(theirs)):
+        assert "Fills forms." in line.run("show", name, "--config", str(config))
     assert "only read" in line.run("remove", "pdf-forms", "--config", str(config), code=2)
     assert "passes" in line.run("validate", "pdf-forms", "--config", str(config))
 

@@ -26,7 +26,7 @@ FAILED = 1
 def remove_skill(where: Where, *, name: str, wants_json: bool) -> None:
     """Take a skill away. It stays among its versions, from where `restore` brings it back."""
     with opened(where) as skills:
-        owner, last = skills.kept(name)
+        owner, last = skills.only(name)
         remove(skills.root, owner, last, by="")
         number = _newest(skills, owner, last)
         skills.note(f"Removed {owner}/{last}.")
@@ -84,7 +84,7 @@ def import_skills(where: Where, *, source: str, name: str, wants_json: bool) -> 
 def export(where: Where, *, name: str, target: str, wants_json: bool) -> None:
     """Write a skill to a new archive (.zip, .skill), or as a new folder into the folder TARGET."""
     with opened(where) as skills:
-        owner, last = skills.kept(name)
+        owner, last = skills.kept(name, titles=True)
         if not target.endswith(ARCHIVES):
             os.makedirs(target, exist_ok=True)
         path = export_skill(skills.root, owner, last, target)

@@ -19,7 +19,7 @@ from toolyard.core.errors import ValidationError
 from toolyard.core.events import Outcome
 from toolyard.fs.roots import Root
 from toolyard.workspace.layout import COMMUNITY
-from toolyard.workspace.skills import SkillEntry, find_skill
+from toolyard.workspace.skills import SkillEntry
 
 _WHO = "Whose skills come first.  [default: the first agent]"
 
@@ -88,21 +88,24 @@ class Skills:
     def root(self) -> Root:
         return self.shelf.root
 
-    def find(self, name: str, *, history: bool = True) -> SkillEntry:
+    def find(self, name: str, *, titles: bool = True, history: bool = True) -> SkillEntry:
         """The nearest skill called `name` or `owner/name`. Raises ValidationError with what might be meant."""
-        found = find_skill(self.root, name, self.shelf.agent, self.shelf.attached, history=history)
+        found = self.shelf.find(name, titles=titles, history=history)
         if found is not None:
             return found
-        known = [form for entry in self.shelf.entries() for form in (entry.name, f"{entry.owner}/{entry.name}")]
+        entries = self.shelf.entries()
+        titled = [self.shelf.name_of(entry) for entry in entries if entry.title == name]
+        known = [form for entry in entries for form in (entry.name, self.shelf.name_of(entry))]
         raise ValidationError.of(
             "name",
-            f"there is no skill {name!r}",
-            hint=did_you_mean(name, known) or "Run `toolyard skill list` to see which there are.",
+            f"there is no skill {name!r}" + (f"; it is the title of {', '.join(titled)}" if titled else ""),
+            hint=("Give its folder's name." if titled else did_you_mean(name, known))
+            or "Run `toolyard skill list` to see which there are.",
         )
 
-    def kept(self, name: str) -> tuple[str, str]:
-        """Owner and name of a skill that is there, and ours to change."""
-        entry = self.find(name, history=False)
+    def kept(self, name: str, *, titles: bool = False) -> tuple[str, str]:
+        """Owner and name of a skill that is there, and ours to change. What is changed is not named by a title."""
+        entry = self.find(name, titles=titles, history=False)
         if entry.attached:
             raise ValidationError.of(
                 "name",
@@ -110,6 +113,16 @@ class Skills:
                 hint=f"Copy it with `toolyard skill import {entry.path}`, then change the copy.",
             )
         return entry.owner, entry.name
+
+    def only(self, name: str) -> tuple[str, str]:
+        """As `kept`, where nothing is guessed: of several owners' one has to be named."""
+        entries = [each for each in self.shelf.entries() if each.name == name and not each.attached]
+        several = [f"{each.owner}/{each.name}" for each in entries]
+        if len(several) > 1:
+            raise ValidationError.of(
+                "name", f"several have a skill {name!r}: {', '.join(several)}", hint="Say whose: OWNER/NAME."
+            )
+        return self.kept(name)
 
     def once(self, name: str) -> tuple[str, str]:
         """As `kept`, of a skill that may have been removed; its owner is the agent's where none is named."""

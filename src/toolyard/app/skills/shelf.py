@@ -14,7 +14,7 @@ from functools import cached_property
 
 from toolyard.fs.roots import Root
 from toolyard.workspace.layout import SKILLS
-from toolyard.workspace.skills.listing import SkillEntry, list_skills
+from toolyard.workspace.skills.listing import SkillEntry, list_skills, pick
 from toolyard.workspace.skills.page import is_page_name
 
 SCHEME = "skill"
@@ -32,6 +32,14 @@ class Shelf:
     def entries(self, *, history: bool = False) -> tuple[SkillEntry, ...]:
         """All of them, the nearest first. `history` tells of versions too, for which every file is read."""
         return list_skills(self.root, self.agent, self.attached, history=history)
+
+    def find(self, name: str, *, titles: bool = True, history: bool = False) -> SkillEntry | None:
+        """The nearest skill called `name` or `owner/name`; an attached folder is called by its short name too."""
+        return pick(self.entries(history=history), name, self._labels, titles=titles)
+
+    def name_of(self, entry: SkillEntry) -> str:
+        """A name that `find` knows it by, and no other."""
+        return f"{self._labels.get(entry.owner, entry.owner)}/{entry.name}"
 
     def path_of(self, entry: SkillEntry) -> str:
         """Where its folder is."""

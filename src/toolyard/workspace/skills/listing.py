@@ -6,7 +6,7 @@ A skill that cannot be read is listed with the reason. Nothing here raises for w
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from toolyard.core.errors import ToolyardError, ValidationError
@@ -79,11 +79,30 @@ def find_skill(
     root: Root, name: str, agent: str = "", attached: Iterable[str] = (), *, history: bool = True
 ) -> SkillEntry | None:
     """The nearest of that name: `name`, or `owner/name`."""
+    return pick(list_skills(root, agent, attached, history=history), name)
+
+
+def pick(
+    entries: Iterable[SkillEntry], name: str, labels: Mapping[str, str] | None = None, *, titles: bool = True
+) -> SkillEntry | None:
+    """Of `entries` the first whose folder is `name`, or `owner/name`; `labels` are further names of owners.
+
+    Where no folder is called so, the title of a page counts, with `titles`. Raises ValidationError when folders of
+    different names have that title: a title is free text, and whoever writes one is not to stand in for another.
+    """
     owner, _, last = name.rpartition("/")
-    for entry in list_skills(root, agent, attached, history=history):
-        if last in {entry.name, entry.title} and owner in {"", entry.owner}:
-            return entry
-    return None
+    labels = labels or {}
+    there = [entry for entry in entries if owner in {"", entry.owner, labels.get(entry.owner)}]
+    named = [entry for entry in there if entry.name == last]
+    if named or not titles:
+        return named[0] if named else None
+    titled = [entry for entry in there if last and entry.title == last]
+    if len({entry.name for entry in titled}) > 1:
+        forms = [f"{labels.get(entry.owner, entry.owner)}/{entry.name}" for entry in titled]
+        raise ValidationError.of(
+            "name", f"{name!r} is the title of several skills: {', '.join(forms)}", hint="Name one of them so."
+        )
+    return titled[0] if titled else None
 
 
 def _attached(folder: str) -> Iterator[SkillEntry]:
