@@ -79,8 +79,13 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="toolyard")
-def toolyard() -> None:
+@click.pass_context
+def toolyard(context: click.Context) -> None:
     """One workspace for every agent: file tools, a policy, and a record of all that was done."""
+    from toolyard.config.settings import Settings  # `--help` needs none
+
+    if Settings.from_environment().no_color:
+        context.color = False  # which every command inherits
 
 
 def main() -> None:
