@@ -363,6 +363,21 @@ async def test_a_root_inside_the_workspace_keeps_the_others_to_themselves(team: 
 
 
 @pytest.mark.parametrize("folder", [".", "root"])
+async def test_who_works_around_the_root_changes_nothing_that_others_will_be_shown(team: Team, folder: str) -> None:
+    """Former trees become the next ones: what is put into them would be a peer's own words."""
+    team.configure(TEAM.replace("{id: agent_a, ", f"{{id: agent_a, backend: {{cwd: {folder}}}, "))
+    yard = team.open()
+    for place in (team.root / ".shared.trees", team.root / "agents/agent_d"):
+        with pytest.raises(SecurityError):
+            await use(yard, "Write", file_path=str(place / "planted"), content="x")
+        with pytest.raises(SecurityError):
+            await use(yard, "move_file", source=str(place), destination=str(team.base / folder / "mine"))
+        await use(yard, "Bash", command=f"echo x > {place}/planted; mv {place} {team.base / folder}/mine")
+        assert place.is_dir()
+        assert not (place / "planted").exists()
+
+
+@pytest.mark.parametrize("folder", [".", "root"])
 async def test_a_workspace_around_the_root_publishes_nothing_of_the_others(team: Team, folder: str) -> None:
     team.configure(TEAM.replace("{id: agent_a, ", f"{{id: agent_a, backend: {{cwd: {folder}}}, "))
     yard = team.open()
@@ -373,14 +388,15 @@ async def test_a_workspace_around_the_root_publishes_nothing_of_the_others(team:
     with SnapshotStore(yard.home.snapshots) as store:
         held = {os.fsdecode(entry.name) for entry in store.show(taken.snapshot.id)}
     assert "own.txt" in held
-    assert not {"root", "agents", "skills", "servers", "tools", "shared"} & held
-    (workspace / ".toolyardignore").write_text("!/root\n!/agents\n!/skills\n!/shared\n")  # an agent may ask for it
+    assert not {"root", "agents", "skills", "servers", "tools", "shared", ".shared.trees"} & held
+    asked = "!/root\n!/agents\n!/skills\n!/shared\n!/.shared.trees\n"  # an agent may ask for it
+    (workspace / ".toolyardignore").write_text(asked)
     yard.snapshots.create(reason="test")
     assert yard.sharing is not None
     assert yard.sharing.flush(30)
     published = {path.name for path in (team.root / "shared/agent_a").iterdir()}
     assert "own.txt" in published
-    assert not {"root", "agents", "skills", "servers", "tools", "shared"} & published
+    assert not {"root", "agents", "skills", "servers", "tools", "shared", ".shared.trees"} & published
 
 
 async def test_a_further_root_does_not_open_what_is_the_others(team: Team) -> None:

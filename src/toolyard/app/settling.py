@@ -22,7 +22,7 @@ from toolyard.fs.temporary import temporary_name
 from toolyard.policy.build import hiding
 from toolyard.policy.roots import ContextPath
 from toolyard.storage.state import PRIVATE_FOLDER
-from toolyard.workspace.layout import AGENTS, MEMORY, SKILLS, TASKS, WORKSPACE, agent_folder, create
+from toolyard.workspace.layout import AGENTS, MEMORY, SKILLS, TASKS, WORKSPACE, agent_folder, create, former_trees
 from toolyard.workspace.memory.access import Wish, may
 from toolyard.workspace.view import View, view
 
@@ -43,6 +43,8 @@ def make_folders(home: Home) -> None:
     try:
         # Private: what agents share may come from folders that nobody else may enter.
         os.makedirs(home.shared, mode=PRIVATE_FOLDER, exist_ok=True)
+        with contextlib.suppress(OSError):  # what is there can be closed to an agent that works around it
+            os.mkdir(former_trees(home.shared), PRIVATE_FOLDER)
     except OSError as error:
         raise ConfigError(
             f"the folder {home.shared}, where agents share their work, cannot be made: {error.strerror}.",
@@ -121,7 +123,7 @@ def _of_the_root(home: Home) -> Iterator[str]:
     else:
         yield from (os.path.join(home.root, place_of(home.root, name)) for name in _GENERATED)
         yield from (home.skills, os.path.join(home.root, AGENTS))
-    yield home.shared
+    yield from (home.shared, former_trees(home.shared))
 
 
 def guarded(home: Home, policy: Policy, *, code_mode: bool) -> Policy:
@@ -177,10 +179,13 @@ def _closed(home: Home, policy: Policy) -> Iterator[str]:
 
 def _of_others(home: Home) -> Iterator[str]:
     for peer in home.peers:
+        if not may(home.agent, peer, Wish.READ, home.rules):
+            # As a whole: moved elsewhere, its parts would be closed no more.
+            yield os.path.dirname(os.path.join(home.root, agent_folder(peer, MEMORY)))
+            continue
         for part in (WORKSPACE, TASKS):
             yield os.path.join(home.root, agent_folder(peer, part))
-        if not may(home.agent, peer, Wish.READ, home.rules):
-            yield os.path.join(home.root, agent_folder(peer, MEMORY))
+    yield former_trees(home.shared)
     yield os.path.realpath(home.state)
     if home.snapshots_override:
         yield home.snapshots_override

@@ -13,6 +13,7 @@ folder is refused.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterable
 
@@ -54,6 +55,12 @@ def folder_name(agent: str) -> str:
 def agent_folder(agent: str, part: str) -> str:
     """One of an agent's folders, relative to the root."""
     return f"{AGENTS}/{folder_name(agent)}/{part}"
+
+
+def former_trees(shared: str) -> str:
+    """Where what was shared before is kept: beside the shared folder, for no agent to see."""
+    folder, name = os.path.split(shared)
+    return os.path.join(folder, f".{name}.trees")
 
 
 def skills_folder(owner: str) -> str:

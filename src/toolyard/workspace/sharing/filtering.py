@@ -15,7 +15,7 @@ from toolyard.core.modes import Access, PermissionMode
 from toolyard.core.paths import is_beneath
 from toolyard.policy.policy import Policy
 from toolyard.policy.roots import ContextPath
-from toolyard.workspace.layout import AGENTS, MEMORY, SERVERS, SHARED, SKILLS, TASKS, TOOLS
+from toolyard.workspace.layout import AGENTS, MEMORY, SERVERS, SHARED, SKILLS, TASKS, TOOLS, former_trees
 from toolyard.workspace.sharing.notes import NOTE
 from toolyard.workspace.snapshots.objects import Entry, Kind
 
@@ -71,7 +71,8 @@ class Filter:
 
 def _of_the_layout(workspace: str, root: str, place: str) -> Iterator[str]:
     """Where an agent works around the root, or in it: what is the others' is not published with its own."""
-    yield os.path.dirname(place)
+    shared = os.path.dirname(place)
+    yield from (shared, former_trees(shared))
     if workspace != root:
         yield root
     else:

@@ -25,7 +25,7 @@ from toolyard.fs.faults import shown as name_shown
 from toolyard.fs.temporary import TEMPORARY_PREFIX, temporary_name
 from toolyard.kernel.renameat2 import exchange, rename_without_replacing
 from toolyard.storage.state import ensure_state_dir
-from toolyard.workspace.layout import folder_name
+from toolyard.workspace.layout import folder_name, former_trees
 from toolyard.workspace.sharing.filtering import Filter
 from toolyard.workspace.sharing.notes import MOST_PATHS, MOST_STEPS, NOTE, Published, Step, read_note, write_note
 from toolyard.workspace.sharing.weaving import Source, Weaver
@@ -161,7 +161,7 @@ def changed_files(reader: ObjectReader, old: Entry | None, new: Entry, shown: Fi
 
 def trees_folder(shared: str) -> str:
     """Where former trees are kept: beside the shared folder, or in it where that is a disk of its own."""
-    beside = os.path.join(os.path.dirname(shared), f".{os.path.basename(shared)}.trees")
+    beside = former_trees(shared)
     os.makedirs(shared, mode=_MODE, exist_ok=True)
     try:
         os.makedirs(beside, mode=0o700, exist_ok=True)
