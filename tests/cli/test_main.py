@@ -37,10 +37,10 @@ def test_every_command_has_help_with_an_example(name):
 @pytest.mark.parametrize("wish", ["", "1"])
 def test_whoever_wants_no_colour_gets_none_from_any_command(tmp_path, monkeypatch, wish):
     monkeypatch.setenv("NO_COLOR", wish)
-    page = tmp_path / "skills/ada/pdf/SKILL.md"
+    page = tmp_path / "ws/skills/ada/pdf/SKILL.md"
     page.parent.mkdir(parents=True)
     page.write_text("---\nname: pdf\ndescription: Fills forms.\n---\n")
-    where = ["--workspace", str(tmp_path), "--state", str(tmp_path / "state")]
+    where = ["--workspace", str(tmp_path / "ws"), "--state", str(tmp_path / "state")]
 
     said = CliRunner().invoke(toolyard, ["skill", "list", *where], color=True).output
 
