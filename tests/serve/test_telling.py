@@ -24,6 +24,7 @@ from toolyard.config.settings import Settings
 from toolyard.serve.mcp import changes
 from toolyard.serve.mcp.http import Address, http_app, listen
 from toolyard.serve.mcp.run import serve_lines
+from toolyard.workspace.sharing.notes import Step
 
 SECONDS = 30
 TOKEN = "the-token-of-the-tests"
@@ -277,3 +278,10 @@ async def test_a_client_of_the_later_era_over_http_is_told_on_its_stream(team):
                     break
 
     assert seen == ["ResourcesListChanged", "ResourceUpdated"]
+
+
+def test_a_file_of_an_odd_name_is_known_as_changed():
+    changed = changes.Changed("/root/shared/b", Step("id", 1, (r"x\ny",)))
+
+    assert changed.covers("/root/shared/b/x\ny")
+    assert not changed.covers("/root/shared/b/x")

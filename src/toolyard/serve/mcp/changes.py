@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from toolyard.app.sharing.sharing import Sharing
 from toolyard.core.paths import beneath
+from toolyard.fs.faults import shown
 from toolyard.workspace.sharing.notes import Step
 
 _EVERY_SECONDS = 1.0
@@ -33,7 +34,8 @@ class Changed:
         if inside is None:
             return False
         step = self.step
-        return step.total is None or step.total > len(step.paths) or inside == "." or inside in step.paths
+        # A step spells names as they are shown.
+        return step.total is None or step.total > len(step.paths) or inside == "." or shown(inside) in step.paths
 
 
 Listener = Callable[[list[Changed]], Awaitable[None]]
