@@ -1,7 +1,5 @@
 """Three versions of a file: what becomes of each combination, and that no change of either side is lost."""
 
-import builtins
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,6 +94,15 @@ def test_a_large_text_is_never_overwritten_when_both_changed_it():
     assert (decision.outcome, decision.beside) == (Outcome.CONFLICT, True)
 
 
+def test_a_text_of_too_many_lines_is_told_to_be_too_large():
+    many = b"\n" * 30_000
+
+    decision = decided(BASE, many + b"ours", many + b"theirs")
+
+    assert (decision.outcome, decision.beside) == (Outcome.CONFLICT, True)
+    assert "too large" in decision.why
+
+
 def test_a_binary_that_only_they_changed_is_taken():
     assert decided(b"\0old", b"\0old", b"\0new").data == b"\0new"
 
@@ -118,22 +125,6 @@ def test_a_mode_is_taken_where_we_left_it_alone(base, ours, theirs, wanted):
 def test_a_merge_keeps_our_mode_and_takes_theirs_alike():
     assert decided(BASE, OURS, THEIRS, (0o644, 0o644, 0o755)).mode == 0o755
     assert decided(BASE, OURS, THEIRS, (0o644, 0o600, 0o755)).mode is None
-
-
-def test_without_the_extra_nothing_is_overwritten(monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *arguments):
-        if name == "merge3":
-            raise ImportError(name)
-        return real(name, *arguments)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-
-    decision = decided(BASE, OURS, THEIRS)
-
-    assert (decision.outcome, decision.beside) == (Outcome.CONFLICT, True)
-    assert "toolyard[team]" in decision.why
 
 
 @pytest.mark.parametrize("ending", [b"\n", b"\r\n"])

@@ -12,11 +12,13 @@ from enum import StrEnum
 
 from toolyard.core.limits import MIB
 from toolyard.fs.content.kinds import Category, sniff
+from toolyard.workspace.sharing.three_way import Conflict, merge_lines
 from toolyard.workspace.snapshots.objects import Entry
 
 _MOST_BYTES = 1 * MIB
 _MOST_LINES = 20_000
-"""Of a text that is merged line by line: comparing takes time in the square of them, at worst."""
+"""Of a text that is merged line by line."""
+_TOO_LARGE = "changed on both sides, and too large to merge"
 _MODES = 0o777
 
 
@@ -101,16 +103,14 @@ def _three_way(base: Entry | None, ours: Entry, theirs: Entry, read: Read, names
     versions = [version for version in (base, ours, theirs) if version is not None]
     beside = Decision(Outcome.CONFLICT, mode=theirs.mode & _MODES, beside=True)
     if any(version.size > _MOST_BYTES for version in versions):
-        return replace(beside, why="changed on both sides, and too large to merge", data=read(theirs))
+        return replace(beside, why=_TOO_LARGE, data=read(theirs))
     data = {version.ref: read(version) for version in versions}
     their_data = data[theirs.ref]
     if not all(_is_text(text) for text in data.values()):
         return replace(beside, why="changed on both sides, and no text", data=their_data)
-    try:
-        merged, conflicts = merge_texts(data[base.ref] if base else b"", data[ours.ref], their_data, names)
-    except ImportError:
-        why = "changed on both sides; merging needs the extra: pip install 'toolyard[team]'"
-        return replace(beside, why=why, data=their_data)
+    if any(text.count(b"\n") >= _MOST_LINES for text in data.values()):
+        return replace(beside, why=_TOO_LARGE, data=their_data)
+    merged, conflicts = merge_texts(data[base.ref] if base else b"", data[ours.ref], their_data, names)
     if conflicts:
         return Decision(Outcome.CONFLICT, f"{conflicts} conflict{'s' * (conflicts != 1)} to resolve", merged)
     if merged == data[ours.ref]:
@@ -119,43 +119,29 @@ def _three_way(base: Entry | None, ours: Entry, theirs: Entry, read: Read, names
 
 
 def _is_text(data: bytes) -> bool:
-    category = sniff(data, "").category
-    return category in {Category.TEXT, Category.NOTEBOOK} and b"\0" not in data and data.count(b"\n") < _MOST_LINES
+    return sniff(data, "").category in {Category.TEXT, Category.NOTEBOOK} and b"\0" not in data
 
 
 def merge_texts(base: bytes, ours: bytes, theirs: bytes, names: Names) -> tuple[bytes, int]:
-    """Both sides' changes in one text, and how many conflicts are marked in it. ImportError without the extra."""
-    from merge3 import Merge3
-
+    """Both sides' changes in one text, and how many conflicts are marked in it."""
     lines = [text.splitlines(keepends=True) for text in (base, ours, theirs)]
-    merge = Merge3(lines[0], lines[1], lines[2])
     ending = b"\r\n" if ours.partition(b"\n")[0].endswith(b"\r") else b"\n"
     parts: list[bytes] = []
     conflicts = 0
-    for region in merge.reprocess_merge_regions(merge.merge_regions()):
-        if region[0] == "conflict":
+    for piece in merge_lines(lines[0], lines[1], lines[2]):
+        if isinstance(piece, Conflict):
             conflicts += 1
-            _, _, _, first, last, their_first, their_last = region
-            parts += _marked(lines[1][first:last], lines[2][their_first:their_last], names, ending)
+            parts += _marked(piece, names, ending)
         else:
-            kind, start, stop = region
-            source = lines[0] if kind == "unchanged" else lines[2] if kind == "b" else lines[1]
-            parts += _whole(parts, source[start:stop], ending)
+            parts += piece.lines
     return b"".join(parts), conflicts
 
 
-def _whole(before: Sequence[bytes], lines: Sequence[bytes], ending: bytes) -> Iterator[bytes]:
-    """Lines to follow `before`, whose last may have been the end of a file without a line's end."""
-    if lines and before and not before[-1].endswith((b"\n", b"\r")):
-        yield ending
-    yield from lines
-
-
-def _marked(ours: Sequence[bytes], theirs: Sequence[bytes], names: Names, ending: bytes) -> Iterator[bytes]:
+def _marked(conflict: Conflict, names: Names, ending: bytes) -> Iterator[bytes]:
     yield b"<<<<<<< " + names.ours.encode() + ending
-    yield from _ended(ours, ending)
+    yield from _ended(conflict.ours, ending)
     yield b"=======" + ending
-    yield from _ended(theirs, ending)
+    yield from _ended(conflict.theirs, ending)
     yield b">>>>>>> " + names.theirs.encode() + ending
 
 
