@@ -71,6 +71,23 @@ def test_a_diff_is_unified_and_coloured_in_a_terminal(place):
     assert [each["path"] for each in place.json("diff", "--path", "b.bin")["changes"]] == ["b.bin"]
 
 
+def test_a_mode_that_changed_with_the_content_is_told_beside_it(place):
+    (place.root / "a.txt").chmod(0o644)
+    (place.root / "b.txt").write_text("b")
+    (place.root / "b.txt").chmod(0o644)
+    place.run("create")
+    (place.root / "a.txt").write_text("one\n2\n")
+    (place.root / "a.txt").chmod(0o755)
+    (place.root / "b.txt").chmod(0o600)
+    assert "M a.txt  mode 0644 → 0755\n--- a/a.txt\n" in place.run("diff")
+    assert place.run("diff", "--stat").splitlines()[:2] == [
+        "M a.txt  mode 0644 → 0755  +1 -1",
+        "m b.txt  mode 0644 → 0600",
+    ]
+    changes = place.json("diff")["changes"]
+    assert [(each["old_mode"], each["mode"]) for each in changes] == [("0644", "0755"), ("0644", "0600")]
+
+
 def test_a_diff_says_nothing_to_the_terminal(place):
     place.run("create")
     (place.root / "a.txt").write_text("one\n\x1b]0;evil\x07\n")

@@ -80,6 +80,18 @@ async def test_a_diff_tells_texts_renames_and_binaries(keeping):
     assert [each["path"] for each in between["changes"]] == ["a.txt"]
 
 
+async def test_a_diff_tells_a_mode_that_changed_with_the_content(keeping):
+    bench = keeping()
+    path = bench.write("a.sh", "one\n")
+    os.chmod(path, 0o644)
+    await taken(bench)
+    bench.write("a.sh", "two\n")
+    os.chmod(path, 0o755)
+    told = await bench.call("snapshot_diff")
+    assert "M a.sh  mode 0644 → 0755" in told.text
+    assert [(each["old_mode"], each["mode"]) for each in told.structured["changes"]] == [("0644", "0755")]
+
+
 async def test_a_restore_can_be_undone_and_is_recorded(keeping):
     bench = keeping()
     bench.write("a.txt", "old")

@@ -99,17 +99,33 @@ def change_fields(change: Change, *, with_text: bool = True) -> dict[str, Any]:
     fields: dict[str, Any] = {"change": change.what.value, "path": path_of(change.path)}
     if change.old_path is not None:
         fields |= {"from": path_of(change.old_path), "similarity": round(change.similarity, 3)}
+    modes = changed_modes(change)
+    if modes is not None:
+        fields |= {"old_mode": modes[0], "mode": modes[1]}
     if with_text and change.text:
         fields["diff"] = change.text
     return fields
 
 
+def changed_modes(change: Change) -> tuple[str, str] | None:
+    """The mode before and after, where it is of the same kind of thing and differs."""
+    before, after = change.before, change.after
+    if before is None or after is None or before.mode == after.mode:
+        return None
+    # Of a file that became a link, or the other way round, the modes say nothing.
+    alike = (before.is_file and after.is_file) or before.kind is after.kind
+    return (f"{before.mode:04o}", f"{after.mode:04o}") if alike else None
+
+
 def change_line(change: Change) -> str:
     """One line, as `git status` would have it."""
     path = path_of(change.path)
-    if change.old_path is None:
-        return f"{MARKS[change.what]} {path}"
-    return f"{MARKS[change.what]} {path_of(change.old_path)} -> {path} ({change.similarity:.0%} alike)"
+    if change.old_path is not None:
+        path = f"{path_of(change.old_path)} -> {path} ({change.similarity:.0%} alike)"
+    modes = changed_modes(change)
+    # Where only the mode differs, the text says so.
+    more = f"  mode {modes[0]} → {modes[1]}" if modes is not None and change.what is not What.MODE else ""
+    return f"{MARKS[change.what]} {path}{more}"
 
 
 def stat_line(change: Change) -> str:
