@@ -43,7 +43,7 @@ def add_fact(
     wants_json: bool,
 ) -> None:
     """Let an agent remember a fact."""
-    with open_memories(config_file, workspace, agent, state, acts=True) as memories:
+    with open_memories(config_file, workspace, agent, state, acts=True, adds=True) as memories:
         fact = memories.of(memories.agent).remember(text, topic)
         who = memories.agent
     if wants_json:
@@ -105,7 +105,7 @@ def import_memories(
     """
     from toolyard.workspace.memory.mem0 import import_mem0, read_store
 
-    with open_memories(config_file, workspace, agent, state, acts=True) as memories:
+    with open_memories(config_file, workspace, agent, state, acts=True, adds=True) as memories:
         who = memories.agent
         contents = read_store(path, collection)
         chosen = contents.belonging(user_id=user, agent_id=agent_id, run_id=run_id)

@@ -13,8 +13,8 @@ import click
 from toolyard.app.home import home_of
 from toolyard.app.memory.memories import Memories
 from toolyard.cli.audit import printable
-from toolyard.cli.opening import find_place
 from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
+from toolyard.cli.standing import Kept, Where, find_kept
 from toolyard.config.settings import Settings
 
 INCOMPLETE = 1
@@ -39,10 +39,16 @@ def common_options(who: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 
 def open_memories(
-    config_file: str | None, workspace: str | None, agent: str | None, state: str | None, *, acts: bool = False
+    config_file: str | None,
+    workspace: str | None,
+    agent: str | None,
+    state: str | None,
+    *,
+    acts: bool = False,
+    adds: bool = False,
 ) -> Memories:
     """The memories of the root that is meant. A command that `acts` has to know as whom. The caller closes them."""
-    place = find_place(workspace, config_file, agent, acts=acts)
+    place = find_kept(Kept.MEMORY, Where(config_file, workspace, agent, state), acts=acts, adds=adds)
     real = os.path.realpath(place.workspace)
     return Memories(home_of(place.config, real, agent, Settings.from_environment(), state or ""))
 

@@ -22,8 +22,8 @@ from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.asking import terminal_asker
 from toolyard.cli.audit import printable
-from toolyard.cli.opening import find_place
 from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
+from toolyard.cli.standing import Kept, Where, find_kept
 from toolyard.config.models import Config
 from toolyard.core.calls import Call
 from toolyard.core.errors import ConfigError
@@ -128,7 +128,7 @@ def origin(
 
 @contextlib.contextmanager
 def _opened(config_file: str | None, workspace: str | None, agent: str | None, state: str | None) -> Generator[Yard]:
-    place = find_place(workspace, config_file, agent, acts=True)
+    place = find_kept(Kept.SHARED, Where(config_file, workspace, agent, state), acts=True)
     config = _for_the_user(place.config)
     options = YardOptions(place.workspace, config, agent=agent, toolset=Toolset.WORKSPACE, state_home=state)
     with Yard.open(options) as yard:

@@ -61,7 +61,7 @@ def import_skills(where: Where, *, source: str, name: str, wants_json: bool) -> 
     if name and len(sources) > 1:
         raise click.UsageError(f"{source} holds {len(sources)} skills: --name is for one.")
     owner = where.agent or COMMUNITY
-    with opened(where) as skills:
+    with opened(where, adds=True) as skills:
         done = [_imported(skills, owner, each, name) for each in sources]
         skills.note(f"Imported {len([each for each in done if 'path' in each])} skills from {source}.")
     if wants_json:

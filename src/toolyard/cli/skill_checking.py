@@ -45,7 +45,8 @@ def validate(where: Where, *, names: tuple[str, ...], wants_json: bool) -> None:
     NAMES are skills, OWNER/NAME, or paths of folders and archives; all that are kept when none is given. Exit
     code 1 when one does not pass.
     """
-    with opened(where, names[0] if names else "", runs=True) as skills:
+    is_kept = not names or not all(map(os.path.exists, names))
+    with opened(where, names[0] if names else "", runs=True, looks=is_kept) as skills:
         checked = [_checked(skills, name) for name in names or _all(skills)]
     if wants_json:
         click.echo(json.dumps([each.fields() for each in checked], indent=2))

@@ -14,6 +14,7 @@ from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.opening import Place, find_place
 from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
+from toolyard.cli.standing import Kept, Where, find_kept
 from toolyard.config.suggest import did_you_mean
 from toolyard.core.errors import ValidationError
 from toolyard.core.events import Outcome
@@ -32,16 +33,6 @@ Examples:
   toolyard skill import ~/.claude/skills
   toolyard skill export create_website website.zip
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """The options that say which workspace is meant."""
-
-    config_file: str | None
-    workspace: str | None
-    agent: str | None
-    state: str | None
 
 
 @click.group(epilog=_EXAMPLES)
@@ -140,9 +131,17 @@ class Skills:
 
 
 @contextlib.contextmanager
-def opened(where: Where, name: str = "", *, runs: bool = False) -> Generator[Skills]:
-    """The skills that are meant. With `runs` as one agent, in whose sandbox they are tried: the owner in `name`."""
-    place = find_place(where.workspace, where.config_file, where.agent)
+def opened(
+    where: Where, name: str = "", *, runs: bool = False, adds: bool = False, looks: bool = True
+) -> Generator[Skills]:
+    """The skills that are meant. With `runs` as one agent, in whose sandbox they are tried: the owner in `name`.
+
+    Whoever neither `looks` for what is kept nor `adds` to it may stand in any folder.
+    """
+    if adds or looks:
+        place = find_kept(Kept.SKILLS, where, adds=adds)
+    else:
+        place = find_place(where.workspace, where.config_file, where.agent)
     agent = where.agent
     if runs and agent is None and len(place.config.agents) > 1:
         agent = _acting(place, name)

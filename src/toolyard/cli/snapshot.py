@@ -29,8 +29,9 @@ from toolyard.app.snapshots.telling import (
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli import snapshot_printing as printing
 from toolyard.cli.audit import printable
-from toolyard.cli.opening import find_place
 from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
+from toolyard.cli.standing import Kept, find_kept
+from toolyard.cli.standing import Where as _Where
 from toolyard.core.errors import ValidationError
 from toolyard.core.events import Outcome
 from toolyard.core.limits import MIB
@@ -54,14 +55,6 @@ Examples:
   toolyard snapshot restore 3f2a src/app.py --dry-run
 """
 _WHO = "Whose workspace, where the configuration has several agents."
-
-
-@dataclass(frozen=True, slots=True)
-class _Where:
-    config_file: str | None
-    workspace: str | None
-    agent: str | None
-    state: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +95,9 @@ def _command(name: str, example: str) -> Callable[[Callable[..., None]], click.C
 
 
 @contextlib.contextmanager
-def _opened(where: _Where, *, acts: bool = True, rebuild: bool = False) -> Generator[_Opened]:
+def _opened(where: _Where, *, acts: bool = True, adds: bool = False, rebuild: bool = False) -> Generator[_Opened]:
     """The workspace that is meant. Without `acts`, of several agents all may be meant."""
-    place = find_place(where.workspace, where.config_file, where.agent, acts=acts)
+    place = find_kept(Kept.SNAPSHOTS, where, acts=acts, adds=adds)
     options = YardOptions(workspace=place.workspace, config=place.config, agent=where.agent, state_home=where.state)
     with Yard.open(options) as yard:
         everybody = yard.home.has_layout and not yard.home.is_member
@@ -123,7 +116,7 @@ def snapshot() -> None:
 @click.option("--reason", metavar="TEXT", default="", help="What it is for.")
 def create(where: _Where, *, reason: str, wants_json: bool) -> None:
     """Take a snapshot now. A workspace that is as it was gets no second one."""
-    with _opened(where) as opened:
+    with _opened(where, adds=True) as opened:
         taken = opened.keeper.create(reason=reason, check=printing.ticking("Taking a snapshot"))
     made = taken.snapshot
     if wants_json:

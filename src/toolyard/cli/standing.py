@@ -1,0 +1,119 @@
+"""Where the user stands: perhaps in a folder below the workspace whose snapshots, skills or memory are meant.
+
+A workspace is never guessed: what is restored, or remembered, in the wrong folder surprises. A command that looks is
+refused with the way to what is meant; one that adds goes on, and says that it begins something apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import os
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import click
+
+from toolyard.cli.audit import printable
+from toolyard.cli.opening import Place, find_place
+from toolyard.config.load import find_config
+from toolyard.config.settings import Settings
+from toolyard.core.errors import ConfigError
+from toolyard.core.paths import beneath
+from toolyard.storage.state import state_dir
+from toolyard.workspace.layout import AGENTS, MEMORY, SKILLS
+
+_PACKS = "snapshots/packs"
+"""Empty where snapshots were looked for, and none was ever taken."""
+
+
+class Kept(enum.Enum):
+    """What a command is about."""
+
+    SNAPSHOTS = "snapshots"
+    SKILLS = "skills"
+    MEMORY = "memory"
+    SHARED = "other agents"
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The options that say which workspace is meant."""
+
+    config_file: str | None
+    workspace: str | None
+    agent: str | None
+    state: str | None
+
+
+def find_kept(kept: Kept, where: Where, *, acts: bool = False, adds: bool = False) -> Place:
+    """As `find_place`, minding a workspace around the current folder where that has nothing `kept` of its own."""
+    if where.workspace is None and where.config_file is None:
+        settings = Settings.from_environment()
+        _mind_others(
+            kept, os.path.realpath(os.getcwd()), where.state or settings.state_home, settings.home, adds=adds
+        )
+    return find_place(where.workspace, where.config_file, where.agent, acts=acts)
+
+
+def _mind_others(kept: Kept, here: str, state_home: str, user_home: str, *, adds: bool) -> None:
+    if find_config(here) is not None or _has_own(kept, here, state_home):
+        return
+    around = list(_around(here, os.path.realpath(user_home)))
+    found = next((folder for folder in around if _is_workspace(folder, state_home)), None)
+    if found is None:
+        return
+    said, way = f"{here} lies in the workspace {found}", _way(here, found, around)
+    if not adds:
+        alone = "" if kept is Kept.SHARED else " For this folder alone: --workspace ."
+        raise ConfigError(f"{said} and has no {kept.value} of its own.", hint=f"{way}{alone}")
+    click.echo(printable(f"{said}. What is kept here now is apart from it. {way}"), err=True)
+
+
+def _around(here: str, user_home: str) -> Iterator[str]:
+    """The folders around `here`, the nearest first: below the user's home and on the same file system."""
+    with contextlib.suppress(OSError):
+        device = os.stat(here).st_dev
+        folder = os.path.dirname(here)
+        while folder not in {user_home, os.path.dirname(folder)} and os.stat(folder).st_dev == device:
+            yield folder
+            folder = os.path.dirname(folder)
+
+
+def _has_own(kept: Kept, here: str, state_home: str) -> bool:
+    """Links are those that an agent's folder has into its root."""
+    match kept:
+        case Kept.SNAPSHOTS:
+            return bool(_listed(os.path.join(state_dir(state_home, here), _PACKS)))
+        case Kept.SKILLS | Kept.MEMORY:
+            own = os.path.join(here, SKILLS if kept is Kept.SKILLS else AGENTS)
+            return os.path.isdir(own) and not os.path.islink(own)
+        case Kept.SHARED:
+            return False
+
+
+def _is_workspace(folder: str, state_home: str) -> bool:
+    if find_config(folder) is not None or os.path.isdir(state_dir(state_home, folder)):
+        return True
+    agents = os.path.join(folder, AGENTS)
+    return any(os.path.isdir(os.path.join(agents, name, MEMORY)) for name in _listed(agents))
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _way(here: str, found: str, around: list[str]) -> str:
+    """What to do for the workspace that was found. A file that lies about is the user's to trust, by going there."""
+    parts = (beneath(here, found) or "").split("/")
+    agent = f" --agent {shlex.quote(parts[1])}" if parts[0] == AGENTS and len(parts) > 1 else ""
+    configured = next((folder for folder in around if find_config(folder) is not None), None)
+    if configured is not None and (agent or configured == found):
+        return f"For that one: run it in {shlex.quote(configured)}{f', with{agent}' if agent else ''}."
+    if agent:
+        return f"For that one: name its configuration with --config FILE{agent}."
+    return f"For that one: --workspace {shlex.quote(found)}."

@@ -1,0 +1,119 @@
+"""Commands about what was kept, given in a folder below the workspace that is meant."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from toolyard.cli.main import toolyard
+from toolyard.core.errors import ConfigError
+
+LOOKING = [
+    *("snapshot list", "snapshot show", "snapshot restore latest", "snapshot gc", "memory list", "memory search x"),
+    *("memory forget 1234", "skill list", "skill show x", "skill remove x", "share list"),
+]
+
+
+class Project:
+    """A workspace below the user's home, with a folder in it where the user stands."""
+
+    def __init__(self, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.home, self.folder, self.state = base / "home", base / "home/proj", base / "state"
+        (self.folder / "src/deep").mkdir(parents=True)
+        monkeypatch.setenv("HOME", str(self.home))
+        self.stand = monkeypatch.chdir
+        self.stand(self.folder)
+
+    def run(self, words: str) -> Result:
+        return CliRunner().invoke(toolyard, [*shlex.split(words), "--state", str(self.state)])
+
+    def refusal(self, words: str) -> str:
+        ran = self.run(words)
+        assert isinstance(ran.exception, ConfigError), ran.output
+        return str(ran.exception)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    return Project(tmp_path.resolve(), monkeypatch)
+
+
+@pytest.mark.parametrize("words", LOOKING)
+def test_who_looks_below_a_workspace_is_told_which_it_is(project: Project, words: str) -> None:
+    assert project.run("snapshot create").exit_code == 0
+    project.stand(project.folder / "src/deep")
+    said = project.refusal(words)
+    assert f"lies in the workspace {project.folder}" in said
+    assert f"--workspace {project.folder}." in said
+
+
+def test_what_the_refusal_says_works_and_nothing_was_made(project: Project) -> None:
+    (project.folder / "a.txt").write_text("one")
+    project.run("snapshot create")
+    project.stand(project.folder / "src")
+    project.refusal("snapshot list")
+    assert len(list(project.state.iterdir())) == 1
+    assert "There is no snapshot yet" in project.run("snapshot list --workspace .").output
+    project.refusal("snapshot list")  # having looked makes it no workspace of its own
+    (project.folder / "a.txt").unlink()
+    assert project.run(f"snapshot restore latest --workspace {project.folder}").exit_code == 0
+    assert (project.folder / "a.txt").read_text() == "one"
+
+
+def test_a_memory_alone_makes_a_folder_a_workspace(project: Project) -> None:
+    assert "lies in" not in project.run("memory add first").output
+    project.stand(project.folder / "src")
+    assert f"--workspace {project.folder}." in project.refusal("memory list")
+
+
+def test_who_adds_below_a_workspace_is_told_once_and_has_it_then(project: Project) -> None:
+    project.run("snapshot create")
+    page = project.home / "pdf/SKILL.md"
+    page.parent.mkdir()
+    page.write_text("---\nname: pdf\ndescription: Fills forms.\n---\n")
+    project.stand(project.folder / "src")
+    for words in ("memory add second", f"skill import {page.parent}", "snapshot create"):
+        ran = project.run(words)
+        assert ran.exit_code == 0
+        assert f"lies in the workspace {project.folder}. What is kept here now is apart" in ran.stderr
+        assert "lies in" not in project.run(words).output
+    for words in ("memory list", "skill list", "snapshot list"):
+        assert project.run(words).exit_code == 0
+
+
+def test_a_configuration_above_is_named(project: Project) -> None:
+    (project.folder / "toolyard.yaml").write_text("ui: {display_type: simple}\n")
+    project.stand(project.folder / "src")
+    assert f"run it in {project.folder}." in project.refusal("snapshot list")
+
+
+@pytest.mark.parametrize("is_found", [True, False], ids=["its file above", "its file elsewhere"])
+def test_in_an_agents_own_folder_the_agent_is_named_too(project: Project, *, is_found: bool) -> None:
+    place = project.folder / "toolyard.yaml" if is_found else project.home.parent / "team.yaml"
+    place.write_text(f"toolyard: {{workspace: {project.folder}/ws}}\nagents: [{{id: ana}}, {{id: bo}}]\n")
+    assert project.run(f"snapshot create --config {place} --agent ana").exit_code == 0
+    project.stand(project.folder / "ws/agents/ana/workspace")
+    way = f"run it in {project.folder}, with --agent ana." if is_found else "--config FILE --agent ana."
+    for words in LOOKING:
+        assert way in project.refusal(words)
+
+
+def test_the_users_home_is_no_workspace_around_everything(project: Project) -> None:
+    project.stand(project.home)
+    project.run("memory add everywhere")
+    project.stand(project.folder)
+    assert "There is no snapshot yet" in project.run("snapshot list").output
+
+
+def test_a_skill_that_lies_somewhere_is_checked_from_anywhere(project: Project) -> None:
+    project.run("snapshot create")
+    project.stand(project.folder / "src")
+    assert project.refusal("skill validate other")
+    page = project.home / "pdf/SKILL.md"
+    page.parent.mkdir()
+    page.write_text("---\nname: pdf\ndescription: Fills forms.\n---\n")
+    ran = project.run(f"skill validate {page.parent}")
+    assert (ran.exit_code, "passes" in ran.output) == (0, True), ran.output
