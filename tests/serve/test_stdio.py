@@ -39,7 +39,7 @@ def test_a_client_of_the_stateless_protocol_discovers_the_same_without_a_handsha
     with place.stdio(modern=True) as client:
         found = client.request("server/discover")["result"]
     assert MODERN_VERSION in found["supportedVersions"]
-    assert found["capabilities"].keys() == {"resources", "tools"}
+    assert found["capabilities"].keys() == {"extensions", "resources", "tools"}
     assert place.workspace in found["instructions"]
 
 
