@@ -1,0 +1,92 @@
+"""`toolyard snapshot restore` and `gc`: what changes the workspace, or lets snapshots go.
+
+What is restored here is restored for the user: no policy says what may be written.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+
+import click
+
+from toolyard.app.snapshots.telling import path_of, restored_fields
+from toolyard.cli import snapshot_printing as printing
+from toolyard.cli.audit import printable
+from toolyard.cli.options import runnable
+from toolyard.cli.snapshot_opening import DIFF_LIMITS, Opened, command, inside, opened_store
+from toolyard.cli.standing import Where
+from toolyard.workspace.snapshots import Snapshot
+
+FAILED = 1
+_SECONDS_A_DAY = 86_400.0
+
+
+@command("restore", "toolyard snapshot restore 3f2a src/app.py")
+@click.argument("name", metavar="SNAPSHOT")
+@click.argument("paths", metavar="[PATH]...", nargs=-1)
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+def restore(where: Where, *, name: str, paths: tuple[str, ...], dry_run: bool, wants_json: bool) -> None:
+    """Make the workspace, or only PATHs in it, what a snapshot says. What is there is kept first, as a snapshot."""
+    with opened_store(where) as opened:
+        found = opened.history.get(name)
+        wanted = [inside(path, opened.keeper.place.root) for path in paths] or None
+        if dry_run:
+            _would_restore(opened, found, wanted or [b""], wants_json=wants_json)
+            return
+        place = opened.keeper.place
+        result = opened.keeper.store.restore(
+            found.id, root=place.root, paths=wanted, agent=place.agent, check=printing.ticking("Restoring")
+        )
+        opened.note(f"Restored {found.id}; {result.before.id} undoes it.")
+    if wants_json:
+        printing.as_json(restored_fields(result))
+    else:
+        printing.restored(result)
+        click.echo(_undoing(result.before.id, paths))
+    if result.failed:
+        sys.exit(FAILED)
+
+
+def _undoing(before: str, paths: Sequence[str]) -> str:
+    """What undoes a restore: of these paths alone, since others may be worked on before somebody thinks of it."""
+    command = f"toolyard snapshot restore {before}"
+    told = runnable(f"To undo it: `{command}`").replace("`", "")
+    places = (shlex.quote(f"./{path}" if path.startswith("-") else path) for path in paths)
+    return printable(told.replace(command, " ".join((command, *places)), 1))
+
+
+def _would_restore(opened: Opened, found: Snapshot, places: Sequence[bytes], *, wants_json: bool) -> None:
+    root = opened.keeper.place.root
+    diffs = [opened.keeper.store.diff(found.id, root=root, path=place, limits=DIFF_LIMITS) for place in places]
+    changes = [change for each in diffs for change in each.changes]
+    # From the snapshot to now: what came since would go, everything else would be written.
+    gone = [path_of(change.path) for change in changes if change.before is None or change.old_path is not None]
+    written = [path_of(change.old_path or change.path) for change in changes if change.before is not None]
+    if wants_json:
+        printing.as_json({"snapshot": found.id, "would_write": written, "would_remove": gone})
+        return
+    for verb, listed in (("write", written), ("remove", gone)):
+        for path in listed:
+            click.echo(f"would {verb} {path}")
+    if not changes:
+        click.echo("Nothing would change.")
+
+
+@command("gc", "toolyard snapshot gc --keep 50 --older-than 30d")
+@click.option("--keep", metavar="N", type=click.IntRange(min=1), help="Keep the newest N of each workspace.")
+@click.option("--older-than", metavar="TIME", type=printing.Duration(), help="Drop only older ones: 30d, 12h, 2w.")
+def gc(where: Where, *, keep: int | None, older_than: float | None, wants_json: bool) -> None:
+    """Drop old snapshots and give their room back. Without options, those that the configuration lets go."""
+    with opened_store(where, acts=False) as opened:
+        section = opened.keeper.section
+        if keep is None and older_than is None:
+            keep, older_than = section.keep, section.days * _SECONDS_A_DAY
+        result = opened.keeper.store.gc(keep=keep, newer_than=older_than, check=printing.ticking("Collecting"))
+        opened.note(f"Dropped {len(result.snapshots)} snapshots.")
+    if wants_json:
+        dropped = [each.id for each in result.snapshots]
+        printing.as_json({"dropped": dropped, "objects": result.objects, "bytes_freed": result.bytes_freed})
+    else:
+        printing.collected(result)

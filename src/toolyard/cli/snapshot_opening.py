@@ -1,0 +1,96 @@
+"""What the commands of `toolyard snapshot` share: their options, and the workspace and the snapshots they mean."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from toolyard.app.snapshots.history import History
+from toolyard.app.snapshots.keeper import Keeper
+from toolyard.app.yard import Yard, YardOptions
+from toolyard.cli import snapshot_printing as printing
+from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
+from toolyard.cli.standing import Kept, Where, find_kept
+from toolyard.core.errors import ValidationError
+from toolyard.core.events import Outcome
+from toolyard.core.paths import beneath
+from toolyard.workspace.snapshots import DiffLimits, SnapshotStore
+
+DIFF_LIMITS = DiffLimits(chars_each=200_000, chars=20_000_000)
+_WHO = "Whose workspace, where the configuration has several agents."
+_EXAMPLES = """\b
+Examples:
+  toolyard snapshot create --reason "before the rewrite"
+  toolyard snapshot list
+  toolyard snapshot diff                    what changed since the newest
+  toolyard snapshot diff 3f2a 81bc --stat   between two, by the beginnings of their ids
+  toolyard snapshot restore 3f2a src/app.py --dry-run
+"""
+
+
+@click.group(epilog=_EXAMPLES)
+def snapshot() -> None:
+    """Take, compare and restore snapshots of a workspace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    yard: Yard
+    keeper: Keeper
+    history: History
+
+    def note(self, what: str) -> None:
+        """What the user did to the workspace, beside what agents did."""
+        self.yard.record("snapshot", what, Outcome.OK)
+
+
+def command(name: str, example: str) -> Callable[[Callable[..., None]], click.Command]:
+    """A command of the group with the options that all of them have."""
+
+    def made(function: Callable[..., None]) -> click.Command:
+        def run(
+            *, config_file: str | None, workspace: str | None, agent: str | None, state: str | None, **rest: Any
+        ) -> None:
+            function(Where(config_file, workspace, agent, state), **rest)
+
+        run.__doc__ = function.__doc__
+        # What the function itself declares comes first in its help.
+        for option in (
+            click.option("--json", "wants_json", is_flag=True, help="Print JSON."),
+            state_option("Where the snapshots are kept, outside every workspace."),
+            agent_option(_WHO),
+            workspace_option(),
+            config_option(),
+        ):
+            run = option(run)
+        parameters: list[click.Parameter] = getattr(function, "__click_params__", [])
+        run.__click_params__ = [*getattr(run, "__click_params__", []), *parameters]  # pyright: ignore[reportFunctionMemberAccess]
+        return snapshot.command(name=name, epilog=f"\b\nExample:\n  {example}")(run)
+
+    return made
+
+
+@contextlib.contextmanager
+def opened_store(where: Where, *, acts: bool = True, adds: bool = False, rebuild: bool = False) -> Generator[Opened]:
+    """The workspace that is meant. Without `acts`, of several agents all may be meant."""
+    place = find_kept(Kept.SNAPSHOTS, where, acts=acts, adds=adds)
+    options = YardOptions(workspace=place.workspace, config=place.config, agent=where.agent, state_home=where.state)
+    with Yard.open(options) as yard:
+        everybody = yard.home.has_layout and not yard.home.is_member
+        keeper = yard.snapshots
+        if rebuild:
+            SnapshotStore.rebuild(keeper.place.folder, printing.ticking("Rebuilding"))
+        yield Opened(yard, keeper, History(keeper.store, None if everybody else keeper.place.root))
+
+
+def inside(path: str, root: str) -> bytes:
+    """A path of the command line, absolute or relative to the workspace, as snapshots have it."""
+    found = beneath(os.path.normpath(os.path.join(root, path)), root)
+    if found is None:
+        raise ValidationError.of("path", f"{path} lies outside the workspace", hint=f"Name a path below {root}.")
+    return b"" if found == "." else os.fsencode(found)
