@@ -12,6 +12,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from toolyard.app.excluding import exclude
 from toolyard.app.home import Home
 from toolyard.codemode.folder import SERVERS, TOOLS, place_of
 from toolyard.core.errors import ConfigError
@@ -71,8 +72,16 @@ def make_links(home: Home, links: Mapping[str, str]) -> None:
                 except FileExistsError:
                     if _is_left_behind(home, folder, name, target):
                         _replace_link(folder, name, target)
+            exclude(folder, [name for name, target in links.items() if _leads_to(folder, name, target)])
         finally:
             os.close(folder)
+
+
+def _leads_to(folder: int, name: str, target: str) -> bool:
+    try:
+        return os.readlink(name, dir_fd=folder) == target
+    except OSError:
+        return False
 
 
 def _is_left_behind(home: Home, folder: int, name: str, target: str) -> bool:
