@@ -9,9 +9,8 @@ from toolyard.core.errors import ConfigError
 
 
 def test_without_a_word_they_are_taken_and_kept(tmp_path):
-    assert Snapshots() == Snapshots(
-        automatic=True, keep=200, days=30, ignore=(), most_files=100_000, most_bytes=4 * 1024**3, watch=True
-    )
+    limits = {"most_files": 100_000, "most_bytes": 4 * 1024**3, "most_stored": 20 * 1024**3}
+    assert Snapshots() == Snapshots(automatic=True, keep=200, days=30, ignore=(), watch=True, **limits)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +30,7 @@ def test_what_cannot_be_right_is_named(tmp_path, text, said):
         load_config(str(path))
 
 
-@pytest.mark.parametrize("weaker", ["automatic: false", "keep: 1", "days: 0.5", "most_files: 1", "most_bytes: 1"])
+@pytest.mark.parametrize("weaker", ["automatic: false", "keep: 1", "days: 0.5", "most_files: 1", "most_stored: 1"])
 def test_a_file_that_is_merely_found_cannot_take_away_what_undoes(tmp_path, weaker):
     path = tmp_path / "toolyard.yaml"
     path.write_text(f"snapshots: {{{weaker}}}")

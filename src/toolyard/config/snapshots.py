@@ -11,6 +11,7 @@ from toolyard.core.limits import MIB
 
 _MOST_FILES = 100_000
 _MOST_BYTES = 4 * 1024 * MIB
+_MOST_STORED = 20 * 1024 * MIB
 _KEEP = 200
 _DAYS = 30.0
 
@@ -27,6 +28,8 @@ class Snapshots(Section):
     most_files: Size = _MOST_FILES
     """Of a workspace with more entries than these, none is taken automatically."""
     most_bytes: Size = _MOST_BYTES
+    most_stored: Size = _MOST_STORED
+    """Once the store takes more of the disk, none is taken automatically until some were let go."""
     watch: bool = True
     """Whether the folder is watched for what programs change (needs the extra `team`)."""
 
@@ -37,5 +40,6 @@ class Snapshots(Section):
             (self.days, _DAYS),
             (self.most_files, _MOST_FILES),
             (self.most_bytes, _MOST_BYTES),
+            (self.most_stored, _MOST_STORED),
         )
         return not self.automatic or any(value < default for value, default in limits)

@@ -101,6 +101,20 @@ def test_what_nobody_asked_for_does_not_take_the_last_of_the_disk(spot, waiter, 
     assert keeper.create().changed, "who asks for one gets it"
 
 
+def test_a_store_that_has_its_share_of_the_disk_takes_no_more_by_itself(spot, waiter, monkeypatch):
+    keeper = spot.keeper(most_stored=1)
+    keeper.before_change(waiter)  # the store is empty yet
+    (baseline,) = keeper.store.list()
+    monkeypatch.setattr(module, "_PAUSE_SECONDS", 0.0)
+    spot.write("a.txt", "changed")
+    keeper.changed("Write")
+    keeper.flush()
+
+    assert [snapshot.id for snapshot in keeper.store.list()] == [baseline.id]
+    assert "most_stored" in spot.told[0]
+    assert keeper.create().changed, "who asks for one gets it"
+
+
 def test_a_store_that_somebody_locks_holds_up_a_change_for_a_moment_only(spot, waiter, locked, monkeypatch):
     monkeypatch.setattr(module, "_BASELINE_SECONDS", 0.1)
     locked()

@@ -249,7 +249,7 @@ class Keeper(Closing):
         """Take a snapshot that nobody asked for. Never raises: what cannot be done is told."""
         until = time.monotonic() + _LONGEST_AUTOMATIC
         budget = _Budget(self.section.most_files, self.section.most_bytes)
-        room = Room(self.place.folder)
+        room = Room(self.place.folder, self.section.most_stored)
 
         def check() -> None:
             room.check()
