@@ -88,6 +88,32 @@ def test_a_mode_that_changed_with_the_content_is_told_beside_it(place):
     assert [(each["old_mode"], each["mode"]) for each in changes] == [("0644", "0755"), ("0644", "0600")]
 
 
+def test_what_git_keeps_is_one_line_unless_all_is_asked_for(place):
+    git = place.root / ".git"
+    git.mkdir()
+    (git / "index").write_text("1")
+    first = place.json("create")["id"]
+    (git / "index").write_text("2")
+    (git / "HEAD").write_text("main")
+    assert place.run("diff") == ".git: 2 paths changed (--all shows them)\n"
+    (place.root / "a.txt").write_text("one\n2\n")
+    assert place.run("diff", "--stat").splitlines() == [
+        "M a.txt  +1 -1",
+        ".git: 2 paths changed (--all shows them)",
+        "3 paths changed, +1 -1",
+    ]
+    assert all(
+        "M .git/index\n--- a/.git/index" in place.run("diff", *words) for words in (["--all"], ["--path", ".git"])
+    )
+    assert [each["path"] for each in place.json("diff")["changes"]] == [".git/HEAD", ".git/index", "a.txt"]
+    assert place.run("restore", first, "--dry-run").splitlines() == [
+        "would write a.txt",
+        "would bring back 2 paths in .git (--all shows them)",
+    ]
+    assert "would remove .git/HEAD" in place.run("restore", first, "--dry-run", "--all")
+    assert place.json("restore", first, "--dry-run")["would_write"] == [".git/index", "a.txt"]
+
+
 def test_a_diff_says_nothing_to_the_terminal(place):
     place.run("create")
     (place.root / "a.txt").write_text("one\n\x1b]0;evil\x07\n")

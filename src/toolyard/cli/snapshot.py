@@ -6,6 +6,7 @@ Exit codes: 0 fine, 1 when it failed, something could not be restored or stored 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -14,7 +15,7 @@ from toolyard.app.snapshots.telling import change_fields, entry_fields, note_fie
 from toolyard.cli import snapshot_changing
 from toolyard.cli import snapshot_printing as printing
 from toolyard.cli.options import runnable
-from toolyard.cli.snapshot_opening import DIFF_LIMITS, command, inside, opened_store, snapshot
+from toolyard.cli.snapshot_opening import DIFF_LIMITS, all_option, command, inside, opened_store, snapshot
 from toolyard.cli.standing import Where
 from toolyard.core.errors import ValidationError
 from toolyard.core.limits import MIB
@@ -101,7 +102,10 @@ def _print_file(data: bytes, path: str) -> None:
 @click.argument("after", metavar="[AFTER]", required=False)
 @click.option("--path", metavar="P", default="", help="Only this file or folder.")
 @click.option("--stat", is_flag=True, help="Only which files, and how many lines.")
-def diff(where: Where, *, before: str, after: str | None, path: str, stat: bool, wants_json: bool) -> None:
+@all_option
+def diff(
+    where: Where, *, before: str, after: str | None, path: str, stat: bool, wants_all: bool, wants_json: bool
+) -> None:
     """Show what changed from one snapshot to another, or to the workspace as it is now."""
     with opened_store(where) as opened:
         old = opened.history.get(before)
@@ -111,7 +115,7 @@ def diff(where: Where, *, before: str, after: str | None, path: str, stat: bool,
             new.id if new is not None else None,
             root=opened.keeper.place.root,
             path=inside(path, opened.keeper.place.root),
-            limits=DIFF_LIMITS,
+            limits=replace(DIFF_LIMITS, folds_git=not (wants_all or wants_json)),
             check=printing.ticking("Comparing"),
         )
     if wants_json:

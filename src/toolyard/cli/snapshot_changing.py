@@ -8,14 +8,15 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 
-from toolyard.app.snapshots.telling import path_of, restored_fields
+from toolyard.app.snapshots.telling import counted, path_of, restored_fields
 from toolyard.cli import snapshot_printing as printing
 from toolyard.cli.audit import printable
 from toolyard.cli.options import runnable
-from toolyard.cli.snapshot_opening import DIFF_LIMITS, Opened, command, inside, opened_store
+from toolyard.cli.snapshot_opening import DIFF_LIMITS, Opened, all_option, command, inside, opened_store
 from toolyard.cli.standing import Where
 from toolyard.workspace.snapshots import Snapshot
 
@@ -27,13 +28,16 @@ _SECONDS_A_DAY = 86_400.0
 @click.argument("name", metavar="SNAPSHOT")
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-def restore(where: Where, *, name: str, paths: tuple[str, ...], dry_run: bool, wants_json: bool) -> None:
+@all_option
+def restore(
+    where: Where, *, name: str, paths: tuple[str, ...], dry_run: bool, wants_all: bool, wants_json: bool
+) -> None:
     """Make the workspace, or only PATHs in it, what a snapshot says. What is there is kept first, as a snapshot."""
     with opened_store(where) as opened:
         found = opened.history.get(name)
         wanted = [inside(path, opened.keeper.place.root) for path in paths] or None
         if dry_run:
-            _would_restore(opened, found, wanted or [b""], wants_json=wants_json)
+            _would_restore(opened, found, wanted or [b""], wants_all=wants_all, wants_json=wants_json)
             return
         place = opened.keeper.place
         result = opened.keeper.store.restore(
@@ -57,9 +61,12 @@ def _undoing(before: str, paths: Sequence[str]) -> str:
     return printable(told.replace(command, " ".join((command, *places)), 1))
 
 
-def _would_restore(opened: Opened, found: Snapshot, places: Sequence[bytes], *, wants_json: bool) -> None:
-    root = opened.keeper.place.root
-    diffs = [opened.keeper.store.diff(found.id, root=root, path=place, limits=DIFF_LIMITS) for place in places]
+def _would_restore(
+    opened: Opened, found: Snapshot, places: Sequence[bytes], *, wants_all: bool, wants_json: bool
+) -> None:
+    root, store = opened.keeper.place.root, opened.keeper.store
+    limits = replace(DIFF_LIMITS, chars=0, folds_git=not (wants_all or wants_json))
+    diffs = [store.diff(found.id, root=root, path=place, limits=limits) for place in places]
     changes = [change for each in diffs for change in each.changes]
     # From the snapshot to now: what came since would go, everything else would be written.
     gone = [path_of(change.path) for change in changes if change.before is None or change.old_path is not None]
@@ -69,8 +76,11 @@ def _would_restore(opened: Opened, found: Snapshot, places: Sequence[bytes], *, 
         return
     for verb, listed in (("write", written), ("remove", gone)):
         for path in listed:
-            click.echo(f"would {verb} {path}")
-    if not changes:
+            click.echo(printable(f"would {verb} {path}"))
+    for folded in (folded for each in diffs for folded in each.folded):
+        told = f"would bring back {counted(folded.count, 'path')} in {path_of(folded.path)}"
+        click.echo(printable(f"{told} (--all shows them)"))
+    if not any(each.total for each in diffs):
         click.echo("Nothing would change.")
 
 

@@ -22,6 +22,7 @@ from toolyard.core.paths import beneath
 from toolyard.workspace.snapshots import DiffLimits, SnapshotStore
 
 DIFF_LIMITS = DiffLimits(chars_each=200_000, chars=20_000_000)
+all_option = click.option("--all", "wants_all", is_flag=True, help="Tell also what changed inside .git folders.")
 _WHO = "Whose workspace, where the configuration has several agents."
 _EXAMPLES = """\b
 Examples:

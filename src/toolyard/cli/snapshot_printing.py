@@ -18,6 +18,7 @@ from toolyard.app.snapshots.telling import (
     change_line,
     counted,
     entry_line,
+    folded_line,
     line_counts,
     note_lines,
     path_of,
@@ -100,9 +101,11 @@ def head(snapshot: Snapshot) -> None:
 def diff(found: Diff, *, stat: bool) -> None:
     for change in found.changes:
         _change(change, stat=stat)
-    if found.total > len(found.changes):
-        click.echo(f"and {counted(found.total - len(found.changes), 'more change')}")
-    if stat and found.changes:
+    for each in found.folded:
+        click.echo(f"{printable(folded_line(each))} (--all shows them)")
+    if found.left_off:
+        click.echo(f"and {counted(found.left_off, 'more change')}")
+    if stat and found.total:
         counts = [line_counts(change.text) for change in found.changes]
         added, removed = sum(each[0] for each in counts), sum(each[1] for each in counts)
         click.echo(f"{counted(found.total, 'path')} changed, +{added} -{removed}")

@@ -92,6 +92,23 @@ async def test_a_diff_tells_a_mode_that_changed_with_the_content(keeping):
     assert [(each["old_mode"], each["mode"]) for each in told.structured["changes"]] == [("0644", "0755")]
 
 
+async def test_what_git_keeps_is_counted_and_told_to_who_asks(keeping):
+    bench = keeping()
+    bench.write("a.txt", "one\n")
+    bench.write(".git/index", "1")
+    await taken(bench)
+    bench.write("a.txt", "two\n")
+    bench.write(".git/index", "2")
+    bench.write("sub/.git/objects/aa/bb", "3")
+    told = await bench.call("snapshot_diff")
+    assert [each["path"] for each in told.structured["changes"]] == ["a.txt", "sub"]
+    assert told.structured["folded"] == [{"path": ".git", "changes": 1}, {"path": "sub/.git", "changes": 4}]
+    assert (told.structured["total"], told.structured["hidden"]) == (7, 0)
+    assert "[.git: 1 path changed; with_git shows them.]" in told.text
+    assert "M .git/index" in (await bench.call("snapshot_diff", with_git=True)).text
+    assert "M .git/index" in (await bench.call("snapshot_diff", path=".git")).text
+
+
 async def test_a_restore_can_be_undone_and_is_recorded(keeping):
     bench = keeping()
     bench.write("a.txt", "old")

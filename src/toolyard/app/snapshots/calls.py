@@ -16,6 +16,7 @@ from toolyard.app.snapshots.telling import (
     counted,
     entry_fields,
     entry_line,
+    folded_line,
     note_lines,
     path_of,
     restored_fields,
@@ -81,25 +82,28 @@ def _file(snapshot: Snapshot, path: bytes, data: bytes, gate: Gate) -> Result:
     return Result(rendered.parts, fields)
 
 
-def diff(before: str, after: str | None, path: str, gate: Gate) -> Result:
+def diff(before: str, after: str | None, path: str, gate: Gate, *, with_git: bool) -> Result:
     reach = Reach(gate)
     place = reach.named(path, Kind.READ)
     old = _history(gate).get(before)
     new = _history(gate).get(after) if after is not None else None
-    found = _diff(old, new, place, gate)
+    found = _diff(old, new, place, gate, folds_git=not with_git)
     told = [change for change in found.changes if reach.shows_change(change)]
-    hidden = len(found.changes) - len(told)
+    folded = [each for each in found.folded if reach.shows(each.path)]
+    hidden = len(found.changes) - len(told) + sum(each.count for each in found.folded if each not in folded)
     lines = [f"{change_line(change)}\n{change.text}".rstrip() for change in told]
+    lines += (f"[{folded_line(each)}; with_git shows them.]" for each in folded)
     if hidden:
         lines.append(f"[{counted(hidden, 'change')} in files that may not be read.]")
-    if found.total > len(found.changes):
-        lines.append(f"[{counted(found.total - len(found.changes), 'more change')}.]")
+    if found.left_off:
+        lines.append(f"[{counted(found.left_off, 'more change')}.]")
     fields: dict[str, Any] = {
         "before": old.id,
         "after": new.id if new is not None else None,
         "changes": [change_fields(change) for change in told],
         "total": found.total,
         "hidden": hidden,
+        "folded": [{"path": path_of(each.path), "changes": each.count} for each in folded],
     }
     return Result((Text(cut("\n".join(lines) or "Nothing differs.", gate.limits.output_chars)),), fields)
 
@@ -177,12 +181,12 @@ def _history(gate: Gate) -> History:
     return History(gate.snapshots.store, gate.snapshots.place.root)
 
 
-def _diff(before: Snapshot, after: Snapshot | None, path: bytes, gate: Gate) -> Diff:
+def _diff(before: Snapshot, after: Snapshot | None, path: bytes, gate: Gate, *, folds_git: bool = False) -> Diff:
     return gate.snapshots.store.diff(
         before.id,
         after.id if after is not None else None,
         root=gate.snapshots.place.root,
         path=path,
-        limits=DiffLimits(changes=gate.limits.list_entries, chars=gate.limits.output_chars),
+        limits=DiffLimits(changes=gate.limits.list_entries, chars=gate.limits.output_chars, folds_git=folds_git),
         check=gate.check_time,
     )

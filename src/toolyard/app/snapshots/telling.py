@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from toolyard.fs.faults import shown
-from toolyard.workspace.snapshots import Change, Entry, Kind, Note, Restored, Snapshot, What
+from toolyard.workspace.snapshots import Change, Entry, Folded, Kind, Note, Restored, Snapshot, What
 
 _UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 _KINDS = {Kind.FOLDER: "folder", Kind.LINK: "link", Kind.SKIPPED: "not held"}
@@ -135,6 +135,10 @@ def stat_line(change: Change) -> str:
         return f"{change_line(change)}  +{added} -{removed}"
     more = change.text if change.text and "\n" not in change.text else ""
     return f"{change_line(change)}  {more}".rstrip()
+
+
+def folded_line(folded: Folded) -> str:
+    return f"{path_of(folded.path)}: {counted(folded.count, 'path')} changed"
 
 
 def line_counts(text: str) -> tuple[int, int]:

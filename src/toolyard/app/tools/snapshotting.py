@@ -37,6 +37,7 @@ class DiffArguments(Arguments):
     before: Id = _LATEST
     after: Annotated[str | None, Field(description="A later snapshot; the folder as it is when left out")] = None
     path: Path = ""
+    with_git: Annotated[bool, Field(description="Tell also what changed inside .git, instead of how much")] = False
 
 
 class RestoreArguments(Arguments):
@@ -72,7 +73,7 @@ def show(arguments: ShowArguments, gate: Gate) -> Result:
 def diff(arguments: DiffArguments, gate: Gate) -> Result:
     from toolyard.app.snapshots import calls
 
-    return calls.diff(arguments.before, arguments.after, arguments.path, gate)
+    return calls.diff(arguments.before, arguments.after, arguments.path, gate, with_git=arguments.with_git)
 
 
 def restore(arguments: RestoreArguments, gate: Gate) -> Result:
@@ -128,7 +129,12 @@ SNAPSHOT_DIFF = Tool(
     description="Show what changed since a snapshot, or between two, as unified diffs.",
     arguments=DiffArguments,
     output=output_schema(
-        before="string", after={"type": ["string", "null"]}, changes=_OBJECTS, total="integer", hidden="integer"
+        before="string",
+        after={"type": ["string", "null"]},
+        changes=_OBJECTS,
+        total="integer",
+        hidden="integer",
+        folded=_OBJECTS,
     ),
     run=diff,
     kind="read",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from toolyard.workspace.snapshots.collecting import Collected
 from toolyard.workspace.snapshots.comparing import Change, What
 from toolyard.workspace.snapshots.diffs import Diff, DiffLimits
+from toolyard.workspace.snapshots.folding import Folded
 from toolyard.workspace.snapshots.ignoring import DEFAULT_RULES, IGNORE_FILE
 from toolyard.workspace.snapshots.objects import Entry, Kind
 from toolyard.workspace.snapshots.rebuilding import Rebuilt
@@ -24,6 +25,7 @@ __all__ = [
     "Diff",
     "DiffLimits",
     "Entry",
+    "Folded",
     "Harm",
     "Kind",
     "Note",

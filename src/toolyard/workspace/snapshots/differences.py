@@ -11,6 +11,7 @@ from toolyard.core.errors import ToolError
 from toolyard.workspace.snapshots.comparing import compare
 from toolyard.workspace.snapshots.diffs import Diff, DiffLimits, with_texts
 from toolyard.workspace.snapshots.folders import RootFolder
+from toolyard.workspace.snapshots.folding import fold
 from toolyard.workspace.snapshots.live import LiveTree, live_content
 from toolyard.workspace.snapshots.objects import Entry, Kind
 from toolyard.workspace.snapshots.reading import ObjectReader, find, names_of
@@ -82,8 +83,10 @@ def differences(old: Side, new: Side, path: bytes, limits: DiffLimits) -> Diff:
     if before is None and after is None:
         find(old, old.top, path)  # says that it is not there
     changes = list(islice(compare(old, new, (before, after), path), _MOST_FOR_RENAMES))
-    told = find_renames(changes, old.content, new.content)
-    return Diff(with_texts(told[: limits.changes], old.content, new.content, limits), len(told))
+    shown, folded = fold(changes, path) if limits.folds_git else (changes, ())
+    told = find_renames(shown, old.content, new.content)
+    total = len(told) + sum(each.count for each in folded)
+    return Diff(with_texts(told[: limits.changes], old.content, new.content, limits), total, folded)
 
 
 def _entry(side: Side, path: bytes) -> Entry | None:

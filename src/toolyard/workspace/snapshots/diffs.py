@@ -12,6 +12,7 @@ from toolyard.fs.content.kinds import Category, sniff
 from toolyard.fs.content.text import decode
 from toolyard.fs.faults import shown
 from toolyard.workspace.snapshots.comparing import Change, What
+from toolyard.workspace.snapshots.folding import Folded
 from toolyard.workspace.snapshots.objects import Entry, Kind
 from toolyard.workspace.snapshots.records import Damaged
 
@@ -28,6 +29,8 @@ class DiffLimits:
     chars_each: int = 8_000
     chars: int = 200_000
     """Of all texts together. What comes later is told without its text."""
+    folds_git: bool = False
+    """Whether what lies in `.git` folders is counted instead of told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,12 @@ class Diff:
     changes: tuple[Change, ...]
     total: int
     """Of all changes, told or not."""
+    folded: tuple[Folded, ...] = ()
+
+    @property
+    def left_off(self) -> int:
+        """Changes beyond what was to be told."""
+        return self.total - len(self.changes) - sum(each.count for each in self.folded)
 
 
 def with_texts(changes: Iterable[Change], old: Content, new: Content, limits: DiffLimits) -> tuple[Change, ...]:
