@@ -208,6 +208,19 @@ def test_a_folder_of_skills_is_imported_whole_and_what_fails_is_said(line: Line)
     assert "neither a folder nor an archive" in line.run("import", "nowhere", code=2)
 
 
+def test_a_skill_that_is_as_it_was_is_imported_without_a_new_version(line: Line) -> None:
+    theirs = line.base / "pdf-forms"
+    theirs.mkdir()
+    (theirs / "SKILL.md").write_text(PAGE)
+    assert "as it was" not in line.run("import", str(theirs))
+    said = line.run("import", str(theirs))
+    assert "pdf-forms -> skills/community/pdf_forms, which is as it was" in said
+    assert len(line.json("show", "pdf_forms")["versions"]) == 1
+    (theirs / "SKILL.md").write_text(PAGE + "More.\n")
+    assert line.json("import", str(theirs))[0]["unchanged"] is False
+    assert len(line.json("show", "pdf_forms")["versions"]) == 2
+
+
 def test_an_attached_skill_is_shown_and_not_changed(line: Line) -> None:
     theirs = line.base / ".claude/skills/pdf-forms"
     theirs.mkdir(parents=True)

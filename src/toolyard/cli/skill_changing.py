@@ -17,6 +17,7 @@ from toolyard.workspace.skills import Checks, check, export_skill, import_skill,
 from toolyard.workspace.skills.archive import ARCHIVES, read_source
 from toolyard.workspace.skills.imports import Resolver
 from toolyard.workspace.skills.page import PAGE
+from toolyard.workspace.skills.store import is_kept
 
 FAILED = 1
 
@@ -55,7 +56,8 @@ def restore_skill(where: Where, *, name: str, version: int, wants_json: bool) ->
 def import_skills(where: Where, *, source: str, name: str, wants_json: bool) -> None:
     """Keep skills of a folder, an archive (.zip, .skill), or a folder of skills such as ~/.claude/skills.
 
-    They are the agent's with --agent, else the community's. One of the same name stays as a version.
+    They are the agent's with --agent, else the community's. One of the same name stays as a version; one that is
+    as it was makes no new one.
     """
     sources = _sources(os.path.expanduser(source))
     if name and len(sources) > 1:
@@ -63,15 +65,12 @@ def import_skills(where: Where, *, source: str, name: str, wants_json: bool) -> 
     owner = where.agent or COMMUNITY
     with opened(where, adds=True) as skills:
         done = [_imported(skills, owner, each, name) for each in sources]
-        skills.note(f"Imported {len([each for each in done if 'path' in each])} skills from {source}.")
+        new = [each for each in done if "path" in each and not each["unchanged"]]
+        skills.note(f"Imported {len(new)} skills from {source}.")
     if wants_json:
         click.echo(json.dumps(done, indent=2))
     for each in done if not wants_json else ():
-        click.echo(
-            printable(
-                f"{each['source']} -> {each['path']}" if "path" in each else f"✗ {each['source']}: {each['fault']}"
-            )
-        )
+        click.echo(printable(_told(each)))
         for remark in each.get("remarks", ()):
             click.echo(f"  · {printable(remark)}")
     if not all("path" in each for each in done):
@@ -110,13 +109,20 @@ def _sources(source: str) -> list[str]:
     return found
 
 
+def _told(done: dict[str, Any]) -> str:
+    if "path" not in done:
+        return f"✗ {done['source']}: {done['fault']}"
+    return f"{done['source']} -> {done['path']}{', which is as it was' if done['unchanged'] else ''}"
+
+
 def _imported(skills: Skills, owner: str, source: str, name: str) -> dict[str, Any]:
     """What became of one. What is not right about it is said, and keeps nobody from using it."""
     try:
         chosen, tree = read_source(source, name)
+        was_there = is_kept(skills.root, owner, chosen, tree)
         path = import_skill(skills.root, owner, source, by="", name=name)
     except ToolyardError as error:
         return {"source": source, "fault": str(error)}
     agent = skills.yard.agent if owner == COMMUNITY else owner
     report = check(Checks(Resolver(skills.root, agent, attached=skills.shelf.attached)), chosen, tree, owner)
-    return {"source": source, "path": path, "remarks": [*report.faults, *report.remarks]}
+    return {"source": source, "path": path, "unchanged": was_there, "remarks": [*report.faults, *report.remarks]}

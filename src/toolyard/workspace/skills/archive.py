@@ -16,9 +16,10 @@ import zlib
 from toolyard.core.errors import ToolError, ToolyardError, ValidationError
 from toolyard.fs.faults import explain
 from toolyard.fs.roots import Root
+from toolyard.workspace.layout import skills_folder
 from toolyard.workspace.skills.page import PAGE, module_name, page_name, parse_page
 from toolyard.workspace.skills.skill import check_name
-from toolyard.workspace.skills.store import load, save_tree
+from toolyard.workspace.skills.store import is_kept, load, save_tree
 from toolyard.workspace.skills.tree import (
     MOST_BYTES,
     MOST_DEPTH,
@@ -60,9 +61,14 @@ def export_skill(root: Root, owner: str, name: str, target: str) -> str:
 
 
 def import_skill(root: Root, owner: str, source: str, *, by: str, name: str = "") -> str:
-    """Keep the skill of a folder or an archive, in the place of one of the same name. Its folder in the workspace."""
+    """Keep the skill of a folder or an archive, in the place of one of the same name. Its folder in the workspace.
+
+    One that is as it was makes no new version.
+    """
     path = os.path.abspath(source)
     chosen, tree = read_source(path, name)
+    if is_kept(root, owner, chosen, tree):
+        return f"{skills_folder(owner)}/{chosen}"
     return save_tree(root, owner, chosen, tree, by=by, note=f"imported from {os.path.basename(path)}"[:200])
 
 

@@ -92,6 +92,14 @@ def load(root: Root, owner: str, name: str, version: int | None = None) -> dict[
     return _read(root, path, f"Version {version} of {owner}/{name} is not kept.")
 
 
+def is_kept(root: Root, owner: str, name: str, tree: Tree) -> bool:
+    """Whether the skill has these very files now."""
+    try:
+        return digest_of(load(root, owner, name)) == digest_of(tree)
+    except ToolyardError:
+        return False
+
+
 def promote(
     root: Root, agent: str, name: str, *, replace: bool = False, checks: Checks | None = None, by: str | None = None
 ) -> str:
