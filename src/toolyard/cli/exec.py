@@ -7,6 +7,7 @@ Exit codes: that of the code; 1 when it raised, 2 for wrong use, 124 when it ran
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
@@ -17,6 +18,7 @@ import click
 from toolyard.app.captured import Captured
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard, YardOptions
+from toolyard.cli import exec_fork
 from toolyard.cli.asking import terminal_asker
 from toolyard.cli.opening import find_place
 from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
@@ -37,6 +39,7 @@ Examples:
   toolyard exec --bash - < build.sh
   toolyard exec plot.py --images .
   toolyard exec --bash -c 'git log --oneline | head -3' --json
+  toolyard exec --bash -c 'make clean' --fork
 """
 
 
@@ -51,6 +54,8 @@ Examples:
 @agent_option("Which agent of the configuration it runs as.")
 @state_option("Where the audit log is kept, outside every workspace.")
 @click.option("--images", metavar="DIR", help="Keep figures and images here, as image-1.png and so on.")
+@exec_fork.fork_option()
+@exec_fork.keep_option()
 @click.option("--json", "wants_json", is_flag=True, help="Print the result as JSON.")
 def exec(  # noqa: A001 - the name of the command
     *,
@@ -64,12 +69,15 @@ def exec(  # noqa: A001 - the name of the command
     agent: str | None,
     state: str | None,
     images: str | None,
+    fork: str | None,
+    keep: bool,
     wants_json: bool,
 ) -> None:
     """Run Python, or a shell command with --bash, in the sandbox: from FILE, from stdin (-), or from -c.
 
     It starts in the workspace, without input and arguments; its output is shown when it is done.
     """
+    exec_fork.check_words(fork, keep=keep, has_code=code is not None or file is not None)
     if (code is None) == (file is None):
         raise click.UsageError("Give either FILE (- for stdin) or -c CODE.")
     text = code if code is not None else _read(file or "-")
@@ -90,17 +98,17 @@ def exec(  # noqa: A001 - the name of the command
     tool = "execute_bash" if as_bash else "execute_python"
     if images is not None:
         _make(images)  # before the run, so that nothing is run whose pictures would be lost
-    with Yard.open(options) as yard:
-        try:
-            result = _ran(yard, tool, arguments)
-        except SecurityError as error:
-            click.echo(f"toolyard: {runnable(str(error))}", err=True)
-            sys.exit(_REFUSED)
+    with contextlib.ExitStack() as stack:
+        forked = stack.enter_context(exec_fork.forked(options, fork)) if fork is not None else None
+        result = _result(forked.options if forked is not None else options, tool, arguments)
+        ended = exec_fork.ended(forked, keep=keep) if forked is not None else None
     _keep(result, images)
     if wants_json:
-        click.echo(json.dumps(result.structured, indent=2))
+        click.echo(json.dumps({**result.structured, **({"fork": ended.fields()} if ended else {})}, indent=2))
     else:
         _show(result)
+    if ended is not None:
+        exec_fork.tell(ended)
     sys.exit(_TIMED_OUT if result.structured["ending"] == "timeout" else result.structured["exit_code"])
 
 
@@ -154,6 +162,15 @@ def _keep(result: Result, folder: str | None) -> None:
     for number, picture in enumerate(pictures, start=1):
         with open(os.path.join(folder, f"image-{number}.{picture.media_type.rpartition('/')[2]}"), "wb") as file:
             file.write(picture.data)
+
+
+def _result(options: YardOptions, tool: str, arguments: dict[str, Any]) -> Result:
+    with Yard.open(options) as yard:
+        try:
+            return _ran(yard, tool, arguments)
+        except SecurityError as error:
+            click.echo(f"toolyard: {runnable(str(error))}", err=True)
+            sys.exit(_REFUSED)
 
 
 def _ran(yard: Yard, tool: str, arguments: dict[str, Any]) -> Result:

@@ -8,7 +8,8 @@
 
 Once the tree is there a fork costs a few system calls, however many files it has. The kinds, the best first:
 
-    MOUNTED     an overlay in our own mount namespace, for root. Any program finds it at `path`.
+    MOUNTED     an overlay in our own mount namespace, for root, or for a user whose process has left for namespaces
+                of its own. Any program in there finds it at `path`.
     HELD        an overlay in the namespaces of a helper process, for an ordinary user. This process reaches it by
                 handle at `path`, which leads through /proc. A program that looks by path, such as a sandbox, is
                 started with `entering` before its command and finds the fork at `inside`.
@@ -126,8 +127,8 @@ class Fork(Closing):
 
     # Making it
 
-    def mount_here(self) -> None:
-        mount_overlay(*self._layers(), self.inside, as_user=False)
+    def mount_here(self, *, as_user: bool) -> None:
+        mount_overlay(*self._layers(), self.inside, as_user=as_user)
         _must_be_writable(self.inside)
         self.how = How.MOUNTED
 
@@ -157,11 +158,17 @@ class Fork(Closing):
 class Forks(Closing):
     """The forks of one store's snapshots, in a folder outside every workspace. Safe to share between threads."""
 
-    def __init__(self, folder: str, store: SnapshotStore, ways: Sequence[How] = tuple(How)) -> None:
-        """Takes away what killed processes left there. `ways`: the kinds that may be tried; a copy always may."""
+    def __init__(
+        self, folder: str, store: SnapshotStore, ways: Sequence[How] = tuple(How), *, as_user: bool = False
+    ) -> None:
+        """Takes away what killed processes left there. `ways`: the kinds that may be tried; a copy always may.
+
+        `as_user`: this process is in a user namespace of its own, where it may mount without being root.
+        """
         self.folder = os.path.realpath(ensure_state_dir(os.path.abspath(folder)))
         self._store = store
         self._ways = ways
+        self._as_user = as_user
         self._trees = FrozenTrees(os.path.join(self.folder, _TREES))
         self._all = os.path.join(self.folder, _FORKS)
         os.makedirs(self._all, mode=0o700, exist_ok=True)
@@ -226,7 +233,7 @@ class Forks(Closing):
         for how in self._ways:
             try:
                 if how is How.MOUNTED:
-                    fork.mount_here()
+                    fork.mount_here(as_user=self._as_user)
                     return
                 if how is How.HELD:
                     fork.mount_in(self._the_holder())
