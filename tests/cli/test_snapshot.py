@@ -175,6 +175,38 @@ def test_undoing_the_restore_of_some_paths_leaves_the_others_alone(place):
     assert (place.root / "b.txt").read_text() == "written later"
 
 
+def test_snapshots_are_counted_back_from_the_newest(place):
+    ids = []
+    for number in range(3):
+        (place.root / "a.txt").write_text(str(number))
+        ids.append(place.json("create")["id"])
+    assert [place.json("show", name)["id"] for name in ("latest", "latest~0", "latest~1", "latest~2")] == [
+        *(ids[2], ids[2], ids[1], ids[0])
+    ]
+    assert place.run("show", "latest~1", "a.txt") == "1"
+    said = place.run("show", "latest~3", code=1)
+    assert all(part in said for part in ('no snapshot "latest~3"', "only 3", "The oldest is latest~2"))
+    assert "no snapshot" in place.run("show", "latest~", code=1)
+
+
+def test_undo_goes_back_to_the_newest_snapshot_that_differs_and_undoes_itself(place):
+    assert "nothing to undo" in place.run("undo", code=1)
+    first = place.json("create", "--reason", "mine")["id"]
+    assert "nothing to undo" in place.run("undo", code=1)
+    (place.root / "a.txt").write_text("new")
+    dry = place.run("undo", "--dry-run")
+    assert all(part in dry for part in (first, "mine", "would write a.txt"))
+    assert (place.root / "a.txt").read_text() == "new"
+    place.run("create")  # the newest now holds what is there: the one before is meant
+    assert place.json("undo", "--dry-run")["snapshot"] == first
+    assert f"Restored {first}" in place.run("undo")
+    assert (place.root / "a.txt").read_text() == "one\ntwo\n"
+    place.run("undo")
+    assert (place.root / "a.txt").read_text() == "new"
+    place.run("undo")
+    assert (place.root / "a.txt").read_text() == "one\ntwo\n"
+
+
 def test_one_file_is_restored(place):
     snapshot = place.json("create")["id"]
     (place.root / "a.txt").write_text("new")
@@ -234,7 +266,7 @@ def test_wrong_use_is_explained(place, words, code, said):
     assert said in place.run(*words, code=code)
 
 
-@pytest.mark.parametrize("command", ["create", "list", "show", "diff", "restore", "gc", "verify"])
+@pytest.mark.parametrize("command", ["create", "list", "show", "diff", "restore", "undo", "gc", "verify"])
 def test_every_command_has_help_with_an_example(place, command):
     said = place.run(command, "--help")
     assert all(word in said for word in (f"toolyard snapshot {command}", "--json", "--workspace", "Example:"))

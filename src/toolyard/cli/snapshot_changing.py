@@ -1,11 +1,10 @@
-"""`toolyard snapshot restore` and `gc`: what changes the workspace, or lets snapshots go.
+"""`toolyard snapshot restore`, `undo` and `gc`: what changes the workspace, or lets snapshots go.
 
 What is restored here is restored for the user: no policy says what may be written.
 """
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,10 +14,11 @@ import click
 from toolyard.app.snapshots.telling import counted, path_of, restored_fields
 from toolyard.cli import snapshot_printing as printing
 from toolyard.cli.audit import printable
-from toolyard.cli.options import runnable
 from toolyard.cli.snapshot_opening import DIFF_LIMITS, Opened, all_option, command, inside, opened_store
 from toolyard.cli.standing import Where
-from toolyard.workspace.snapshots import Snapshot
+from toolyard.cli.undoing import undoing
+from toolyard.core.errors import ToolError
+from toolyard.workspace.snapshots import Restored, Snapshot
 
 FAILED = 1
 _SECONDS_A_DAY = 86_400.0
@@ -39,26 +39,45 @@ def restore(
         if dry_run:
             _would_restore(opened, found, wanted or [b""], wants_all=wants_all, wants_json=wants_json)
             return
-        place = opened.keeper.place
-        result = opened.keeper.store.restore(
-            found.id, root=place.root, paths=wanted, agent=place.agent, check=printing.ticking("Restoring")
-        )
-        opened.note(f"Restored {found.id}; {result.before.id} undoes it.")
+        result = _restored(opened, found, wanted)
+    _tell(result, undoing(result.before.id, paths), wants_json=wants_json)
+
+
+@command("undo", "toolyard snapshot undo --dry-run")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@all_option
+def undo(where: Where, *, dry_run: bool, wants_all: bool, wants_json: bool) -> None:
+    """Go back to the newest snapshot that differs from the workspace as it is. Done again, it undoes itself."""
+    with opened_store(where) as opened:
+        found = opened.history.differing(printing.ticking("Comparing"))
+        if found is None:
+            raise ToolError("There is nothing to undo: no snapshot differs from the workspace as it is.")
+        if not wants_json:
+            printing.head(found)
+        if dry_run:
+            _would_restore(opened, found, [b""], wants_all=wants_all, wants_json=wants_json)
+            return
+        result = _restored(opened, found, None)
+    _tell(result, undoing(result.before.id, ()), wants_json=wants_json)
+
+
+def _restored(opened: Opened, found: Snapshot, paths: Sequence[bytes] | None) -> Restored:
+    place = opened.keeper.place
+    result = opened.keeper.store.restore(
+        found.id, root=place.root, paths=paths, agent=place.agent, check=printing.ticking("Restoring")
+    )
+    opened.note(f"Restored {found.id}; {result.before.id} undoes it.")
+    return result
+
+
+def _tell(result: Restored, undoing: str, *, wants_json: bool) -> None:
     if wants_json:
         printing.as_json(restored_fields(result))
     else:
         printing.restored(result)
-        click.echo(_undoing(result.before.id, paths))
+        click.echo(undoing)
     if result.failed:
         sys.exit(FAILED)
-
-
-def _undoing(before: str, paths: Sequence[str]) -> str:
-    """What undoes a restore: of these paths alone, since others may be worked on before somebody thinks of it."""
-    command = f"toolyard snapshot restore {before}"
-    told = runnable(f"To undo it: `{command}`").replace("`", "")
-    places = (shlex.quote(f"./{path}" if path.startswith("-") else path) for path in paths)
-    return printable(told.replace(command, " ".join((command, *places)), 1))
 
 
 def _would_restore(

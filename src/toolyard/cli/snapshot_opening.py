@@ -30,7 +30,9 @@ Examples:
   toolyard snapshot list
   toolyard snapshot diff                    what changed since the newest
   toolyard snapshot diff 3f2a 81bc --stat   between two, by the beginnings of their ids
+  toolyard snapshot diff latest~1           from the one before the newest
   toolyard snapshot restore 3f2a src/app.py --dry-run
+  toolyard snapshot undo                    back to how it was before the last changes
 """
 
 

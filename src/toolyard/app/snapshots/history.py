@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from toolyard.app.snapshots.telling import Listed
 from toolyard.core.errors import ToolError, ValidationError
-from toolyard.workspace.snapshots import LATEST, Damaged
+from toolyard.workspace.snapshots import LATEST, Damaged, DiffLimits
 from toolyard.workspace.snapshots.comparing import compare
 from toolyard.workspace.snapshots.differences import top_of
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from toolyard.workspace.snapshots import Snapshot, SnapshotStore
     from toolyard.workspace.snapshots.reading import ObjectReader
 
+_BACK = re.compile(rf"{LATEST}(?:~([0-9]{{1,9}}))?")
+_ONE_CHANGE = DiffLimits(changes=1, chars=0)
 _MOST_COUNTED = 10_000
 """Changes of one snapshot; what has more is told as that many."""
 
@@ -26,9 +30,12 @@ class History:
         self._root = root
 
     def get(self, name: str) -> Snapshot:
-        """By id, by the beginning of one, or "latest"."""
+        """By id, by the beginning of one, "latest", or "latest~2": so many before it."""
         every = self.store.list(self._root)
-        found = every[:1] if name == LATEST else [each for each in every if name and each.id.startswith(name)]
+        back = _steps_back(name)
+        if back is not None and every:
+            return _counted_back(every, back)
+        found = [each for each in every if name and each.id.startswith(name)]
         if len(found) == 1:
             return found[0]
         if found:
@@ -38,6 +45,19 @@ class History:
         raise ToolError(
             f'There is no snapshot "{name}".', hint=f"List them to see their ids; the newest is {LATEST}."
         )
+
+    def differing(self, check: Callable[[], None]) -> Snapshot | None:
+        """The newest that differs from its folder as it is now."""
+        same: set[tuple[bytes, int]] = set()
+        for snapshot in self.store.list(self._root):
+            look = (snapshot.tree, snapshot.mode)
+            if look not in same and self._differs(snapshot, check):
+                return snapshot
+            same.add(look)
+        return None
+
+    def _differs(self, snapshot: Snapshot, check: Callable[[], None]) -> bool:
+        return self.store.diff(snapshot.id, root=snapshot.root, limits=_ONE_CHANGE, check=check).total > 0
 
     def listed(self, most: int | None = None) -> list[Listed]:
         """The newest first, each with how much it changed."""
@@ -49,6 +69,25 @@ class History:
         before = {new.id: old for group in roots.values() for new, old in pairwise(group)}
         with self.store.reader() as reader:
             return [Listed(each, _changes(reader, before.get(each.id), each)) for each in wanted]
+
+
+def is_latest(name: str) -> bool:
+    """Whether a name is counted from the newest snapshot, whosever that is."""
+    return _steps_back(name) is not None
+
+
+def _steps_back(name: str) -> int | None:
+    match = _BACK.fullmatch(name)
+    return int(match[1] or 0) if match is not None else None
+
+
+def _counted_back(every: Sequence[Snapshot], back: int) -> Snapshot:
+    if back < len(every):
+        return every[back]
+    raise ToolError(
+        f'There is no snapshot "{LATEST}~{back}": there {"is" if len(every) == 1 else "are"} only {len(every)}.',
+        hint=f"The oldest is {LATEST}~{len(every) - 1}." if len(every) > 1 else f"Name it {LATEST}.",
+    )
 
 
 def _changes(reader: ObjectReader, old: Snapshot | None, new: Snapshot) -> int | None:
