@@ -131,9 +131,26 @@ def test_a_fact_is_added_and_forgotten(team: Attached) -> None:
     added = team.json("memory", "add", "Ünal likes tea", "--topic", "people", "--agent", "b")
     assert (added["agent"], added["entry"]["text"], added["entry"]["topic"]) == ("b", "Ünal likes tea", "people")
     assert team.json("memory", "add", "Ünal likes tea", "--topic", "people", "--agent", "b") == added
-    assert "no fact" in team.run("memory", "forget", added["id"], "--agent", "a", code=1)
+    assert "It is b's: --agent b" in team.run("memory", "forget", added["id"], "--agent", "a", code=2)
     assert "has forgotten: Ünal likes tea" in team.run("memory", "forget", added["id"], "--agent", "b")
+    assert "no fact" in team.run("memory", "forget", added["id"], "--agent", "b", code=1)
     assert json.loads((folder(team, "b") / "core_memories.json").read_text()) == []
+
+
+def test_a_fact_is_forgotten_by_the_beginning_of_its_id_when_that_is_one_facts(team: Attached) -> None:
+    place = folder(team, "a") / "core_memories.json"
+    place.parent.mkdir(parents=True)
+    facts = [{"id": number, "content": f"fact {number}"} for number in ("abcd1111", "abcd2222", "abcd2222f")]
+    place.write_text(json.dumps(facts))
+    forget = ("memory", "forget", "--agent", "a")
+    assert "begins several: abcd1111, abcd2222" in team.run(*forget, "abcd", code=2)
+    assert "There is no fact abc." in team.run(*forget, "abc", code=1)
+    assert team.json(*forget, "abcd2222")["id"] == "abcd2222"
+    assert team.json(*forget, "abcd1")["id"] == "abcd1111"
+    assert [fact["id"] for fact in json.loads(place.read_text())] == ["abcd2222f"]
+    (folder(team, "b")).mkdir(parents=True)
+    (folder(team, "b") / "core_memories.json").write_text("nonsense")
+    assert "It is a's: --agent a" in team.run("memory", "forget", "abcd2", "--agent", "c", code=2)
 
 
 def test_whose_memory_is_changed_is_never_guessed(team: Attached) -> None:

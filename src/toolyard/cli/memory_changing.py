@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import asdict
 
 import click
 
+from toolyard.app.memory.memories import Memories
 from toolyard.cli.audit import printable
-from toolyard.cli.memory_opening import common_options, echo_json, end, one_line, open_memories
+from toolyard.cli.memory_opening import SHORTEST_PREFIX, common_options, echo_json, end, one_line, open_memories
+from toolyard.core.errors import ToolyardError, ValidationError
 
 _WHOSE = "Whose memory; has to be said where there are several agents."
 _ADD_EXAMPLES = """\b
@@ -17,7 +20,7 @@ Examples:
 """
 _FORGET_EXAMPLES = """\b
 Examples:
-  toolyard memory forget 3f0c9a61d2b84e57
+  toolyard memory forget 3f0c9a61
   toolyard memory forget 3f0c9a61d2b84e57 --config team.yaml --agent writer
 """
 _IMPORT_EXAMPLES = """\b
@@ -26,6 +29,7 @@ Examples:
   toolyard memory import --from mem0 ./store --user alice --config team.yaml --agent writer
 """
 _SHOWN_REFUSALS = 5
+_SHOWN_IDS = 5
 
 
 @click.command(name="add", epilog=_ADD_EXAMPLES)
@@ -64,14 +68,38 @@ def forget_fact(
     state: str | None,
     wants_json: bool,
 ) -> None:
-    """Take a fact out of an agent's memory."""
+    """Take a fact out of an agent's memory. ID is its id, or the first characters of it."""
     with open_memories(config_file, workspace, agent, state, acts=True) as memories:
         who = memories.agent
-        fact = memories.of(who).forget(identity)
+        fact = memories.of(who).forget(_whole(memories, who, identity))
     if wants_json:
         echo_json({"agent": who, "id": fact.id, "entry": fact.entry})
     else:
         click.echo(f"{printable(who)} has forgotten: {one_line(fact.text)}")
+
+
+def _whole(memories: Memories, who: str, identity: str) -> str:
+    """The id of a fact of `who` that is meant. Raises with whose it is when it is somebody else's."""
+    if found := _facts(memories, who, identity):
+        if len(found) > 1:
+            several = ", ".join(found[:_SHOWN_IDS])
+            raise ValidationError.of("id", f"{identity!r} begins several: {several}", hint="Give more of it.")
+        return found[0]
+    owners: list[str] = []
+    for other in memories.known():
+        with contextlib.suppress(ToolyardError):  # what cannot be read there is not what was asked for
+            owners += [other] if other != who and _facts(memories, other, identity) else []
+    if owners:
+        hint = f"It is {owners[0]}'s: --agent {owners[0]}"
+        raise ValidationError.of("id", f"{who} has no fact {identity}", hint=hint)
+    return identity
+
+
+def _facts(memories: Memories, agent: str, identity: str) -> list[str]:
+    ids = [fact.id for fact in memories.of(agent).facts()]
+    if identity in ids:
+        return [identity]
+    return [each for each in ids if each.startswith(identity)] if len(identity) >= SHORTEST_PREFIX else []
 
 
 @click.command(name="import", epilog=_IMPORT_EXAMPLES)

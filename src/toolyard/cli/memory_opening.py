@@ -18,6 +18,8 @@ from toolyard.cli.standing import Kept, Where, find_kept
 from toolyard.config.settings import Settings
 
 INCOMPLETE = 1
+SHORTEST_PREFIX = 4
+"""Of an id: fewer characters are more likely a slip."""
 _LONGEST_LINE = 110
 
 

@@ -10,7 +10,7 @@ import click
 
 from toolyard.app.memory.memories import Memories
 from toolyard.cli.audit import printable
-from toolyard.cli.memory_opening import common_options, echo_json, end, open_memories
+from toolyard.cli.memory_opening import SHORTEST_PREFIX, common_options, echo_json, end, open_memories
 from toolyard.core.errors import ValidationError
 from toolyard.workspace.documents import FILE_BYTES
 from toolyard.workspace.layout import TASKS, agent_folder
@@ -28,7 +28,6 @@ _FILES = {
     "preferences": PREFERENCES,
     "task": CURRENT,
 }
-_SHORTEST_PREFIX = 4
 _EXAMPLES = """\b
 Examples:
   toolyard memory show 3f0c9a61
@@ -88,7 +87,7 @@ def _show_entry(memories: Memories, agents: tuple[str, ...], what: str, *, wants
     faults: list[str] = []
     entries = [entry for who in agents for entry in entries_of(memories.of(who), faults)]
     found = [entry for entry in entries if entry.id == what]
-    if not found and len(what) >= _SHORTEST_PREFIX:
+    if not found and len(what) >= SHORTEST_PREFIX:
         found = [entry for entry in entries if entry.id.startswith(what)]
     if len(found) > 1:
         several = ", ".join(f"{entry.id} of {entry.agent}" for entry in found[:5])
