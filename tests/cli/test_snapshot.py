@@ -7,6 +7,7 @@ import shlex
 import pytest
 from click.testing import CliRunner
 
+from toolyard.cli import snapshot_changing
 from toolyard.cli.main import toolyard
 from toolyard.core.errors import ToolyardError
 from toolyard.storage.audit_read import read
@@ -20,9 +21,9 @@ class Place:
         self.state = folder / "state"
         (self.root / "a.txt").write_text("one\ntwo\n")
 
-    def run(self, *words, code=0, color=False):
+    def run(self, *words, code=0, color=False, typed=None):
         where = ("--workspace", str(self.root), "--state", str(self.state))
-        ran = CliRunner().invoke(toolyard, ["snapshot", *words, *where], color=color)
+        ran = CliRunner().invoke(toolyard, ["snapshot", *words, *where], color=color, input=typed)
         ended, said = ran.exit_code, ran.output
         if isinstance(ran.exception, ToolyardError):
             ended, said = 2 if ran.exception.kind in {"config", "validation"} else 1, str(ran.exception)
@@ -226,6 +227,39 @@ def test_old_snapshots_are_dropped_by_count_and_age(place):
     assert "Dropped 1 snapshot," in place.run("gc", "--keep", "1")
 
 
+def test_what_would_be_dropped_is_told_and_stays(place):
+    assert "Nothing would be dropped." in place.run("gc", "--dry-run")
+    first = place.json("create", "--reason", "old")["id"]
+    (place.root / "a.txt").write_text("new")
+    place.run("create")
+    said = place.run("gc", "--keep", "0", "--dry-run")
+    assert all(word in said for word in (f"would drop {first}", "agent: old"))
+    assert place.json("gc", "--older-than", "0s", "--dry-run")["would_drop"] == [first]
+    assert len(place.json("list")) == 2
+
+
+@pytest.mark.parametrize("words", [("--keep", "0"), ("--older-than", "0s"), ("--keep", "0", "--older-than", "0s")])
+def test_all_but_the_newest_are_dropped_only_for_who_says_so(place, words):
+    for number in range(3):
+        (place.root / "a.txt").write_text(str(number))
+        newest = place.json("create")["id"]
+    assert all(word in place.run("gc", *words, code=2) for word in ("2 snapshots, all but the newest", "--yes"))
+    assert len(place.json("list")) == 3
+    assert "Dropped 2 snapshots," in place.run("gc", *words, "--yes")
+    assert [each["id"] for each in place.json("list")] == [newest]
+    assert "Dropped 0 snapshots," in place.run("gc", *words)
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [("n\n", 1, 2), ("y\n", 0, 1)])
+def test_at_a_terminal_the_user_is_asked_before_all_but_the_newest_go(place, monkeypatch, answer, code, left):
+    place.run("create")
+    (place.root / "a.txt").write_text("new")
+    place.run("create")
+    monkeypatch.setattr(snapshot_changing, "_at_terminal", lambda: True)
+    assert "all but the newest" in place.run("gc", "--keep", "0", code=code, typed=answer)
+    assert len(place.json("list")) == left
+
+
 def test_damage_is_found_and_the_exit_code_says_so(place):
     snapshot = place.json("create")["id"]
     assert all(word in place.run("verify") for word in ("Sound: read", "of 1 snapshot"))
@@ -257,7 +291,7 @@ def test_a_damaged_index_is_told_with_what_to_do_and_made_again(place):
         (("show", "latest", "nothing"), 1, "nothing"),
         (("diff", "latest", "--path", "/etc"), 2, "outside the workspace"),
         (("gc", "--older-than", "soon"), 2, "no span of time"),
-        (("gc", "--keep", "0"), 2, "range"),
+        (("gc", "--keep", "-1"), 2, "range"),
         (("restore",), 2, "SNAPSHOT"),
     ],
 )

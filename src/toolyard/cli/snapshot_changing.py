@@ -6,22 +6,25 @@ What is restored here is restored for the user: no policy says what may be writt
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 import click
 
-from toolyard.app.snapshots.telling import counted, path_of, restored_fields
+from toolyard.app.snapshots.telling import age, counted, path_of, restored_fields
 from toolyard.cli import snapshot_printing as printing
 from toolyard.cli.audit import printable
 from toolyard.cli.snapshot_opening import DIFF_LIMITS, Opened, all_option, command, inside, opened_store
 from toolyard.cli.standing import Where
 from toolyard.cli.undoing import undoing
-from toolyard.core.errors import ToolError
+from toolyard.core.errors import ToolError, ValidationError
 from toolyard.workspace.snapshots import Restored, Snapshot
+from toolyard.workspace.snapshots.collecting import doomed
 
 FAILED = 1
 _SECONDS_A_DAY = 86_400.0
+_NS = 1_000_000_000
 
 
 @command("restore", "toolyard snapshot restore 3f2a src/app.py")
@@ -104,14 +107,27 @@ def _would_restore(
 
 
 @command("gc", "toolyard snapshot gc --keep 50 --older-than 30d")
-@click.option("--keep", metavar="N", type=click.IntRange(min=1), help="Keep the newest N of each workspace.")
+@click.option("--keep", metavar="N", type=click.IntRange(min=0), help="Keep the newest N of each workspace.")
 @click.option("--older-than", metavar="TIME", type=printing.Duration(), help="Drop only older ones: 30d, 12h, 2w.")
-def gc(where: Where, *, keep: int | None, older_than: float | None, wants_json: bool) -> None:
-    """Drop old snapshots and give their room back. Without options, those that the configuration lets go."""
+@click.option("--dry-run", is_flag=True, help="Only say which would be dropped.")
+@click.option("--yes", is_flag=True, help="Do not ask, even where nothing but the newest would stay.")
+def gc(
+    where: Where, *, keep: int | None, older_than: float | None, dry_run: bool, yes: bool, wants_json: bool
+) -> None:
+    """Drop old snapshots and give their room back. Without options, those that the configuration lets go.
+
+    The newest of each workspace always stays.
+    """
     with opened_store(where, acts=False) as opened:
         section = opened.keeper.section
         if keep is None and older_than is None:
             keep, older_than = section.keep, section.days * _SECONDS_A_DAY
+        gone = doomed(opened.keeper.store.list(), keep, _since(older_than))
+        if dry_run:
+            _would_drop(gone, wants_json=wants_json)
+            return
+        if gone and not keep and not yes and _drops_all(opened, older_than):
+            _confirm(len(gone), asks=not wants_json and _at_terminal())
         result = opened.keeper.store.gc(keep=keep, newer_than=older_than, check=printing.ticking("Collecting"))
         opened.note(f"Dropped {len(result.snapshots)} snapshots.")
     if wants_json:
@@ -119,3 +135,34 @@ def gc(where: Where, *, keep: int | None, older_than: float | None, wants_json: 
         printing.as_json({"dropped": dropped, "objects": result.objects, "bytes_freed": result.bytes_freed})
     else:
         printing.collected(result)
+
+
+def _since(older_than: float | None) -> int | None:
+    return None if older_than is None else time.time_ns() - int(older_than * _NS)
+
+
+def _drops_all(opened: Opened, older_than: float | None) -> bool:
+    """Whether age protects none: what stays is only the newest, which always does."""
+    since = _since(older_than)
+    return since is None or all(each.time_ns < since for each in opened.keeper.store.list())
+
+
+def _would_drop(gone: Sequence[Snapshot], *, wants_json: bool) -> None:
+    if wants_json:
+        printing.as_json({"would_drop": [each.id for each in gone]})
+        return
+    for each in gone:
+        click.echo(printable(f"would drop {each.id}, {age(each.time_ns)}, {each.agent}: {each.reason}"))
+    if not gone:
+        click.echo("Nothing would be dropped.")
+
+
+def _at_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def _confirm(count: int, *, asks: bool) -> None:
+    told = f"This drops {counted(count, 'snapshot')}, all but the newest of each workspace"
+    if not asks:
+        raise ValidationError.of("gc", f"{told}.", hint="See them with --dry-run; if that is meant, say --yes.")
+    click.confirm(f"{told}. Go on?", abort=True)

@@ -40,12 +40,15 @@ class Collected:
 
 
 def doomed(snapshots: Sequence[Snapshot], keep: int | None, newer_than_ns: int | None) -> list[Snapshot]:
-    """Of snapshots, newest first, those that neither count nor age protects. Each root keeps its own `keep`."""
+    """Of snapshots, newest first, those that neither count nor age protects. Each root keeps its own `keep`.
+
+    The newest of each root always stays: without it there would be nothing to undo the next change with.
+    """
     seen: dict[str, int] = {}
     gone: list[Snapshot] = []
     for snapshot in snapshots:
         seen[snapshot.root] = place = seen.get(snapshot.root, 0) + 1
-        by_count = keep is not None and place <= keep
+        by_count = place <= max(keep or 0, 1)
         by_age = newer_than_ns is not None and snapshot.time_ns >= newer_than_ns
         if not by_count and not by_age:
             gone.append(snapshot)

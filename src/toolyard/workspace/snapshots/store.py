@@ -321,7 +321,7 @@ class SnapshotStore(Closing):
     ) -> Collected:
         """Keep the newest `keep` snapshots of each folder and all younger than `newer_than` seconds; drop the others.
 
-        Without either every snapshot stays, and only what nothing needs goes.
+        The newest of each folder always stays. Without either every snapshot stays, and only what nothing needs goes.
         """
         with self.writing(check) as index, self.reader() as reader:
             gone: list[Snapshot] = []
