@@ -1,6 +1,7 @@
 """`toolyard share`: what the user sees of a team's shared work, merges, and finds out about where files came from."""
 
 import json
+import shlex
 
 import pytest
 from click.testing import CliRunner
@@ -68,7 +69,7 @@ def test_a_merge_is_rehearsed_made_and_told_where_it_came_from(team):
     assert absent
     assert done.exit_code == 0
     assert "Added:\n  x.txt" in done.stdout
-    assert "`toolyard snapshot restore " in done.stdout
+    assert "To undo it: toolyard snapshot restore " in done.stdout
     assert (team.work("agent_a") / "x.txt").read_text() == "hello"
     assert (origin["peer"], origin["outcome"]) == ("agent_b", "added")
     assert "x.txt: added from agent_b" in team.run("share", "origin").stdout
@@ -82,6 +83,54 @@ def test_conflicts_are_an_exit_code(team):
 
     assert done.exit_code == 1
     assert "Conflicts:\n  x.txt (1 conflict to resolve)" in done.stdout
+
+
+def test_the_command_that_undoes_a_merge_leaves_everything_else_alone(team):
+    team.write("agent_b", "x y.txt", "hello")
+    work = team.work("agent_a")
+    done = team.run("share", "merge", "agent_b", "**")
+    (work / "own.txt").write_text("later")
+
+    (told,) = [line for line in done.stdout.splitlines() if line.startswith("To undo it: ")]
+    words = shlex.split(told.removeprefix("To undo it: toolyard"))
+    undone = CliRunner().invoke(toolyard, words)
+
+    assert "'x y.txt'" in told
+    assert undone.exit_code == 0, undone.output
+    assert not (work / "x y.txt").exists()
+    assert (work / "own.txt").read_text() == "later"
+
+
+def test_a_merge_that_changes_nothing_says_nothing_of_undoing(team):
+    team.write("agent_b", "x.txt", "hello")
+    team.run("share", "merge", "agent_b", "x.txt")
+
+    again = team.run("share", "merge", "agent_b", "x.txt")
+
+    assert again.exit_code == 0
+    assert again.stdout.splitlines()[1:] == ["The same on both sides: 1"]
+
+
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+def test_conflicts_are_settled_by_the_side_that_is_asked_for(team, side):
+    team.write("agent_b", "x.txt", "theirs\n")
+    (team.work("agent_a") / "x.txt").write_text("ours\n")
+
+    done = team.run("share", "merge", "agent_b", "x.txt", f"--{side}")
+
+    assert done.exit_code == 0, done.output
+    assert (team.work("agent_a") / "x.txt").read_text() == f"{side}\n"
+
+
+def test_conflicts_that_are_still_marked_are_an_exit_code(team):
+    team.write("agent_b", "x.txt", "theirs\n")
+    (team.work("agent_a") / "x.txt").write_text("ours\n")
+    team.run("share", "merge", "agent_b", "x.txt")
+
+    again = team.run("share", "merge", "agent_b", "x.txt")
+
+    assert again.exit_code == 1
+    assert "x.txt (still has conflict markers" in again.stdout
 
 
 def test_where_nothing_came_from_anywhere_that_is_said(team):

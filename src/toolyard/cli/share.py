@@ -17,13 +17,14 @@ from typing import Any
 import click
 
 from toolyard.app.sharing.sharing import Sharing
-from toolyard.app.tools.sharing import origin_line, origins, peer_fields
+from toolyard.app.tools.sharing import UNDO, origin_line, origins, peer_fields
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.asking import terminal_asker
 from toolyard.cli.audit import printable
-from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
+from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
 from toolyard.cli.standing import Kept, Where, find_kept
+from toolyard.cli.undoing import undoing
 from toolyard.config.models import Config
 from toolyard.core.calls import Call
 from toolyard.core.errors import ConfigError
@@ -69,6 +70,8 @@ def list_peers(
 @click.argument("peer")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--ours", "prefer", flag_value="ours", help="Where both changed the same lines, keep the agent's.")
+@click.option("--theirs", "prefer", flag_value="theirs", help="Where both changed the same lines, take the peer's.")
 @config_option()
 @workspace_option()
 @agent_option(_WHO)
@@ -79,6 +82,7 @@ def merge(
     peer: str,
     paths: tuple[str, ...],
     dry_run: bool,
+    prefer: str | None,
     config_file: str | None,
     workspace: str | None,
     agent: str | None,
@@ -88,14 +92,18 @@ def merge(
     """Merge PATHs of PEER (files, folders, globs; "**" for all) into the agent's workspace, by three-way merge."""
     with _opened(config_file, workspace, agent, state) as yard:
         _sharing(yard)
-        arguments = {"peer": peer, "paths": list(paths), "dry_run": dry_run}
+        arguments: dict[str, Any] = {"peer": peer, "paths": list(paths), "dry_run": dry_run}
+        if prefer is not None:
+            arguments["prefer"] = prefer
         call = Call("shared_merge", arguments, surface="cli", agent=yard.agent, ask=terminal_asker())
         result = asyncio.run(yard.dispatch(call))
     if wants_json:
         _print_json(result.structured)
     else:
-        undo = f"\nTo undo it: `toolyard snapshot restore {result.structured['before']}`"
-        _print([result.text.rpartition("\nTo undo it")[0] + runnable(undo) if not dry_run else result.text])
+        facts = result.structured
+        _print([line for line in result.text.split("\n") if not line.startswith(UNDO)])
+        if facts["undo"]:
+            click.echo(undoing(facts["before"], facts["undo"]))
     if result.structured["conflicts"] and not dry_run:
         sys.exit(FAILED)
 

@@ -97,6 +97,55 @@ async def test_a_conflict_is_marked_and_its_resolution_stands(a, b):
     assert names(again["kept"]) == ["x.txt"], "what was merged once is not merged again"
 
 
+async def test_conflicts_that_nobody_resolved_are_told_and_not_marked_again(a, b):
+    await start(a, b, x="one\ntwo\n")
+    await a.write("x.txt", "one\nours\n")
+    await b.write("x.txt", "one\ntheirs\n")
+    await b.share()
+    await a.merge("agent_b", "x.txt")
+    marked = (a.work / "x.txt").read_text()
+
+    again = await a.merge("agent_b", "x.txt")
+    await b.write("x.txt", "one\nother\n")
+    await b.share()
+    later = await a.merge("agent_b", "x.txt")
+
+    for done in (again, later):
+        assert [(entry["path"], entry["why"]) for entry in done["conflicts"]] == [
+            ("x.txt", "still has conflict markers: resolve them first")
+        ]
+        assert done["undo"] == []
+    assert (a.work / "x.txt").read_text() == marked
+
+
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+async def test_a_side_that_is_preferred_settles_conflicts_before_and_after_they_are_marked(a, b, side):
+    await start(a, b, x="1\n2\n3\n4\n5\n", y="1\n2\n3\n4\n5\n")
+    for name in ("x.txt", "y.txt"):
+        await a.write(name, "1\nours\n3\n4\nA\n")
+        await b.write(name, "B\ntheirs\n3\n4\n5\n")
+    await b.share()
+    await a.merge("agent_b", "y.txt")
+
+    done = await a.merge("agent_b", "**", prefer=side)
+
+    assert names(done["conflicts"]) == []
+    for name in ("x.txt", "y.txt"):
+        assert (a.work / name).read_text() == {"ours": "1\nours\n3\n4\nA\n", "theirs": "B\ntheirs\n3\n4\nA\n"}[side]
+
+
+@pytest.mark.parametrize(("side", "content"), [("ours", b"\0ours"), ("theirs", b"\0theirs")])
+async def test_a_side_that_is_preferred_settles_what_is_no_text(a, b, side, content):
+    (a.work / "x.bin").write_bytes(b"\0ours")
+    (b.work / "x.bin").write_bytes(b"\0theirs")
+    await b.share()
+
+    await a.merge("agent_b", "x.bin", prefer=side)
+
+    assert (a.work / "x.bin").read_bytes() == content
+    assert not (a.work / "x.bin.from-agent_b").exists()
+
+
 async def test_a_binary_that_both_changed_goes_beside_ours(a, b):
     (b.work / "x.bin").write_bytes(b"\0one")
     await b.share()
@@ -173,19 +222,53 @@ async def test_a_rehearsal_changes_nothing(a, b):
     assert (await a.call("shared_list", provenance=True)).structured["provenance"] == []
 
 
-async def test_a_merge_is_undone_by_restoring_the_snapshot_it_names(a, b):
-    await start(a, b, x="1\n")
+async def test_a_merge_is_undone_by_restoring_the_paths_it_names_and_nothing_else_is(a, b):
+    await start(a, b, x="1\n", gone="1\n", moved="1\n2\n")
     await a.write("own.txt", "mine")
+    await a.write("moved.txt", "1\n2\n3\n")
     await b.write("x.txt", "2\n")
-    await b.write("y.txt", "new\n")
+    await b.write("new/deep/y.txt", "new\n")
+    (b.work / "gone.txt").unlink()
+    (b.work / "moved.txt").rename(b.work / "there.txt")
     await b.share()
     done = await a.merge("agent_b", "**")
+    await a.write("own.txt", "worked on")
 
-    a.yard.snapshots.store.restore(done["before"], root=str(a.work))
+    await a.call("snapshot_restore", snapshot=done["before"], paths=done["undo"])
 
-    assert (a.work / "x.txt").read_text() == "1\n"
-    assert not (a.work / "y.txt").exists()
-    assert (a.work / "own.txt").read_text() == "mine"
+    assert done["undo"] == ["gone.txt", "moved.txt", "new", "there.txt", "x.txt"]
+    assert {path.name: path.read_text() for path in a.work.glob("*.txt")} == {
+        "x.txt": "1\n",
+        "gone.txt": "1\n",
+        "moved.txt": "1\n2\n3\n",
+        "own.txt": "worked on",
+    }
+    assert not (a.work / "new").exists()
+
+
+async def test_the_result_says_how_to_undo_it_and_only_where_something_was_done(a, b):
+    await b.write("x.txt", "1")
+    await b.share()
+    paths = {"peer": "agent_b", "paths": ["x.txt"]}
+
+    rehearsed = await a.call("shared_merge", **paths, dry_run=True)
+    done = await a.call("shared_merge", **paths)
+    again = await a.call("shared_merge", **paths)
+
+    before = done.structured["before"]
+    assert f'To undo it, restore snapshot {before} with paths ["x.txt"].' in done.text
+    assert "undo" not in rehearsed.text + again.text
+    assert (rehearsed.structured["undo"], again.structured["undo"]) == ([], [])
+
+
+async def test_what_went_beside_a_file_is_undone_too(a, b):
+    (b.work / "x.bin").write_bytes(b"\0one")
+    (a.work / "x.bin").write_bytes(b"\0ours")
+    await b.share()
+
+    done = await a.merge("agent_b", "x.bin")
+
+    assert done["undo"] == ["x.bin.from-agent_b"]
 
 
 async def test_where_files_came_from_is_recorded(a, b):
@@ -204,16 +287,15 @@ async def test_where_files_came_from_is_recorded(a, b):
 
 
 async def test_a_file_that_the_policy_does_not_let_us_write_is_kept(team, a, b):
-    (b.work / ".git" / "hooks").mkdir(parents=True)
-    (b.work / ".git" / "hooks" / "post-commit").write_text("#!/bin/sh\nevil\n")
+    (b.work / "toolyard.yaml").write_text("toolyard: {}\n")
     await b.write("x.txt", "1")
     await b.share()
 
     done = await a.merge("agent_b", "**")
 
     assert names(done["added"]) == ["x.txt"]
-    assert ".git/hooks/post-commit" in names(done["kept"])
-    assert not (a.work / ".git").exists()
+    assert names(done["kept"]) == ["toolyard.yaml"]
+    assert not (a.work / "toolyard.yaml").exists()
 
 
 async def test_an_agent_that_may_only_read_merges_nothing(team, b):
@@ -329,13 +411,12 @@ async def test_merging_from_oneself_is_refused(a):
 
 
 async def test_a_rehearsal_tells_what_the_policy_would_refuse(a, b):
-    (b.work / ".git" / "hooks").mkdir(parents=True)
-    (b.work / ".git" / "hooks" / "post-commit").write_text("#!/bin/sh\n")
+    (b.work / "toolyard.yaml").write_text("toolyard: {}\n")
     await b.share()
 
     done = await a.merge("agent_b", "**", dry_run=True)
 
-    assert names(done["kept"]) == [".git/hooks/post-commit"]
+    assert names(done["kept"]) == ["toolyard.yaml"]
 
 
 async def test_where_one_file_has_to_be_asked_about_no_other_is_written_before(team):

@@ -4,10 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.workspace.sharing.merging import Decision, Names, Outcome, decide, merge_texts
+from toolyard.workspace.sharing.markers import Names, Side, joined, unresolved
+from toolyard.workspace.sharing.merging import Decision, Outcome, decide, merge_texts
+from toolyard.workspace.sharing.three_way import Conflict
 from toolyard.workspace.snapshots.objects import Entry, Kind, digest_of
 
-NAMES = Names("agent_a", "agent_b (snapshot 0123)", ".from-agent_b")
+NAMES = Names("agent_a", "agent_b (snapshot 0123)")
 BASE = b"one\ntwo\nthree\nfour\nfive\n"
 OURS = b"ONE\ntwo\nthree\nfour\nfive\n"
 THEIRS = b"one\ntwo\nthree\nfour\nFIVE\n"
@@ -162,3 +164,42 @@ def test_every_line_of_a_merge_comes_from_one_of_the_three(base, ours, theirs):
     known = {*base.splitlines(), *ours.splitlines(), *theirs.splitlines()}
     marks = [line for line in merged.splitlines() if line not in known]
     assert len(marks) == 3 * conflicts
+
+
+MARKED = b"one\n<<<<<<< agent_a\nours\n=======\ntheirs\n>>>>>>> agent_b (snapshot 0123)\nend\n"
+
+
+def test_marks_that_are_still_there_are_found_and_settled_by_either_side():
+    pieces = unresolved(MARKED, "agent_a")
+
+    assert joined(pieces, NAMES, b"\n", None) == MARKED
+    assert joined(pieces, NAMES, b"\n", Side.OURS) == b"one\nours\nend\n"
+    assert joined(pieces, NAMES, b"\n", Side.THEIRS) == b"one\ntheirs\nend\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        MARKED.replace(b"agent_a", b"somebody"),
+        MARKED.replace(b"=======\n", b""),
+        MARKED.replace(b">>>>>>> agent_b (snapshot 0123)\n", b""),
+        b"Title\n=======\n",
+        b"<<<<<<< agent_a\n" * 3,
+    ],
+)
+def test_what_only_looks_like_a_mark_is_text(text):
+    pieces = unresolved(text, "agent_a")
+
+    assert not any(isinstance(piece, Conflict) for piece in pieces)
+    assert joined(pieces, NAMES, b"\n", Side.OURS) == text
+
+
+@given(
+    parts=st.lists(
+        st.sampled_from([b"<<<<<<< agent_a\n", b"=======\n", b">>>>>>> agent_b (snapshot 0123)\n", b"a\n", b"b"])
+    )
+)
+def test_finding_marks_loses_nothing(parts):
+    text = b"".join(parts)
+
+    assert joined(unresolved(text, "agent_a"), NAMES, b"\n", None) == text

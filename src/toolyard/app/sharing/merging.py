@@ -19,14 +19,18 @@ from toolyard.fs.faults import explain
 from toolyard.fs.files import Contents
 from toolyard.fs.mounts import Target
 from toolyard.workspace.layout import folder_name
+from toolyard.workspace.sharing.markers import Side
 from toolyard.workspace.sharing.merging import Decision, Outcome
 from toolyard.workspace.sharing.notes import Published
 from toolyard.workspace.sharing.planning import Item, Planning, Wish
 from toolyard.workspace.sharing.provenance import Origin
 from toolyard.workspace.sharing.selecting import Selection
+from toolyard.workspace.sharing.undoing import undo_paths
 from toolyard.workspace.snapshots import Snapshot
+from toolyard.workspace.snapshots.differences import top_of
 from toolyard.workspace.snapshots.placing import Kept, remove
 from toolyard.workspace.snapshots.reading import ObjectReader
+from toolyard.workspace.snapshots.records import Damaged
 
 _RECORDED = frozenset({Outcome.ADDED, Outcome.MERGED, Outcome.CONFLICT})
 _SHORT = 8
@@ -38,10 +42,14 @@ class MergeReport:
     peer: str
     theirs: Snapshot
     before: Snapshot
-    """Restoring it undoes the merge."""
+    """Taken first: restoring the paths of `undo` from it undoes the merge."""
     items: tuple[Item, ...]
     written: dict[bytes, str]
     """Where a file was put that went beside another."""
+    undo: tuple[str, ...] = ()
+    """The paths to restore from `before`; none when nothing was changed."""
+    repositories: tuple[str, ...] = ()
+    """Of the peer, in its workspace, whose `.git` was left alone."""
 
 
 def peer_of(sharing: Sharing, name: str) -> tuple[str, Published]:
@@ -66,8 +74,9 @@ class Merge:
         self._peer, self._note = peer_of(sharing, peer)
         self._place = sharing.peers.place(self._peer)
         self._suffix = f".from-{folder_name(self._peer)}"
+        self._changed: set[bytes] = set()
 
-    def run(self, paths: list[str], *, dry_run: bool) -> MergeReport:
+    def run(self, paths: list[str], *, dry_run: bool, prefer: Side | None = None) -> MergeReport:
         gate, sharing = self._gate, self._sharing
         places = (f"{sharing.prefix}/{folder_name(self._peer)}", self._place)
         selection = Selection(paths, places, gate.limits)
@@ -79,14 +88,27 @@ class Merge:
             visible=lambda path: gate.visible(f"{self._place}/{path}"),
             selection=selection,
             limits=gate.limits,
+            prefer=prefer,
         )
-        items = Planning(gate.snapshots.store, sharing.provenance, wish, gate.check_time).run()
+        plan = Planning(gate.snapshots.store, sharing.provenance, wish, gate.check_time).run()
         # Everything is judged before anything is changed: after a question the whole of it runs again.
-        items = [self._judged(item) for item in items]
+        items = [self._judged(item) for item in plan.items]
         written: dict[bytes, str] = {}
         if not dry_run:
             items = self._all_done(items, written)
-        return MergeReport(self._peer, theirs, before, tuple(items), written)
+        return MergeReport(
+            self._peer, theirs, before, tuple(items), written, self._undo(before), repositories=plan.repositories
+        )
+
+    def _undo(self, before: Snapshot) -> tuple[str, ...]:
+        if not self._changed:
+            return ()
+        with self._gate.snapshots.store.reader() as reader:
+            try:
+                found = undo_paths(self._changed, top_of(before), reader)
+            except Damaged:  # what came with a folder cannot be told then
+                found = sorted(self._changed)
+        return tuple(os.fsdecode(path) for path in found)
 
     def _judged(self, item: Item) -> Item:
         if not item.is_change:
@@ -139,6 +161,7 @@ class Merge:
         elif decision.data is None:
             with self._gate.target(path, Kind.WRITE) as target:
                 self._set_mode(target, decision.mode)
+            self._changed.add(item.path)
         else:
             self._write(path, ours, decision)
 
@@ -153,6 +176,7 @@ class Merge:
 
         with gate.target(path, Kind.WRITE) as target:
             files.rewrite(target, replaced, gate.limits, gate.may_wait)
+            self._changed.add(os.fsencode(path))
             gate.seen.record(gate.call.session, target.real, data)
         if decision.mode is not None:
             with gate.target(path, Kind.WRITE) as target:
@@ -179,6 +203,7 @@ class Merge:
                         if found.data != expected:
                             raise ToolError(_CHANGED)
                         remove(fd, os.fsencode(name), found.status)
+                        self._changed.add(os.fsencode(path))
                 finally:
                     os.close(fd)
             except Kept as kept:
@@ -201,4 +226,4 @@ class Merge:
 
 
 def _is_recorded(item: Item) -> bool:
-    return item.theirs is not None and item.decision.outcome in _RECORDED
+    return item.theirs is not None and item.is_change and item.decision.outcome in _RECORDED

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
@@ -19,9 +20,12 @@ from toolyard.core.calls import Result, Text
 from toolyard.core.errors import ValidationError
 from toolyard.fs.faults import shown
 from toolyard.workspace.layout import folder_name
+from toolyard.workspace.sharing.markers import Side
 from toolyard.workspace.sharing.merging import Outcome
 from toolyard.workspace.sharing.notes import Published
+from toolyard.workspace.sharing.selecting import pulling
 
+UNDO = "To undo it, "
 _SHOWN_FILES = 20
 _SHOWN_ORIGINS = 200
 _SHORT = 8
@@ -65,6 +69,9 @@ class SharedMergeArguments(Arguments):
         Field(description='Files, folders or globs of the peer; "**" is all', min_length=1, max_length=1_000),
     ]
     dry_run: Annotated[bool, Field(description="Only say what would be done")] = False
+    prefer: Annotated[
+        Literal["ours", "theirs"] | SkipJsonSchema[None], Field(description="Settle conflicts by this side")
+    ] = None
 
 
 def shared_list(arguments: SharedListArguments, gate: Gate) -> Result:
@@ -133,11 +140,13 @@ def _facts(agent: str, note: Published) -> dict[str, Any]:
 def shared_merge(arguments: SharedMergeArguments, gate: Gate) -> Result:
     gate.takes_long()
     gate.sharing.catch_up()
-    report = Merge(gate, gate.sharing, arguments.peer).run(arguments.paths, dry_run=arguments.dry_run)
-    return _reported(report, dry_run=arguments.dry_run)
+    merge = Merge(gate, gate.sharing, arguments.peer)
+    prefer = Side(arguments.prefer) if arguments.prefer else None
+    report = merge.run(arguments.paths, dry_run=arguments.dry_run, prefer=prefer)
+    return _reported(report, gate.sharing.prefix, dry_run=arguments.dry_run)
 
 
-def _reported(report: MergeReport, *, dry_run: bool) -> Result:
+def _reported(report: MergeReport, prefix: str, *, dry_run: bool) -> Result:
     lists: dict[str, list[dict[str, str]]] = {name: [] for name in _LISTS.values()}
     for item in report.items:
         entry = {"path": shown(os.fsdecode(item.path)), "why": item.decision.why}
@@ -146,14 +155,28 @@ def _reported(report: MergeReport, *, dry_run: bool) -> Result:
         lists[_LISTS[item.decision.outcome]].append(entry)
     title = f"{'Would merge' if dry_run else 'Merged'} from {report.peer}, snapshot {report.theirs.id[:_SHORT]}:"
     lines = [title, *(line for name, entries in lists.items() for line in _listed(name, entries))]
-    if not dry_run:
-        lines.append(f"To undo it, restore snapshot {report.before.id}.")
+    lines += _left_alone(report, f"{prefix}/{folder_name(report.peer)}")
+    undo = [shown(path) for path in report.undo]
+    if undo:
+        lines.append(f"{UNDO}restore snapshot {report.before.id} with paths {json.dumps(undo, ensure_ascii=False)}.")
     facts: dict[str, Any] = {
         **_facts_of(report),
         "dry_run": dry_run,
+        "undo": undo,
+        "repositories": [shown(path) or "." for path in report.repositories],
         **{name: entries if name != "unchanged" else len(entries) for name, entries in lists.items()},
     }
     return Result((Text("\n".join(lines)),), facts)
+
+
+def _left_alone(report: MergeReport, place: str) -> list[str]:
+    """What is said of repositories, one line for all of them."""
+    if not report.repositories:
+        return []
+    total = len(report.repositories)
+    first = "/".join(filter(None, (place, shown(report.repositories[0]))))
+    told = "1 repository" if total == 1 else f"{total} repositories"
+    return [f"Left alone: the .git of {told}. Take commits with git, in a repository of yours: {pulling(first)}"]
 
 
 def _facts_of(report: MergeReport) -> dict[str, Any]:
@@ -247,6 +270,8 @@ SHARED_MERGE = Tool(
         snapshot="string",
         before="string",
         dry_run="boolean",
+        undo=STRINGS,
+        repositories=STRINGS,
         merged=_ENTRIES,
         added=_ENTRIES,
         removed=_ENTRIES,

@@ -6,12 +6,13 @@ overwritten when both sides have changed it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from toolyard.core.limits import MIB
 from toolyard.fs.content.kinds import Category, sniff
+from toolyard.workspace.sharing.markers import Names, Side, joined, unresolved
 from toolyard.workspace.sharing.three_way import Conflict, merge_lines
 from toolyard.workspace.snapshots.objects import Entry
 
@@ -32,14 +33,6 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    ours: str
-    theirs: str
-    suffix: str
-    """For what is put beside a file: `.from-agent_b`."""
-
-
-@dataclass(frozen=True, slots=True)
 class Decision:
     outcome: Outcome
     why: str = ""
@@ -54,21 +47,55 @@ class Decision:
 Read = Callable[[Entry], bytes]
 
 
-def decide(base: Entry | None, ours: Entry | None, theirs: Entry | None, read: Read, names: Names) -> Decision:
-    """What is to become of our file. `read` gives a version's bytes, and may raise."""
+def decide(
+    base: Entry | None,
+    ours: Entry | None,
+    theirs: Entry | None,
+    read: Read,
+    names: Names,
+    *,
+    prefer: Side | None = None,
+) -> Decision:
+    """What is to become of our file. `read` gives a version's bytes, and may raise. `prefer` settles conflicts."""
     if theirs is None:
         return _removed(base, ours)
     if ours is None:
-        return _absent(base, theirs, read)
+        return _settled(_absent(base, theirs, read), prefer)
     mode = _mode(base, ours, theirs)
     if ours.ref == theirs.ref:
         return Decision(Outcome.UNCHANGED) if mode is None else Decision(Outcome.MERGED, "its mode", mode=mode)
-    if base is not None and base.ref == theirs.ref:
-        return Decision(Outcome.KEPT, "changed here alone")
     if base is not None and base.ref == ours.ref:
         return Decision(Outcome.MERGED, "changed there alone", read(theirs), mode)
-    decision = _three_way(base, ours, theirs, read, names)
+    is_ours_alone = base is not None and base.ref == theirs.ref
+    marked = _still_marked(ours, read, names, prefer if is_ours_alone else None)
+    if marked is not None:
+        return marked
+    if is_ours_alone:
+        return Decision(Outcome.KEPT, "changed here alone")
+    decision = _settled(_three_way(base, ours, theirs, read, names, prefer=prefer), prefer)
     return decision if decision.beside or decision.data is None else replace(decision, mode=mode)
+
+
+def _still_marked(ours: Entry, read: Read, names: Names, prefer: Side | None) -> Decision | None:
+    """Marks of an earlier merge that are still there: merging over them would mark the marks."""
+    if ours.size > _MOST_BYTES:
+        return None
+    pieces = unresolved(read(ours), names.ours)
+    if not any(isinstance(piece, Conflict) for piece in pieces):
+        return None
+    if prefer is None:
+        return Decision(Outcome.CONFLICT, "still has conflict markers: resolve them first")
+    return Decision(Outcome.MERGED, f"its conflict markers: {prefer} taken", joined(pieces, names, b"", prefer))
+
+
+def _settled(decision: Decision, prefer: Side | None) -> Decision:
+    """A file that would go beside ours, as one side settles it."""
+    if prefer is None or not decision.beside:
+        return decision
+    why = f"{decision.why}: {prefer} taken"
+    if prefer is Side.OURS:
+        return Decision(Outcome.KEPT, why)
+    return replace(decision, outcome=Outcome.MERGED, why=why, beside=False)
 
 
 def _removed(base: Entry | None, ours: Entry | None) -> Decision:
@@ -99,7 +126,9 @@ def _mode(base: Entry | None, ours: Entry, theirs: Entry) -> int | None:
     return their
 
 
-def _three_way(base: Entry | None, ours: Entry, theirs: Entry, read: Read, names: Names) -> Decision:
+def _three_way(
+    base: Entry | None, ours: Entry, theirs: Entry, read: Read, names: Names, *, prefer: Side | None
+) -> Decision:
     versions = [version for version in (base, ours, theirs) if version is not None]
     beside = Decision(Outcome.CONFLICT, mode=theirs.mode & _MODES, beside=True)
     if any(version.size > _MOST_BYTES for version in versions):
@@ -110,42 +139,24 @@ def _three_way(base: Entry | None, ours: Entry, theirs: Entry, read: Read, names
         return replace(beside, why="changed on both sides, and no text", data=their_data)
     if any(text.count(b"\n") >= _MOST_LINES for text in data.values()):
         return replace(beside, why=_TOO_LARGE, data=their_data)
-    merged, conflicts = merge_texts(data[base.ref] if base else b"", data[ours.ref], their_data, names)
-    if conflicts:
-        return Decision(Outcome.CONFLICT, f"{conflicts} conflict{'s' * (conflicts != 1)} to resolve", merged)
+    merged, conflicts = merge_texts(data[base.ref] if base else b"", data[ours.ref], their_data, names, prefer)
+    told = f"{conflicts} conflict{'s' * (conflicts != 1)}"
+    if conflicts and prefer is None:
+        return Decision(Outcome.CONFLICT, f"{told} to resolve", merged)
     if merged == data[ours.ref]:
-        return Decision(Outcome.KEPT, "holds their changes already")
-    return Decision(Outcome.MERGED, "changed on both sides", merged)
+        return Decision(Outcome.KEPT, f"{told}: ours taken" if conflicts else "holds their changes already")
+    return Decision(Outcome.MERGED, f"{told}: {prefer} taken" if conflicts else "changed on both sides", merged)
 
 
 def _is_text(data: bytes) -> bool:
     return sniff(data, "").category in {Category.TEXT, Category.NOTEBOOK} and b"\0" not in data
 
 
-def merge_texts(base: bytes, ours: bytes, theirs: bytes, names: Names) -> tuple[bytes, int]:
-    """Both sides' changes in one text, and how many conflicts are marked in it."""
+def merge_texts(
+    base: bytes, ours: bytes, theirs: bytes, names: Names, prefer: Side | None = None
+) -> tuple[bytes, int]:
+    """Both sides' changes in one text, and how many conflicts there were: marked in it, or settled."""
     lines = [text.splitlines(keepends=True) for text in (base, ours, theirs)]
     ending = b"\r\n" if ours.partition(b"\n")[0].endswith(b"\r") else b"\n"
-    parts: list[bytes] = []
-    conflicts = 0
-    for piece in merge_lines(lines[0], lines[1], lines[2]):
-        if isinstance(piece, Conflict):
-            conflicts += 1
-            parts += _marked(piece, names, ending)
-        else:
-            parts += piece.lines
-    return b"".join(parts), conflicts
-
-
-def _marked(conflict: Conflict, names: Names, ending: bytes) -> Iterator[bytes]:
-    yield b"<<<<<<< " + names.ours.encode() + ending
-    yield from _ended(conflict.ours, ending)
-    yield b"=======" + ending
-    yield from _ended(conflict.theirs, ending)
-    yield b">>>>>>> " + names.theirs.encode() + ending
-
-
-def _ended(lines: Sequence[bytes], ending: bytes) -> Iterator[bytes]:
-    yield from lines
-    if lines and not lines[-1].endswith((b"\n", b"\r")):
-        yield ending
+    pieces = list(merge_lines(lines[0], lines[1], lines[2]))
+    return joined(pieces, names, ending, prefer), sum(isinstance(piece, Conflict) for piece in pieces)

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 
 from toolyard.core.errors import ToolError
 from toolyard.core.limits import Limits
-from toolyard.workspace.layout import folder_name
 from toolyard.workspace.sharing.ancestors import History, Merged, ancestor
 from toolyard.workspace.sharing.filtering import Filter
-from toolyard.workspace.sharing.merging import Decision, Names, Outcome, decide
+from toolyard.workspace.sharing.markers import Names, Side
+from toolyard.workspace.sharing.merging import Decision, Outcome, decide
 from toolyard.workspace.sharing.provenance import Provenance
-from toolyard.workspace.sharing.selecting import Selection
+from toolyard.workspace.sharing.selecting import Selection, is_git
 from toolyard.workspace.snapshots.differences import top_of
 from toolyard.workspace.snapshots.objects import Entry, Kind
-from toolyard.workspace.snapshots.reading import ObjectReader, walk_tree
+from toolyard.workspace.snapshots.reading import ObjectReader
 from toolyard.workspace.snapshots.records import Damaged, Snapshot
 from toolyard.workspace.snapshots.store import SnapshotStore
 
@@ -38,6 +38,8 @@ class Wish:
     """Whether our own policy lets us see a path of theirs, relative to their workspace."""
     selection: Selection
     limits: Limits
+    prefer: Side | None = None
+    """Whose lines, or whose file, settles a conflict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,25 +62,29 @@ class Item:
         return self.decision.outcome is Outcome.REMOVED
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    items: list[Item]
+    repositories: tuple[str, ...]
+    """Folders of the peer's repositories whose `.git` is meant and differs from ours: left alone."""
+
+
 class Planning:
     def __init__(self, store: SnapshotStore, provenance: Provenance, wish: Wish, check: Callable[[], None]) -> None:
         self._store = store
         self._provenance = provenance
         self._wish = wish
         self._check = check
-        snapshot = wish.theirs.id[:8]
-        self._names = Names(wish.agent, f"{wish.peer} (snapshot {snapshot})", f".from-{folder_name(wish.peer)}")
+        self._names = Names(wish.agent, f"{wish.peer} (snapshot {wish.theirs.id[:8]})")
 
-    @property
-    def suffix(self) -> str:
-        return self._names.suffix
-
-    def run(self) -> list[Item]:
+    def run(self) -> Plan:
         """Raises ToolError when nothing is selected, or too much."""
         wish = self._wish
+        repositories: dict[bytes, Entry] = {}
+        mine_too: dict[bytes, Entry] = {}
         with self._store.reader() as reader:
-            theirs = self._selected(reader, wish.theirs, their=True)
-            ours = self._selected(reader, wish.ours, their=False)
+            theirs = self._selected(reader, wish.theirs, repositories, their=True)
+            ours = self._selected(reader, wish.ours, mine_too, their=False)
             links = sorted(path for path, entry in theirs.items() if not entry.is_file)
             files = {path: entry for path, entry in theirs.items() if entry.is_file}
             mine = {path: entry for path, entry in ours.items() if entry.is_file}
@@ -92,23 +98,30 @@ class Planning:
                 if path not in theirs or path in files:
                     items.append(self._item(reader, histories, path, mine.get(path), files.get(path)))
         items = [item for item in items if not _is_nothing(item)]
-        if not items:
+        left = sorted(path for path, entry in repositories.items() if mine_too.get(path) != entry)
+        if not items and not left:
             raise ToolError(
                 f"{wish.peer} shows no such files, and had none.", hint="Look at shared_list, or at its folder."
             )
-        return _with_renames(items)
+        return Plan(_with_renames(items), tuple(os.fsdecode(os.path.dirname(path)) for path in left))
 
     def _until(self, newest: Snapshot) -> list[Snapshot]:
         """What the peer had up to the snapshot that it shows."""
         return [one for one in self._store.list(newest.root) if one.number <= newest.number]
 
-    def _selected(self, reader: ObjectReader, snapshot: Snapshot, *, their: bool) -> dict[bytes, Entry]:
+    def _selected(
+        self, reader: ObjectReader, snapshot: Snapshot, repositories: dict[bytes, Entry], *, their: bool
+    ) -> dict[bytes, Entry]:
+        """The files that are meant. Each `.git` that is meant goes to `repositories`, and nothing inside it."""
         found: dict[bytes, Entry] = {}
         for path, entry in self._walk(reader, snapshot, their=their):
             text = os.fsdecode(path)
-            if entry.kind in {Kind.FOLDER, Kind.SKIPPED} or not self._wish.selection.takes(text):
+            if not self._wish.selection.takes(text) or (their and not self._wish.visible(text)):
                 continue
-            if their and not self._wish.visible(text):
+            if is_git(os.path.basename(text)):
+                repositories[path] = entry
+                continue
+            if entry.kind in {Kind.FOLDER, Kind.SKIPPED}:
                 continue
             found[path] = entry
             if len(found) > MOST_FILES:
@@ -116,19 +129,19 @@ class Planning:
         return found
 
     def _walk(self, reader: ObjectReader, snapshot: Snapshot, *, their: bool) -> Iterator[tuple[bytes, Entry]]:
-        """Everything of a snapshot, as far as it is shown."""
-        if not their:
-            yield from walk_tree(reader, snapshot.tree)
-            return
+        """Everything of a snapshot, as far as it is shown, and of each `.git` only that it is there.
+
+        A repository is whole or broken: half of its index, refs and objects from somebody else breaks it.
+        """
         waiting = [(b"", top_of(snapshot))]
         while waiting:
             self._check()
             folder, top = waiting.pop()
             for entry in reader.entries(top.ref):
-                if self._wish.shown.shows(folder, entry):
+                if not their or self._wish.shown.shows(folder, entry):
                     path = folder + b"/" + entry.name if folder else entry.name
                     yield path, entry
-                    if entry.kind is Kind.FOLDER:
+                    if entry.kind is Kind.FOLDER and not is_git(os.fsdecode(entry.name)):
                         waiting.append((path, entry))
 
     def _item(
@@ -148,7 +161,7 @@ class Planning:
             return reader.content(entry)
 
         try:
-            decision = decide(base, ours, theirs, read, self._names)
+            decision = decide(base, ours, theirs, read, self._names, prefer=wish.prefer)
         except _TooLarge:
             decision = Decision(Outcome.KEPT, f"larger than {wish.limits.file_bytes:,} bytes: copy it with a command")
         except Damaged as damage:

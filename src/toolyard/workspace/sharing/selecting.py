@@ -11,6 +11,12 @@ from toolyard.core.paths import beneath
 from toolyard.fs.search.patterns import Glob, compile_glob
 
 _MAGIC = re.compile(r"[*?\[{]")
+_GIT = ".git"
+
+
+def is_git(name: str) -> bool:
+    """Whether a name is a repository's own folder, or the file that leads to it."""
+    return name.lower() == _GIT  # where case does not count, git takes any spelling for it
 
 
 class Selection:
@@ -23,6 +29,12 @@ class Selection:
             names = tuple(name for name in path.split("/") if name not in {"", "."})
             if ".." in names:
                 raise ValidationError.of("paths", "go up with ..", hint="Name files of the peer's workspace.")
+            if any(is_git(name) for name in names):
+                raise ValidationError.of(
+                    "paths",
+                    f"{pattern} is inside a repository's .git, which is never merged file by file",
+                    hint=f"Take its commits with git: {pulling(places[0])}.",
+                )
             if not _MAGIC.search(path):
                 self._exact.append(names)
             else:
@@ -35,6 +47,11 @@ class Selection:
         if any(parts[: len(names)] == names for names in self._exact):
             return True
         return any(glob.matches(parts) for glob in self._globs)
+
+
+def pulling(place: str) -> str:
+    """How commits are taken from a repository at `place`."""
+    return f"git pull {place} BRANCH"
 
 
 def _inside(pattern: str, places: Sequence[str]) -> str:
