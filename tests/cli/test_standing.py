@@ -101,6 +101,22 @@ def test_in_an_agents_own_folder_the_agent_is_named_too(project: Project, *, is_
         assert way in project.refusal(words)
 
 
+def test_an_agent_that_nobody_knows_is_refused_with_who_is_meant(project: Project) -> None:
+    for words in ("memory list", "memory search x", "memory forget 1234", "skill list", "snapshot list"):
+        assert "name that file with --config" in project.refusal(f"{words} --agent ana")
+        assert project.run(f"{words} --agent agent").exception.__class__ is not ConfigError
+    project.run("memory add tea --agent ana")
+    for words in ("memory list", "skill list", "snapshot list", "snapshot restore latest"):
+        assert 'Did you mean "ana"?' in project.refusal(f"{words} --agent anna")
+        assert not isinstance(project.run(f"{words} --agent ana").exception, ConfigError)
+
+
+def test_an_agent_that_took_snapshots_alone_is_known_by_them(project: Project) -> None:
+    project.run("snapshot create --agent bo")
+    assert project.run("snapshot list --agent bo").exit_code == 0
+    assert 'Did you mean "bo"?' in project.refusal("snapshot list --agent bob")
+
+
 def test_the_users_home_is_no_workspace_around_everything(project: Project) -> None:
     project.stand(project.home)
     project.run("memory add everywhere")

@@ -1,6 +1,6 @@
 """`toolyard memory`: what agents keep from one session to the next, for the user to see, search and correct.
 
-Exit codes: 0 fine, 1 when there is nothing or a file could not be read (what could be is printed all the same), 2 for
+Exit codes: 0 fine, 1 when nothing fits or a file could not be read (what could be is printed all the same), 2 for
 wrong use. What agents wrote is escaped before it is printed, so that it cannot speak to the terminal.
 """
 
@@ -69,7 +69,9 @@ def list_memories(
     faults = [fault for each in listed for fault in each["faults"]]
     is_empty = not any(each[plural] for each in listed for _, plural in _KINDS.values())
     is_idle = not any(each["current_task"] for each in listed)
-    end(faults, "Nothing is remembered here yet." if is_empty and is_idle else "")
+    if is_empty and is_idle and not faults:
+        click.echo("Nothing is remembered here yet.", err=True)
+    end(faults)
 
 
 @memory.command(name="search", epilog=_SEARCH_EXAMPLES)

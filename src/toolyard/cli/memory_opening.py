@@ -14,7 +14,7 @@ from toolyard.app.home import home_of
 from toolyard.app.memory.memories import Memories
 from toolyard.cli.audit import printable
 from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
-from toolyard.cli.standing import Kept, Where, find_kept
+from toolyard.cli.standing import Kept, Where, find_kept, require_agent
 from toolyard.config.settings import Settings
 
 INCOMPLETE = 1
@@ -52,7 +52,10 @@ def open_memories(
     """The memories of the root that is meant. A command that `acts` has to know as whom. The caller closes them."""
     place = find_kept(Kept.MEMORY, Where(config_file, workspace, agent, state), acts=acts, adds=adds)
     real = os.path.realpath(place.workspace)
-    return Memories(home_of(place.config, real, agent, Settings.from_environment(), state or ""))
+    home = home_of(place.config, real, agent, Settings.from_environment(), state or "")
+    if not adds:
+        require_agent(place.config, home, agent)
+    return Memories(home)
 
 
 def one_line(text: str) -> str:

@@ -1,6 +1,6 @@
 """`toolyard skill`: the workflows that agents kept, for the user to see, check, curate and carry elsewhere.
 
-Exit codes: 0 fine, 1 when there is nothing or a skill does not pass, 2 for wrong use. What agents wrote is escaped
+Exit codes: 0 fine, 1 when it failed or a skill does not pass, 2 for wrong use. What agents wrote is escaped
 before it is printed.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 from dataclasses import asdict
 from typing import Any
 
@@ -30,8 +29,6 @@ from toolyard.workspace.skills.uses import Uses
 
 __all__ = ["skill", "skill_changing", "skill_checking"]  # the latter two add their commands to the first
 
-NOTHING = 1
-
 
 @command("list", "toolyard skill list --owner community")
 @click.option("--owner", metavar="NAME", help="Only an agent's, or the community's.")
@@ -48,7 +45,6 @@ def list_skills(where: Where, *, owner: str | None, wants_json: bool) -> None:
     if not entries:
         ways = "Agents keep one with save_skill(name, code, description); `toolyard skill import PATH` brings others."
         click.echo(runnable(f"No skill was kept here. {ways}"), err=True)
-        sys.exit(NOTHING)
 
 
 @command("show", "toolyard skill show create_website --version 2")

@@ -14,7 +14,7 @@ from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.opening import Place, find_place
 from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
-from toolyard.cli.standing import Kept, Where, find_kept
+from toolyard.cli.standing import Kept, Where, find_kept, require_agent
 from toolyard.config.suggest import did_you_mean
 from toolyard.core.errors import ValidationError
 from toolyard.core.events import Outcome
@@ -154,6 +154,8 @@ def opened(
         state_home=where.state,
     )
     with Yard.open(options) as yard:
+        if looks and not adds:
+            require_agent(place.config, yard.home, agent)
         yield Skills(yard)
 
 

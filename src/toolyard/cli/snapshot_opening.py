@@ -15,7 +15,7 @@ from toolyard.app.snapshots.keeper import Keeper
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli import snapshot_printing as printing
 from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
-from toolyard.cli.standing import Kept, Where, find_kept
+from toolyard.cli.standing import Kept, Where, find_kept, require_agent
 from toolyard.core.errors import ValidationError
 from toolyard.core.events import Outcome
 from toolyard.core.paths import beneath
@@ -88,6 +88,9 @@ def opened_store(where: Where, *, acts: bool = True, adds: bool = False, rebuild
         keeper = yard.snapshots
         if rebuild:
             SnapshotStore.rebuild(keeper.place.folder, printing.ticking("Rebuilding"))
+        if where.agent is not None and not adds:
+            taken_by = (each.agent for each in keeper.store.list(keeper.place.root))
+            require_agent(place.config, yard.home, where.agent, taken_by)
         yield Opened(yard, keeper, History(keeper.store, None if everybody else keeper.place.root))
 
 

@@ -10,19 +10,22 @@ import contextlib
 import enum
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import click
 
+from toolyard.app.home import NOBODY, Home
 from toolyard.cli.audit import printable
 from toolyard.cli.opening import Place, find_place
 from toolyard.config.load import find_config
+from toolyard.config.models import Config
 from toolyard.config.settings import Settings
+from toolyard.config.suggest import did_you_mean
 from toolyard.core.errors import ConfigError
 from toolyard.core.paths import beneath
 from toolyard.storage.state import state_dir
-from toolyard.workspace.layout import AGENTS, MEMORY, SKILLS
+from toolyard.workspace.layout import AGENTS, COMMUNITY, MEMORY, SKILLS, folder_name
 
 _PACKS = "snapshots/packs"
 """Empty where snapshots were looked for, and none was ever taken."""
@@ -55,6 +58,24 @@ def find_kept(kept: Kept, where: Where, *, acts: bool = False, adds: bool = Fals
             kept, os.path.realpath(os.getcwd()), where.state or settings.state_home, settings.home, adds=adds
         )
     return find_place(where.workspace, where.config_file, where.agent, acts=acts)
+
+
+def require_agent(config: Config, home: Home, agent: str | None, more: Iterable[str] = ()) -> None:
+    """Raises ConfigError for an agent that the user names and of whom nothing is kept: a slip, or a missing --config.
+
+    Where the configuration has agents, it was asked already. `more` are agents that left no folder.
+    """
+    if agent is None or agent == NOBODY or config.agents:
+        return
+    folders = {name for part in (AGENTS, SKILLS) for name in _listed(os.path.join(home.root, part))}
+    known = {name for name in folders - {COMMUNITY} if not name.startswith(".")} | {name for name in more if name}
+    if agent not in known and folder_name(agent) not in known:
+        named = did_you_mean(agent, known - {NOBODY}) if known - {NOBODY} else ""
+        raise ConfigError(
+            f'nothing is kept of an agent "{agent}" in {home.root}.',
+            where=config.source or "",
+            hint=named or "Where agents are configured, name that file with --config.",
+        )
 
 
 def _mind_others(kept: Kept, here: str, state_home: str, user_home: str, *, adds: bool) -> None:
