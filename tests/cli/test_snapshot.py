@@ -306,6 +306,35 @@ def test_every_command_has_help_with_an_example(place, command):
     assert all(word in said for word in (f"toolyard snapshot {command}", "--json", "--workspace", "Example:"))
 
 
+def test_another_agents_snapshot_is_shown_and_compared_and_restored_only_as_theirs(tmp_path):
+    config = tmp_path / "team.yaml"
+    config.write_text(json.dumps({"toolyard": {"workspace": "root"}, "agents": [{"id": "ana"}, {"id": "bo"}]}))
+    where = ("--config", str(config), "--state", str(tmp_path / "state"))
+    theirs = tmp_path / "root" / "agents" / "bo" / "workspace"
+
+    def run(*words):
+        ran = CliRunner().invoke(toolyard, ["snapshot", *words, *where], catch_exceptions=False)
+        assert ran.exit_code == 0, ran.output
+        return ran.stdout
+
+    run("create", "--agent", "ana")
+    run("create", "--agent", "bo")
+    (theirs / "x.txt").write_text("old\n")
+    bos = json.loads(run("create", "--agent", "bo", "--json"))["id"]
+    (theirs / "x.txt").write_text("new\n")
+    for who in ((), ("--agent", "ana"), ("--agent", "bo")):
+        assert run("show", bos, "x.txt", *who) == "old\n"
+        assert run("show", bos, str(theirs / "x.txt"), *who) == "old\n"
+        assert run("diff", bos, "--stat", *who).splitlines() == ["M x.txt  +1 -1", "1 path changed, +1 -1"]
+        assert run("diff", bos[:11], bos, *who) == ""
+    with pytest.raises(ToolyardError, match=f"Snapshot {bos} is bo's") as refused:
+        run("restore", bos, "--agent", "ana")
+    assert f"`toolyard snapshot restore {bos} --agent bo --config" in refused.value.hint
+    for words in (["show"], ["diff"], ["diff", bos, "latest"]):
+        with pytest.raises(ToolyardError, match="several agents"):
+            run(*words)
+
+
 def test_of_several_agents_each_has_its_own_history_and_a_list_shows_all(tmp_path):
     config = tmp_path / "team.yaml"
     config.write_text(json.dumps({"toolyard": {"workspace": "root"}, "agents": [{"id": "a"}, {"id": "b"}]}))

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from toolyard.app.snapshots.history import is_latest
 from toolyard.app.snapshots.telling import change_fields, entry_fields, note_fields, path_of, snapshot_fields
 from toolyard.cli import snapshot_changing
 from toolyard.cli import snapshot_printing as printing
@@ -20,7 +21,7 @@ from toolyard.cli.standing import Where
 from toolyard.core.errors import ValidationError
 from toolyard.core.limits import MIB
 from toolyard.fs.content.kinds import Category, sniff
-from toolyard.workspace.snapshots import LATEST, Kind
+from toolyard.workspace.snapshots import LATEST, Diff, DiffLimits, Kind, Snapshot
 from toolyard.workspace.snapshots.differences import top_of
 from toolyard.workspace.snapshots.reading import find
 
@@ -66,9 +67,9 @@ def list_snapshots(where: Where, *, limit: int | None, wants_json: bool) -> None
 @click.argument("path", metavar="[PATH]", default="")
 def show(where: Where, *, name: str, path: str, wants_json: bool) -> None:
     """Show a snapshot: what a folder in it holds, or a file's content as it was."""
-    with opened_store(where) as opened:
-        found = opened.history.get(name)
-        place = inside(path, opened.keeper.place.root)
+    with opened_store(where, acts=is_latest(name)) as opened:
+        found = opened.history.get(name, of_others=True)
+        place = inside(path, found.root)
         with opened.keeper.store.reader() as reader:
             entry = find(reader, top_of(found), place)
             data = reader.content(entry, _SHOWN_BYTES) if entry.is_file else b""
@@ -107,23 +108,35 @@ def diff(
     where: Where, *, before: str, after: str | None, path: str, stat: bool, wants_all: bool, wants_json: bool
 ) -> None:
     """Show what changed from one snapshot to another, or to the workspace as it is now."""
-    with opened_store(where) as opened:
-        old = opened.history.get(before)
-        new = opened.history.get(after) if after is not None else None
-        found = opened.keeper.store.diff(
-            old.id,
-            new.id if new is not None else None,
-            root=opened.keeper.place.root,
-            path=inside(path, opened.keeper.place.root),
-            limits=replace(DIFF_LIMITS, folds_git=not (wants_all or wants_json)),
-            check=printing.ticking("Comparing"),
-        )
+    limits = replace(DIFF_LIMITS, folds_git=not (wants_all or wants_json))
+    old, new, found = _compared(where, before, after, path, limits)
     if wants_json:
         changes = [change_fields(change, with_text=not stat) for change in found.changes]
         after_id = new.id if new is not None else None
         printing.as_json({"before": old.id, "after": after_id, "changes": changes, "total": found.total})
     else:
         printing.diff(found, stat=stat)
+
+
+def _compared(
+    where: Where, before: str, after: str | None, path: str, limits: DiffLimits
+) -> tuple[Snapshot, Snapshot | None, Diff]:
+    """Of any agent's snapshots: they are the user's to see."""
+    with opened_store(where, acts=is_latest(before) or (after is not None and is_latest(after))) as opened:
+        old = opened.history.get(before, of_others=True)
+        new = opened.history.get(after, of_others=True) if after is not None else None
+        if new is not None or old.agent == where.agent or not opened.is_of_a_peer(old):
+            found = opened.keeper.store.diff(
+                old.id,
+                new.id if new is not None else None,
+                root=old.root,
+                path=inside(path, old.root),
+                limits=limits,
+                check=printing.ticking("Comparing"),
+            )
+            return old, new, found
+    # Which links in a folder are ours is known to who opens it as the agent's.
+    return _compared(replace(where, agent=old.agent), old.id, None, path, limits)
 
 
 @command("verify", "toolyard snapshot verify --json")

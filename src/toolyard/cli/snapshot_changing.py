@@ -37,7 +37,7 @@ def restore(
 ) -> None:
     """Make the workspace, or only PATHs in it, what a snapshot says. What is there is kept first, as a snapshot."""
     with opened_store(where) as opened:
-        found = opened.history.get(name)
+        found = opened.own(name)
         wanted = [inside(path, opened.keeper.place.root) for path in paths] or None
         if dry_run:
             _would_restore(opened, found, wanted or [b""], wants_all=wants_all, wants_json=wants_json)

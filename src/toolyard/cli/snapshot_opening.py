@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
@@ -16,10 +17,10 @@ from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli import snapshot_printing as printing
 from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
 from toolyard.cli.standing import Kept, Where, find_kept, require_agent
-from toolyard.core.errors import ValidationError
+from toolyard.core.errors import ToolError, ValidationError
 from toolyard.core.events import Outcome
 from toolyard.core.paths import beneath
-from toolyard.workspace.snapshots import DiffLimits, SnapshotStore
+from toolyard.workspace.snapshots import DiffLimits, Snapshot, SnapshotStore
 
 DIFF_LIMITS = DiffLimits(chars_each=200_000, chars=20_000_000)
 all_option = click.option("--all", "wants_all", is_flag=True, help="Tell also what changed inside .git folders.")
@@ -46,6 +47,26 @@ class Opened:
     yard: Yard
     keeper: Keeper
     history: History
+
+    def is_of_a_peer(self, snapshot: Snapshot) -> bool:
+        """Whether it is of another agent of the same layout."""
+        return snapshot.root != self.keeper.place.root and snapshot.agent in self.yard.home.agents
+
+    def own(self, name: str) -> Snapshot:
+        """A snapshot to be restored here. Raises ToolError with whose it is where it is not of this workspace."""
+        found = self.history.get(name, of_others=True)
+        if found.root == self.keeper.place.root:
+            return found
+        whose = f"{found.agent}'s" if self.is_of_a_peer(found) else f"of {found.root}"
+        flag = (
+            f"--agent {shlex.quote(found.agent)}"
+            if self.is_of_a_peer(found)
+            else f"--workspace {shlex.quote(found.root)}"
+        )
+        raise ToolError(
+            f"Snapshot {found.id} is {whose}, and not of this workspace.",
+            hint=f"Restore it there: `toolyard snapshot restore {found.id} {flag}`",
+        )
 
     def note(self, what: str) -> None:
         """What the user did to the workspace, beside what agents did."""

@@ -136,6 +136,16 @@ async def test_only_the_paths_that_are_named_are_restored(keeping):
     assert (bench.read("a.txt"), bench.read("src/b.txt")) == (b"new", b"old")
 
 
+async def test_a_snapshot_of_another_folder_is_not_found_but_told(keeping, tmp_path):
+    bench = keeping()
+    await taken(bench)
+    (tmp_path / "theirs").mkdir()
+    theirs = bench.yard.snapshots.store.create(str(tmp_path / "theirs"), agent="bo").snapshot
+    for tool in ("snapshot_show", "snapshot_restore"):
+        assert f"Snapshot {theirs.id} is bo's" in (await bench.fails(ToolError, tool, snapshot=theirs.id)).message
+    await bench.fails(ToolError, "snapshot_diff", before=theirs.id)
+
+
 async def test_a_dry_run_changes_nothing_and_says_what_it_would(keeping):
     bench = keeping()
     bench.write("a.txt", "old")

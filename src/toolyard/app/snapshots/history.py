@@ -29,8 +29,11 @@ class History:
         self.store = store
         self._root = root
 
-    def get(self, name: str) -> Snapshot:
-        """By id, by the beginning of one, "latest", or "latest~2": so many before it."""
+    def get(self, name: str, *, of_others: bool = False) -> Snapshot:
+        """By id, by the beginning of one, "latest", or "latest~2": so many before it.
+
+        One of another folder is refused, unless `of_others`: then it is found where no own one has the name.
+        """
         every = self.store.list(self._root)
         back = _steps_back(name)
         if back is not None and every:
@@ -40,6 +43,15 @@ class History:
             return found[0]
         if found:
             raise ValidationError.of("snapshot", f'"{name}" begins more than one id', hint="Write more of it.")
+        others = [each for each in self.store.list() if name and each.id.startswith(name)]
+        if len(others) == 1 and of_others:
+            return others[0]
+        if len(others) == 1:
+            whose = f"{others[0].agent}'s" if others[0].agent else "of another folder"
+            raise ToolError(
+                f"Snapshot {others[0].id} is {whose}, and not of this workspace.",
+                hint="List those of this workspace to see their ids.",
+            )
         if not every:
             raise ToolError("There is no snapshot yet.", hint="One is taken before the first change, or on demand.")
         raise ToolError(

@@ -16,7 +16,9 @@ _MOST_PATHS = 1_000
 _REASON_CHARS = 200
 _LATEST = "latest"
 
-Id = Annotated[str, Field(description='An id, the beginning of one, "latest", or "latest~1" for the one before', min_length=1)]
+Id = Annotated[
+    str, Field(description='An id, the beginning of one, "latest", or "latest~1" for the one before', min_length=1)
+]
 Path = Annotated[str, Field(description="Absolute, or relative to the workspace; all of it when left out")]
 
 
