@@ -176,6 +176,16 @@ def test_undoing_the_restore_of_some_paths_leaves_the_others_alone(place):
     assert (place.root / "b.txt").read_text() == "written later"
 
 
+def test_a_restore_that_changes_nothing_says_so_and_records_nothing(place):
+    snapshot = place.json("create")["id"]
+    said = place.run("restore", snapshot)
+    assert (f"Nothing differs from snapshot {snapshot}" in said, "undo" in said) == (True, False)
+    assert not place.json("restore", "latest", "a.txt")["changed"]
+    assert [each["id"] for each in place.json("list")] == [snapshot]
+    os.chmod(place.root, 0o750)  # nothing is written, and still something differs
+    assert place.json("restore", snapshot)["changed"]
+
+
 def test_snapshots_are_counted_back_from_the_newest(place):
     ids = []
     for number in range(3):

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import click
 
-from toolyard.app.snapshots.telling import age, counted, path_of, restored_fields
+from toolyard.app.snapshots.telling import age, counted, path_of, restored_fields, restored_line
 from toolyard.cli import snapshot_printing as printing
 from toolyard.cli.audit import printable
 from toolyard.cli.snapshot_opening import DIFF_LIMITS, Opened, all_option, command, inside, opened_store
@@ -69,7 +69,7 @@ def _restored(opened: Opened, found: Snapshot, paths: Sequence[bytes] | None) ->
     result = opened.keeper.store.restore(
         found.id, root=place.root, paths=paths, agent=place.agent, check=printing.ticking("Restoring")
     )
-    opened.note(f"Restored {found.id}; {result.before.id} undoes it.")
+    opened.note(restored_line(result))
     return result
 
 
@@ -78,7 +78,8 @@ def _tell(result: Restored, undoing: str, *, wants_json: bool) -> None:
         printing.as_json(restored_fields(result))
     else:
         printing.restored(result)
-        click.echo(undoing)
+        if result.differed:
+            click.echo(undoing)
     if result.failed:
         sys.exit(FAILED)
 

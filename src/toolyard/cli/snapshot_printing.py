@@ -123,6 +123,9 @@ def _change(change: Change, *, stat: bool) -> None:
 
 
 def restored(result: Restored) -> None:
+    if not result.differed:
+        click.echo(f"Nothing differs from snapshot {result.snapshot.id}, so nothing was changed.")
+        return
     files = counted(result.written, "file")
     click.echo(f"Restored {result.snapshot.id}: wrote {files}, removed {result.removed:,}.")
     for line in note_lines(result, _NOTES_SHOWN):

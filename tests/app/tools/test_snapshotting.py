@@ -124,6 +124,15 @@ async def test_a_restore_can_be_undone_and_is_recorded(keeping):
     assert (bench.names(), bench.read("a.txt")) == (["a.txt", "b.txt"], b"new")
 
 
+async def test_a_restore_of_what_is_there_changes_nothing_and_says_so(keeping):
+    bench = keeping()
+    bench.write("a.txt", "old")
+    snapshot = await taken(bench)
+    done = await bench.call("snapshot_restore", snapshot=snapshot)
+    assert (done.structured["changed"], f"Nothing differs from snapshot {snapshot}" in done.text) == (False, True)
+    assert len((await bench.call("snapshot_list")).structured["snapshots"]) == 1
+
+
 async def test_only_the_paths_that_are_named_are_restored(keeping):
     bench = keeping()
     bench.write("a.txt", "old")

@@ -20,6 +20,7 @@ from toolyard.app.snapshots.telling import (
     note_lines,
     path_of,
     restored_fields,
+    restored_line,
     snapshot_fields,
 )
 from toolyard.core.actions import Kind
@@ -130,7 +131,7 @@ def restore(name: str, paths: Sequence[str] | None, gate: Gate, *, dry_run: bool
     wanted = None if paths is None else places
     store = gate.snapshots.store
     restored = store.restore(snapshot.id, root=root, paths=wanted, agent=agent, check=check, may=may)
-    gate.remark(f"Restored {snapshot.id}; {restored.before.id} undoes it.")
+    gate.remark(restored_line(restored))
     return _told(restored, reach, whole=paths is None)
 
 
@@ -140,10 +141,13 @@ def _told(restored: Restored, reach: Reach, *, whole: bool) -> Result:
         kept=tuple(note for note in restored.kept if reach.shows(note.path)),
         failed=tuple(note for note in restored.failed if reach.shows(note.path)),
     )
-    text = (
-        f"Restored {restored.snapshot.id}: wrote {counted(restored.written, 'file')}, removed {restored.removed:,}. "
-        f"To undo it, restore {restored.before.id}{'' if whole else ' with the same paths'}."
-    )
+    text = f"Nothing differs from snapshot {restored.snapshot.id}, so nothing was changed."
+    if restored.differed:
+        text = (
+            f"Restored {restored.snapshot.id}: wrote {counted(restored.written, 'file')}, "
+            f"removed {restored.removed:,}. "
+            f"To undo it, restore {restored.before.id}{'' if whole else ' with the same paths'}."
+        )
     return Result((Text("\n".join((text, *note_lines(shown, _NOTES_SHOWN)))),), restored_fields(shown))
 
 

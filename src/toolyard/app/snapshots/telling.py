@@ -152,12 +152,20 @@ def line_counts(text: str) -> tuple[int, int]:
 def restored_fields(restored: Restored) -> dict[str, Any]:
     return {
         "restored": restored.snapshot.id,
+        "changed": restored.differed,
         "undo": restored.before.id,
         "written": restored.written,
         "removed": restored.removed,
         "kept": [note_fields(note) for note in restored.kept],
         "failed": [note_fields(note) for note in restored.failed],
     }
+
+
+def restored_line(restored: Restored) -> str:
+    """For the audit log."""
+    if not restored.differed:
+        return f"Nothing differed from {restored.snapshot.id}."
+    return f"Restored {restored.snapshot.id}; {restored.before.id} undoes it."
 
 
 def note_fields(note: Note) -> dict[str, str]:

@@ -148,6 +148,7 @@ SNAPSHOT_RESTORE = Tool(
     output=output_schema(
         (
             "restored",
+            "changed",
             "undo",
             "written",
             "removed",
@@ -157,6 +158,7 @@ SNAPSHOT_RESTORE = Tool(
             *("would_write", "would_remove", "may_not"),
         ),
         restored="string",
+        changed="boolean",
         undo="string",
         written="integer",
         removed="integer",

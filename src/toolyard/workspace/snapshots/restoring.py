@@ -64,6 +64,8 @@ class Restored:
     """Left alone, because no snapshot holds it or it was in use."""
     failed: tuple[Note, ...]
     """Not restored: its stored bytes are damaged, or the system said no."""
+    differed: bool = True
+    """Whether there was anything to do."""
 
 
 class Restoring(Closing):
@@ -95,6 +97,7 @@ class Restoring(Closing):
         self._more: list[Change] = []
         """What is to be added one by one, for its folder is there although no snapshot knows it."""
         self.written = self.removed = 0
+        self._differed = False
         self.kept: list[Note] = []
         self.failed: list[Note] = []
 
@@ -103,9 +106,11 @@ class Restoring(Closing):
         self.failed.append(Note(path, damage.message))
 
     def result(self, before: Snapshot, snapshot: Snapshot) -> Restored:
-        return Restored(before, snapshot, self.written, self.removed, tuple(self.kept), tuple(self.failed))
+        kept, failed = tuple(self.kept), tuple(self.failed)
+        return Restored(before, snapshot, self.written, self.removed, kept, failed, self._differed or bool(failed))
 
     def run(self, plan: Plan) -> None:
+        self._differed = bool(plan.removals or plan.additions or plan.modes)
         for change in plan.removals:
             self._each(change, self._remove)
         for change in plan.additions:

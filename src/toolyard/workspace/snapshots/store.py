@@ -287,7 +287,7 @@ class SnapshotStore(Closing):
         check: Callable[[], None] = never_mind,
         may: May = may_all,
     ) -> Restored:
-        """Make the folder, or only `paths` in it, what a snapshot says. What was there is taken as a snapshot first.
+        """Make the folder, or only `paths` in it, what a snapshot says. What was there is held by a snapshot first.
 
         Restoring that one (`before` in the result) undoes it. Nothing is deleted or replaced that it does not hold,
         nor what `may` is false for: that is left alone and told.
@@ -299,7 +299,7 @@ class SnapshotStore(Closing):
             with self.reader() as reader:
                 # Agents may write a `.toolyardignore`; they are not to keep by that what they did from being undone.
                 also = held_by(reader, snapshot)
-                before = self.take(folder, index, agent, reason, check, also=also).snapshot
+                before = self.take(folder, index, agent, reason, check, only_changed=True, also=also).snapshot
             now = top_of(before)
             held = Held(root_prefix(folder), index.seen)
             with (
