@@ -63,13 +63,18 @@ class History:
 
 def ancestor(ours: History, theirs: History, path: bytes, peer_path: bytes, merged: Merged) -> Entry | None:
     """The newest content that both sides have held; None when there is none."""
-    mine = {entry.ref: entry for _, entry in reversed(ours.versions(path)) if entry is not None}
+    own = [entry for _, entry in ours.versions(path) if entry is not None]
+    mine = {entry.ref: entry for entry in reversed(own)}
+    versions = theirs.versions(peer_path)
     taken = {origin.digest for origin in merged.ours}
     given = [(origin.time_ns, mine[origin.digest]) for origin in merged.theirs if origin.digest in mine]
-    for snapshot, entry in theirs.versions(peer_path):
+    for snapshot, entry in versions:
         while given and given[0][0] > snapshot.time_ns and (entry is None or entry.ref not in mine):
             # After this state of theirs they merged something of ours: that is newer than all that follows.
             return given[0][1]
         if entry is not None and (entry.ref in mine or entry.ref in taken):
-            return entry
+            # The mode has a history of its own: where only that was changed, what both had before is the ancestor.
+            modes = {one.mode for one in own if one.ref == entry.ref}
+            same = (one for _, one in versions if one is not None and one.ref == entry.ref and one.mode in modes)
+            return next(same, entry)
     return given[0][1] if given else None
