@@ -85,6 +85,36 @@ def test_conflicts_are_an_exit_code(team):
     assert "Conflicts:\n  x.txt (1 conflict to resolve)" in done.stdout
 
 
+def test_what_a_merge_would_bring_is_shown_and_nothing_is_changed(team):
+    team.write("agent_b", "x.txt", "1\n2\n")
+    team.run("share", "merge", "agent_b", "x.txt")
+    team.write("agent_b", "x.txt", "1\ntwo\n")
+    team.write("agent_b", "new.txt", "hello\n")
+    (team.work("agent_b") / ".git").mkdir()
+    team.write("agent_b", ".git/HEAD", "ref: refs/heads/main\n")
+
+    everything = team.run("share", "diff", "agent_b")
+    one = team.run("share", "diff", "agent_b", "new.txt")
+    told = team.json("share", "diff", "agent_b", "x.txt")
+
+    assert everything.exit_code == 0, everything.output
+    assert everything.stdout.splitlines() == [
+        *("A new.txt", "--- /dev/null", "+++ b/new.txt", "@@ -0,0 +1,1 @@", "+hello"),
+        *("M x.txt", "--- a/x.txt", "+++ b/x.txt", "@@ -1,2 +1,2 @@", " 1", "-2", "+two"),
+    ]
+    assert one.stdout.splitlines()[0] == "A new.txt"
+    assert "x.txt" not in one.stdout
+    assert ("-2\n+two" in told["diff"], told["dry_run"]) == (True, True)
+    assert (team.work("agent_a") / "x.txt").read_text() == "1\n2\n"
+
+
+def test_where_a_merge_would_bring_nothing_that_is_said(team):
+    team.write("agent_b", "x.txt", "1\n")
+    team.run("share", "merge", "agent_b", "x.txt")
+
+    assert team.run("share", "diff", "agent_b").stdout == "A merge would change nothing.\n"
+
+
 def test_the_command_that_undoes_a_merge_leaves_everything_else_alone(team):
     team.write("agent_b", "x y.txt", "hello")
     work = team.work("agent_a")
@@ -169,7 +199,7 @@ def test_an_agent_alone_is_told_what_sharing_needs(tmp_path):
     assert "no other agents" in str(done.exception)
 
 
-@pytest.mark.parametrize("command", ["list", "merge", "origin"])
+@pytest.mark.parametrize("command", ["list", "merge", "diff", "origin"])
 def test_help_has_an_example(command):
     said = CliRunner().invoke(toolyard, ["share", command, "--help"]).output
 

@@ -32,10 +32,12 @@ from toolyard.core.paths import beneath
 
 FAILED = 1
 _WHO = "Which agent looks, or merges."
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+_HEADINGS = ("--- ", "+++ ")
 _EXAMPLES = """\b
 Examples:
   toolyard share list --config team.yaml --agent agent_a
-  toolyard share merge agent_b src/app.py --agent agent_a --dry-run
+  toolyard share diff agent_b src/app.py --agent agent_a
   toolyard share merge agent_b "**/*.md" --agent agent_a
   toolyard share origin src/app.py --agent agent_a
 """
@@ -106,6 +108,39 @@ def merge(
             click.echo(undoing(facts["before"], facts["undo"]))
     if result.structured["conflicts"] and not dry_run:
         sys.exit(FAILED)
+
+
+@share.command(epilog="\b\nExample:\n  toolyard share diff agent_b src --agent agent_a")
+@click.argument("peer")
+@click.argument("paths", metavar="[PATH]...", nargs=-1)
+@config_option()
+@workspace_option()
+@agent_option(_WHO)
+@state_option("Where snapshots are kept, outside every workspace.")
+@click.option("--json", "wants_json", is_flag=True, help="Print JSON.")
+def diff(
+    *,
+    peer: str,
+    paths: tuple[str, ...],
+    config_file: str | None,
+    workspace: str | None,
+    agent: str | None,
+    state: str | None,
+    wants_json: bool,
+) -> None:
+    """Show what merging PATHs of PEER, or everything, would change in the agent's files. Nothing is changed."""
+    with _opened(config_file, workspace, agent, state) as yard:
+        _sharing(yard)
+        arguments = {"peer": peer, "paths": list(paths) or ["**"], "dry_run": True, "diff": True}
+        call = Call("shared_merge", arguments, surface="cli", agent=yard.agent, ask=terminal_asker())
+        facts = asyncio.run(yard.dispatch(call)).structured
+    if wants_json:
+        _print_json(facts)
+        return
+    for line in (facts["diff"] or "A merge would change nothing.").splitlines():
+        told = "\t".join(map(printable, line.split("\t")))
+        is_heading = line.startswith(_HEADINGS)
+        click.echo(click.style(told, bold=is_heading or None, fg=None if is_heading else _COLOURS.get(line[:1])))
 
 
 @share.command(epilog="\b\nExample:\n  toolyard share origin src/app.py --agent agent_a")

@@ -46,6 +46,19 @@ async def test_a_file_that_only_the_peer_changed_is_taken(a, b):
     assert (a.work / "x.txt").read_text() == "one\nTWO\n"
 
 
+async def test_a_mode_that_only_the_peer_changed_is_taken_and_one_of_ours_stays(a, b):
+    await start(a, b, x="1\n", y="1\n")
+    (b.work / "x.txt").chmod(0o755)
+    (b.work / "y.txt").chmod(0o755)
+    (a.work / "y.txt").chmod(0o600)
+    await b.share()
+
+    done = await a.merge("agent_b", "**")
+
+    assert (names(done["merged"]), done["undo"]) == (["x.txt"], ["x.txt"])
+    assert [stat.S_IMODE((a.work / name).stat().st_mode) for name in ("x.txt", "y.txt")] == [0o755, 0o600]
+
+
 async def test_changes_of_both_are_merged_time_and_again(a, b):
     await start(a, b, x="1\n2\n3\n4\n5\n6\n7\n")
     expected = [str(number) for number in range(1, 8)]
@@ -79,98 +92,6 @@ async def test_work_goes_to_and_fro_without_conflicts(a, b):
 
     assert names(done["merged"]) == ["x.txt"], done
     assert (a.work / "x.txt").read_text() == "AA\n2\n3\n4\nB\n6\n7\n8\nBB\n"
-
-
-async def test_a_conflict_is_marked_and_its_resolution_stands(a, b):
-    await start(a, b, x="one\ntwo\n")
-    await a.write("x.txt", "one\nours\n")
-    await b.write("x.txt", "one\ntheirs\n")
-    await b.share()
-
-    done = await a.merge("agent_b", "x.txt")
-    marked = (a.work / "x.txt").read_text()
-    await a.write("x.txt", "one\nboth\n")
-    again = await a.merge("agent_b", "x.txt")
-
-    assert names(done["conflicts"]) == ["x.txt"]
-    assert "<<<<<<< agent_a\nours\n=======\ntheirs\n>>>>>>> agent_b (snapshot " in marked
-    assert names(again["kept"]) == ["x.txt"], "what was merged once is not merged again"
-
-
-async def test_conflicts_that_nobody_resolved_are_told_and_not_marked_again(a, b):
-    await start(a, b, x="one\ntwo\n")
-    await a.write("x.txt", "one\nours\n")
-    await b.write("x.txt", "one\ntheirs\n")
-    await b.share()
-    await a.merge("agent_b", "x.txt")
-    marked = (a.work / "x.txt").read_text()
-
-    again = await a.merge("agent_b", "x.txt")
-    await b.write("x.txt", "one\nother\n")
-    await b.share()
-    later = await a.merge("agent_b", "x.txt")
-
-    for done in (again, later):
-        assert [(entry["path"], entry["why"]) for entry in done["conflicts"]] == [
-            ("x.txt", "still has conflict markers: resolve them first")
-        ]
-        assert done["undo"] == []
-    assert (a.work / "x.txt").read_text() == marked
-
-
-@pytest.mark.parametrize("side", ["ours", "theirs"])
-async def test_a_side_that_is_preferred_settles_conflicts_before_and_after_they_are_marked(a, b, side):
-    await start(a, b, x="1\n2\n3\n4\n5\n", y="1\n2\n3\n4\n5\n")
-    for name in ("x.txt", "y.txt"):
-        await a.write(name, "1\nours\n3\n4\nA\n")
-        await b.write(name, "B\ntheirs\n3\n4\n5\n")
-    await b.share()
-    await a.merge("agent_b", "y.txt")
-
-    done = await a.merge("agent_b", "**", prefer=side)
-
-    assert names(done["conflicts"]) == []
-    for name in ("x.txt", "y.txt"):
-        assert (a.work / name).read_text() == {"ours": "1\nours\n3\n4\nA\n", "theirs": "B\ntheirs\n3\n4\nA\n"}[side]
-
-
-@pytest.mark.parametrize(("side", "content"), [("ours", b"\0ours"), ("theirs", b"\0theirs")])
-async def test_a_side_that_is_preferred_settles_what_is_no_text(a, b, side, content):
-    (a.work / "x.bin").write_bytes(b"\0ours")
-    (b.work / "x.bin").write_bytes(b"\0theirs")
-    await b.share()
-
-    await a.merge("agent_b", "x.bin", prefer=side)
-
-    assert (a.work / "x.bin").read_bytes() == content
-    assert not (a.work / "x.bin.from-agent_b").exists()
-
-
-async def test_a_binary_that_both_changed_goes_beside_ours(a, b):
-    (b.work / "x.bin").write_bytes(b"\0one")
-    await b.share()
-    await a.merge("agent_b", "x.bin")
-    (a.work / "x.bin").write_bytes(b"\0ours")
-    (b.work / "x.bin").write_bytes(b"\0theirs")
-    await b.share()
-
-    done = await a.merge("agent_b", "x.bin")
-
-    assert done["conflicts"][0]["written"] == "x.bin.from-agent_b"
-    assert (a.work / "x.bin").read_bytes() == b"\0ours"
-    assert (a.work / "x.bin.from-agent_b").read_bytes() == b"\0theirs"
-
-
-async def test_what_was_put_beside_before_is_not_overwritten(a, b):
-    (b.work / "x.bin").write_bytes(b"\0one")
-    (a.work / "x.bin").write_bytes(b"\0ours")
-    (a.work / "x.bin.from-agent_b").write_bytes(b"worked on")
-    await b.share()
-
-    done = await a.merge("agent_b", "x.bin")
-
-    assert done["conflicts"][0]["written"].startswith("x.bin.from-agent_b-")
-    assert (a.work / "x.bin.from-agent_b").read_bytes() == b"worked on"
 
 
 async def test_a_file_the_peer_removed_goes_only_when_it_is_unchanged_here(a, b):

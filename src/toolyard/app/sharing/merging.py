@@ -25,9 +25,11 @@ from toolyard.workspace.sharing.notes import Published
 from toolyard.workspace.sharing.planning import Item, Planning, Wish
 from toolyard.workspace.sharing.provenance import Origin
 from toolyard.workspace.sharing.selecting import Selection
+from toolyard.workspace.sharing.showing import changes_of
 from toolyard.workspace.sharing.undoing import undo_paths
-from toolyard.workspace.snapshots import Snapshot
+from toolyard.workspace.snapshots import Change, Snapshot
 from toolyard.workspace.snapshots.differences import top_of
+from toolyard.workspace.snapshots.diffs import DiffLimits
 from toolyard.workspace.snapshots.placing import Kept, remove
 from toolyard.workspace.snapshots.reading import ObjectReader
 from toolyard.workspace.snapshots.records import Damaged
@@ -109,6 +111,13 @@ class Merge:
             except Damaged:  # what came with a folder cannot be told then
                 found = sorted(self._changed)
         return tuple(os.fsdecode(path) for path in found)
+
+    def changes(self, report: MergeReport, limits: DiffLimits) -> tuple[Change, ...]:
+        """What the merge brings, or brought, in files of ours that may be read."""
+        workspace = self._sharing.home.workspace
+        seen = [item for item in report.items if self._gate.visible(f"{workspace}/{os.fsdecode(item.path)}")]
+        with self._gate.snapshots.store.reader() as reader:
+            return changes_of(seen, reader.content, self._suffix, limits)
 
     def _judged(self, item: Item) -> Item:
         if not item.is_change:

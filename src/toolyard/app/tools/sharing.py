@@ -10,10 +10,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
+from toolyard.app.captured import cut
 from toolyard.app.gate import Gate
 from toolyard.app.sharing.merging import Merge, MergeReport, peer_of
 from toolyard.app.sharing.news import told
 from toolyard.app.sharing.sharing import Sharing
+from toolyard.app.snapshots.telling import change_line
 from toolyard.app.tool import STRINGS, Arguments, Tool, output_schema
 from toolyard.app.tools.reading import READ, ReadArguments, read
 from toolyard.core.calls import Result, Text
@@ -24,6 +26,7 @@ from toolyard.workspace.sharing.markers import Side
 from toolyard.workspace.sharing.merging import Outcome
 from toolyard.workspace.sharing.notes import Published
 from toolyard.workspace.sharing.selecting import pulling
+from toolyard.workspace.snapshots.diffs import DiffLimits
 
 UNDO = "To undo it, "
 _SHOWN_FILES = 20
@@ -69,6 +72,7 @@ class SharedMergeArguments(Arguments):
         Field(description='Files, folders or globs of the peer; "**" is all', min_length=1, max_length=1_000),
     ]
     dry_run: Annotated[bool, Field(description="Only say what would be done")] = False
+    diff: Annotated[bool, Field(description="Also show the changes")] = False
     prefer: Annotated[
         Literal["ours", "theirs"] | SkipJsonSchema[None], Field(description="Settle conflicts by this side")
     ] = None
@@ -143,7 +147,13 @@ def shared_merge(arguments: SharedMergeArguments, gate: Gate) -> Result:
     merge = Merge(gate, gate.sharing, arguments.peer)
     prefer = Side(arguments.prefer) if arguments.prefer else None
     report = merge.run(arguments.paths, dry_run=arguments.dry_run, prefer=prefer)
-    return _reported(report, gate.sharing.prefix, dry_run=arguments.dry_run)
+    result = _reported(report, gate.sharing.prefix, dry_run=arguments.dry_run)
+    if not arguments.diff:
+        return result
+    changes = merge.changes(report, DiffLimits())
+    diff = "\n".join(f"{change_line(change)}\n{change.text}".rstrip() for change in changes)
+    text = cut("\n".join(filter(None, (result.text, diff))), gate.limits.output_chars)
+    return Result((Text(text),), {**result.structured, "diff": diff})
 
 
 def _reported(report: MergeReport, prefix: str, *, dry_run: bool) -> Result:
@@ -266,6 +276,8 @@ SHARED_MERGE = Tool(
     ),
     arguments=SharedMergeArguments,
     output=output_schema(
+        ("diff",),
+        diff="string",
         peer="string",
         snapshot="string",
         before="string",
