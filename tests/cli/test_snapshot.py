@@ -3,11 +3,12 @@
 import json
 import os
 import shlex
+from datetime import datetime
 
 import pytest
 from click.testing import CliRunner
 
-from toolyard.cli import snapshot_changing
+from toolyard.cli import snapshot_changing, snapshot_printing
 from toolyard.cli.main import toolyard
 from toolyard.core.errors import ToolyardError
 from toolyard.storage.audit_read import read
@@ -54,6 +55,34 @@ def test_a_snapshot_is_taken_once_and_listed_with_what_it_changed(place):
     lines = place.run("list", "--limit", "1").splitlines()
     assert len(lines) == 1
     assert all(word in lines[0] for word in (second["id"], "2 files", "1 change", "agent: on demand"))
+
+
+def test_the_list_tells_the_local_time_of_what_is_older_than_an_hour(place, monkeypatch):
+    place.run("create")
+    (place.root / "b.txt").write_text("b")
+    newest = place.json("create")
+    taken = datetime.fromisoformat(newest["time"]).astimezone().strftime("%Y-%m-%d %H:%M")
+    assert not any(taken in line for line in place.run("list").splitlines())
+    monkeypatch.setattr(snapshot_printing, "_AGE_SAYS_ENOUGH", 0)
+    assert taken in place.run("list").splitlines()[0]
+
+
+def test_the_list_tells_only_the_snapshots_in_which_a_path_changed(place):
+    ids = []
+    for name in ("a.txt", "src/x.py", "a.txt", "src/y.py"):
+        (place.root / name).parent.mkdir(exist_ok=True)
+        with (place.root / name).open("a") as file:
+            file.write("more\n")
+        ids.append(place.json("create")["id"])
+
+    def listed(*words):
+        return [ids.index(each["id"]) for each in place.json("list", *words)]
+
+    assert (listed("--path", "a.txt"), listed("--path", "src")) == ([2, 0], [3, 1])
+    assert listed("--path", str(place.root / "a.txt"), "--limit", "1") == [2]
+    assert listed("--path", "src/x.py") == [1]
+    assert listed("--path", "nothing") == []
+    assert "No snapshot says that nothing changed." in place.run("list", "--path", "nothing")
 
 
 def test_a_diff_is_unified_and_coloured_in_a_terminal(place):

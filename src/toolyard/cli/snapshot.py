@@ -15,6 +15,7 @@ from toolyard.app.snapshots.history import is_latest
 from toolyard.app.snapshots.telling import change_fields, entry_fields, note_fields, path_of, snapshot_fields
 from toolyard.cli import snapshot_changing
 from toolyard.cli import snapshot_printing as printing
+from toolyard.cli.audit import printable
 from toolyard.cli.options import runnable
 from toolyard.cli.snapshot_opening import DIFF_LIMITS, all_option, command, inside, opened_store, snapshot
 from toolyard.cli.standing import Where
@@ -48,16 +49,19 @@ def create(where: Where, *, reason: str, wants_json: bool) -> None:
         click.echo(f"Nothing has changed since snapshot {made.id}.")
 
 
-@command("list", "toolyard snapshot list --limit 20")
+@command("list", "toolyard snapshot list --limit 20 --path src/app.py")
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), help="Only the newest N.")
-def list_snapshots(where: Where, *, limit: int | None, wants_json: bool) -> None:
+@click.option("--path", metavar="P", default="", help="Only those in which this file or folder changed.")
+def list_snapshots(where: Where, *, limit: int | None, path: str, wants_json: bool) -> None:
     """List the snapshots, the newest first: id, age, files, changes, agent and reason."""
     with opened_store(where, acts=False) as opened:
-        found = opened.history.listed(limit)
+        found = opened.history.listed(limit, inside(path, opened.keeper.place.root))
     if wants_json:
         printing.as_json([each.fields() for each in found])
     elif found:
         printing.listed(found)
+    elif path:
+        click.echo(printable(f"No snapshot says that {path} changed."), err=True)
     else:
         click.echo(runnable("There is no snapshot yet. Take one with `toolyard snapshot create`."), err=True)
 

@@ -6,7 +6,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -42,6 +42,8 @@ _HEADINGS = ("--- ", "+++ ")
 _NOTES_SHOWN = 50
 _PATIENCE = 1.0
 _TICK = 0.2
+_AGE_SAYS_ENOUGH = 3_600.0
+_NS = 1_000_000_000
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 
@@ -79,10 +81,20 @@ def ticking(doing: str) -> Callable[[], None]:
     return tick
 
 
-def listed(found: Iterable[Listed]) -> None:
-    for each in found:
-        name, rest = each.snapshot.id, printable(each.line()).removeprefix(each.snapshot.id)
+def listed(found: Sequence[Listed]) -> None:
+    times = [_when(each.snapshot) for each in found]
+    width = max(map(len, times), default=0)
+    for each, when in zip(found, times, strict=True):
+        line = each.line(f"  {when:<{width}}" if width else "")
+        name, rest = each.snapshot.id, printable(line).removeprefix(each.snapshot.id)
         click.echo(f"{click.style(name, fg='yellow')}{rest}")
+
+
+def _when(snapshot: Snapshot) -> str:
+    """The local time of what is so old that an age alone says too little."""
+    if time.time_ns() - snapshot.time_ns < _AGE_SAYS_ENOUGH * _NS:
+        return ""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(snapshot.time_ns / _NS))
 
 
 def folder(entries: Iterable[Entry]) -> None:

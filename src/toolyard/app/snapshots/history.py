@@ -12,9 +12,10 @@ from toolyard.core.errors import ToolError, ValidationError
 from toolyard.workspace.snapshots import LATEST, Damaged, DiffLimits
 from toolyard.workspace.snapshots.comparing import compare
 from toolyard.workspace.snapshots.differences import top_of
+from toolyard.workspace.snapshots.reading import find
 
 if TYPE_CHECKING:
-    from toolyard.workspace.snapshots import Snapshot, SnapshotStore
+    from toolyard.workspace.snapshots import Entry, Snapshot, SnapshotStore
     from toolyard.workspace.snapshots.reading import ObjectReader
 
 _BACK = re.compile(rf"{LATEST}(?:~([0-9]{{1,9}}))?")
@@ -71,15 +72,16 @@ class History:
     def _differs(self, snapshot: Snapshot, check: Callable[[], None]) -> bool:
         return self.store.diff(snapshot.id, root=snapshot.root, limits=_ONE_CHANGE, check=check).total > 0
 
-    def listed(self, most: int | None = None) -> list[Listed]:
-        """The newest first, each with how much it changed."""
+    def listed(self, most: int | None = None, path: bytes = b"") -> list[Listed]:
+        """The newest first, each with how much it changed; with `path` only those that changed something there."""
         every = self.store.list(self._root)
         roots: dict[str, list[Snapshot]] = {}
         for snapshot in every:
             roots.setdefault(snapshot.root, []).append(snapshot)
-        wanted = every[:most]
         before = {new.id: old for group in roots.values() for new, old in pairwise(group)}
         with self.store.reader() as reader:
+            changed = (each for each in every if not path or _touches(reader, before.get(each.id), each, path))
+            wanted = list(islice(changed, most))
             return [Listed(each, _changes(reader, before.get(each.id), each)) for each in wanted]
 
 
@@ -100,6 +102,21 @@ def _counted_back(every: Sequence[Snapshot], back: int) -> Snapshot:
         f'There is no snapshot "{LATEST}~{back}": there {"is" if len(every) == 1 else "are"} only {len(every)}.',
         hint=f"The oldest is {LATEST}~{len(every) - 1}." if len(every) > 1 else f"Name it {LATEST}.",
     )
+
+
+def _touches(reader: ObjectReader, old: Snapshot | None, new: Snapshot, path: bytes) -> bool:
+    """Whether what lies at a path is not what it was in the snapshot before, or in the first one is there."""
+    try:
+        return _entry(reader, old, path) != _entry(reader, new, path)
+    except Damaged:  # nobody knows; who looks for a change is better shown too much
+        return True
+
+
+def _entry(reader: ObjectReader, snapshot: Snapshot | None, path: bytes) -> Entry | None:
+    try:
+        return find(reader, top_of(snapshot), path) if snapshot is not None else None
+    except ToolError:
+        return None
 
 
 def _changes(reader: ObjectReader, old: Snapshot | None, new: Snapshot) -> int | None:

@@ -29,12 +29,14 @@ class Listed:
     def fields(self) -> dict[str, Any]:
         return {**snapshot_fields(self.snapshot), "changes": self.changes}
 
-    def line(self) -> str:
+    def line(self, when: str = "") -> str:
+        """One row. `when` comes beside the age."""
         snapshot = self.snapshot
         changes = "first" if self.changes is None else counted(self.changes, "change")
         files = counted(snapshot.counts.files, "file")
         about = f"{snapshot.agent}: {snapshot.reason}" if snapshot.agent else snapshot.reason
-        return f"{snapshot.id}  {age(snapshot.time_ns):>14}  {files:>12}  {changes:>11}  {shown(about)}".rstrip()
+        ago = f"{age(snapshot.time_ns):>14}{when}"
+        return f"{snapshot.id}  {ago}  {files:>12}  {changes:>11}  {shown(about)}".rstrip()
 
 
 def snapshot_fields(snapshot: Snapshot) -> dict[str, Any]:
