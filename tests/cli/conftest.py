@@ -60,6 +60,38 @@ class Attached:
         return json.loads(ran.stdout)
 
 
+class Place:
+    """A folder of which `toolyard snapshot` keeps snapshots."""
+
+    def __init__(self, base: Path) -> None:
+        self.root = base / "ws"
+        self.root.mkdir()
+        self.state = base / "state"
+        (self.root / "a.txt").write_text("one\ntwo\n")
+
+    def run(
+        self, *words: str, code: int = 0, color: bool = False, typed: str | None = None, only: str = "output"
+    ) -> str:
+        """What the command says on both streams, or on `only` one of them."""
+        where = ("--workspace", str(self.root), "--state", str(self.state))
+        ran = CliRunner().invoke(toolyard, ["snapshot", *words, *where], color=color, input=typed)
+        ended, said = ran.exit_code, str(getattr(ran, only))
+        if isinstance(ran.exception, ToolyardError):
+            ended, said = 2 if ran.exception.kind in {"config", "validation"} else 1, str(ran.exception)
+        elif ran.exception is not None and not isinstance(ran.exception, SystemExit):
+            raise ran.exception
+        assert ended == code, said
+        return said
+
+    def json(self, *words: str, code: int = 0) -> Any:
+        return json.loads(self.run(*words, "--json", code=code, only="stdout"))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
 @pytest.fixture
 def attached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Attached:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))

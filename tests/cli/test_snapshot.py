@@ -2,44 +2,14 @@
 
 import json
 import os
-import shlex
 from datetime import datetime
 
 import pytest
 from click.testing import CliRunner
 
-from toolyard.cli import snapshot_changing, snapshot_printing
+from toolyard.cli import snapshot_printing
 from toolyard.cli.main import toolyard
 from toolyard.core.errors import ToolyardError
-from toolyard.storage.audit_read import read
-from toolyard.storage.state import state_dir
-
-
-class Place:
-    def __init__(self, folder):
-        self.root = folder / "ws"
-        self.root.mkdir()
-        self.state = folder / "state"
-        (self.root / "a.txt").write_text("one\ntwo\n")
-
-    def run(self, *words, code=0, color=False, typed=None):
-        where = ("--workspace", str(self.root), "--state", str(self.state))
-        ran = CliRunner().invoke(toolyard, ["snapshot", *words, *where], color=color, input=typed)
-        ended, said = ran.exit_code, ran.output
-        if isinstance(ran.exception, ToolyardError):
-            ended, said = 2 if ran.exception.kind in {"config", "validation"} else 1, str(ran.exception)
-        elif ran.exception is not None and not isinstance(ran.exception, SystemExit):
-            raise ran.exception
-        assert ended == code, said
-        return said
-
-    def json(self, *words, code=0):
-        return json.loads(self.run(*words, "--json", code=code))
-
-
-@pytest.fixture
-def place(tmp_path):
-    return Place(tmp_path)
 
 
 def test_a_snapshot_is_taken_once_and_listed_with_what_it_changed(place):
@@ -55,6 +25,15 @@ def test_a_snapshot_is_taken_once_and_listed_with_what_it_changed(place):
     lines = place.run("list", "--limit", "1").splitlines()
     assert len(lines) == 1
     assert all(word in lines[0] for word in (second["id"], "2 files", "1 change", "agent: on demand"))
+
+
+def test_a_snapshot_that_takes_a_while_is_told_once_where_there_is_no_terminal(place, monkeypatch):
+    monkeypatch.setattr(snapshot_printing, "_PATIENCE", -1)
+    assert place.run("create", only="stderr") == "Taking a snapshot ...\n"
+    (place.root / "b.txt").write_text("b")
+    assert place.json("create")["changed"]
+    monkeypatch.setenv("HOME", str(place.root))
+    assert place.run("create", only="stderr") == f"Taking a snapshot of {place.root}, your home folder ...\n"
 
 
 def test_the_list_tells_the_local_time_of_what_is_older_than_an_hour(place, monkeypatch):
@@ -171,132 +150,6 @@ def test_what_a_snapshot_holds_is_shown(place):
     assert place.run("show", snapshot, "a.txt") == "one\ntwo\n"
     assert place.json("show", "latest", "a.txt")["content"] == "one\ntwo\n"
     assert [each["name"] for each in place.json("show", "latest", "sub")["entries"]] == ["x.bin"]
-
-
-def test_a_restore_says_how_to_undo_it_and_is_recorded(place):
-    snapshot = place.json("create")["id"]
-    (place.root / "a.txt").write_text("new")
-    (place.root / "b.txt").write_text("new")
-    dry = place.json("restore", snapshot, "--dry-run")
-    assert (dry["would_write"], dry["would_remove"]) == (["a.txt"], ["b.txt"])
-    assert (place.root / "b.txt").exists()
-    said = place.run("restore", snapshot)
-    assert (place.root / "a.txt").read_text() == "one\ntwo\n"
-    assert not (place.root / "b.txt").exists()
-    undo = said.partition("To undo it: toolyard snapshot restore ")[2].split()
-    assert undo[1:] == ["--workspace", str(place.root), "--state", str(place.state)]
-    place.run("restore", undo[0])
-    assert (place.root / "a.txt").read_text() == "new"
-    event = list(read(state_dir(str(place.state), str(place.root))))[-1].event
-    assert (event.tool, event.outcome.value) == ("snapshot", "ok")
-
-
-def test_undoing_the_restore_of_some_paths_leaves_the_others_alone(place):
-    (place.root / "-odd name").write_text("old")
-    snapshot = place.json("create")["id"]
-    (place.root / "a.txt").write_text("new")
-    (place.root / "-odd name").write_text("new")
-    said = place.run("restore", snapshot, "a.txt", "./-odd name")
-    (place.root / "b.txt").write_text("written later")
-    undo = shlex.split(said.partition("To undo it: toolyard snapshot restore ")[2])
-    assert undo[1:4] == ["a.txt", "./-odd name", "--workspace"]
-    place.run("restore", *undo[:3])
-    assert {(place.root / name).read_text() for name in ("a.txt", "-odd name")} == {"new"}
-    assert (place.root / "b.txt").read_text() == "written later"
-
-
-def test_a_restore_that_changes_nothing_says_so_and_records_nothing(place):
-    snapshot = place.json("create")["id"]
-    said = place.run("restore", snapshot)
-    assert (f"Nothing differs from snapshot {snapshot}" in said, "undo" in said) == (True, False)
-    assert not place.json("restore", "latest", "a.txt")["changed"]
-    assert [each["id"] for each in place.json("list")] == [snapshot]
-    os.chmod(place.root, 0o750)  # nothing is written, and still something differs
-    assert place.json("restore", snapshot)["changed"]
-
-
-def test_snapshots_are_counted_back_from_the_newest(place):
-    ids = []
-    for number in range(3):
-        (place.root / "a.txt").write_text(str(number))
-        ids.append(place.json("create")["id"])
-    assert [place.json("show", name)["id"] for name in ("latest", "latest~0", "latest~1", "latest~2")] == [
-        *(ids[2], ids[2], ids[1], ids[0])
-    ]
-    assert place.run("show", "latest~1", "a.txt") == "1"
-    said = place.run("show", "latest~3", code=1)
-    assert all(part in said for part in ('no snapshot "latest~3"', "only 3", "The oldest is latest~2"))
-    assert "no snapshot" in place.run("show", "latest~", code=1)
-
-
-def test_undo_goes_back_to_the_newest_snapshot_that_differs_and_undoes_itself(place):
-    assert "nothing to undo" in place.run("undo", code=1)
-    first = place.json("create", "--reason", "mine")["id"]
-    assert "nothing to undo" in place.run("undo", code=1)
-    (place.root / "a.txt").write_text("new")
-    dry = place.run("undo", "--dry-run")
-    assert all(part in dry for part in (first, "mine", "would write a.txt"))
-    assert (place.root / "a.txt").read_text() == "new"
-    place.run("create")  # the newest now holds what is there: the one before is meant
-    assert place.json("undo", "--dry-run")["snapshot"] == first
-    assert f"Restored {first}" in place.run("undo")
-    assert (place.root / "a.txt").read_text() == "one\ntwo\n"
-    place.run("undo")
-    assert (place.root / "a.txt").read_text() == "new"
-    place.run("undo")
-    assert (place.root / "a.txt").read_text() == "one\ntwo\n"
-
-
-def test_one_file_is_restored(place):
-    snapshot = place.json("create")["id"]
-    (place.root / "a.txt").write_text("new")
-    (place.root / "b.txt").write_text("new")
-    assert place.json("restore", snapshot, "a.txt")["written"] == 1
-    assert (place.root / "b.txt").exists()
-    assert "Nothing would change." in place.run("restore", snapshot, "a.txt", "--dry-run")
-
-
-def test_old_snapshots_are_dropped_by_count_and_age(place):
-    for number in range(4):
-        (place.root / "a.txt").write_text(str(number))
-        place.run("create")
-    assert place.json("gc")["dropped"] == []
-    assert place.json("gc", "--older-than", "1h")["dropped"] == []
-    assert len(place.json("gc", "--keep", "2", "--older-than", "0s")["dropped"]) == 2
-    assert "Dropped 1 snapshot," in place.run("gc", "--keep", "1")
-
-
-def test_what_would_be_dropped_is_told_and_stays(place):
-    assert "Nothing would be dropped." in place.run("gc", "--dry-run")
-    first = place.json("create", "--reason", "old")["id"]
-    (place.root / "a.txt").write_text("new")
-    place.run("create")
-    said = place.run("gc", "--keep", "0", "--dry-run")
-    assert all(word in said for word in (f"would drop {first}", "agent: old"))
-    assert place.json("gc", "--older-than", "0s", "--dry-run")["would_drop"] == [first]
-    assert len(place.json("list")) == 2
-
-
-@pytest.mark.parametrize("words", [("--keep", "0"), ("--older-than", "0s"), ("--keep", "0", "--older-than", "0s")])
-def test_all_but_the_newest_are_dropped_only_for_who_says_so(place, words):
-    for number in range(3):
-        (place.root / "a.txt").write_text(str(number))
-        newest = place.json("create")["id"]
-    assert all(word in place.run("gc", *words, code=2) for word in ("2 snapshots, all but the newest", "--yes"))
-    assert len(place.json("list")) == 3
-    assert "Dropped 2 snapshots," in place.run("gc", *words, "--yes")
-    assert [each["id"] for each in place.json("list")] == [newest]
-    assert "Dropped 0 snapshots," in place.run("gc", *words)
-
-
-@pytest.mark.parametrize(("answer", "code", "left"), [("n\n", 1, 2), ("y\n", 0, 1)])
-def test_at_a_terminal_the_user_is_asked_before_all_but_the_newest_go(place, monkeypatch, answer, code, left):
-    place.run("create")
-    (place.root / "a.txt").write_text("new")
-    place.run("create")
-    monkeypatch.setattr(snapshot_changing, "_at_terminal", lambda: True)
-    assert "all but the newest" in place.run("gc", "--keep", "0", code=code, typed=answer)
-    assert len(place.json("list")) == left
 
 
 def test_damage_is_found_and_the_exit_code_says_so(place):

@@ -5,6 +5,7 @@ Exit codes: 0 fine, 1 when it failed, something could not be restored or stored 
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from typing import Any
@@ -37,7 +38,10 @@ _SHOWN_BYTES = 64 * MIB
 def create(where: Where, *, reason: str, wants_json: bool) -> None:
     """Take a snapshot now. A workspace that is as it was gets no second one."""
     with opened_store(where, adds=True) as opened:
-        taken = opened.keeper.create(reason=reason, check=printing.ticking("Taking a snapshot"))
+        root = opened.keeper.place.root
+        is_home = root == os.path.realpath(opened.yard.options.settings.home)
+        doing = f"Taking a snapshot of {printable(root)}, your home folder" if is_home else "Taking a snapshot"
+        taken = opened.keeper.create(reason=reason, check=printing.ticking(doing, tells_all=True))
     made = taken.snapshot
     if wants_json:
         work = {"files_read": taken.work.files_read, "bytes_written": taken.work.bytes_written}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -66,15 +67,24 @@ class Duration(click.ParamType[float]):
         return float(match[1]) * _SECONDS[match[2]]
 
 
-def ticking(doing: str) -> Callable[[], None]:
-    """To be called now and then: after a second it tells somebody at a terminal that work goes on."""
+def ticking(doing: str, *, tells_all: bool = False) -> Callable[[], None]:
+    """To be called now and then, by any thread: after a second it tells somebody at a terminal that work goes on.
+
+    With `tells_all` those who are at no terminal are told, too, once.
+    """
     began = last = time.monotonic()
     shows = sys.stderr.isatty()
+    told = threading.Lock()  # held for good by whoever tells it
 
     def tick() -> None:
         nonlocal last
         now = time.monotonic()
-        if shows and now - began > _PATIENCE and now - last > _TICK:
+        if now - began <= _PATIENCE:
+            return
+        if not shows:
+            if tells_all and told.acquire(blocking=False):
+                click.echo(f"{doing} ...", err=True)
+        elif now - last > _TICK:
             last = now
             click.echo(f"\r{doing} ... {now - began:.0f} s \r", nl=False, err=True)
 
