@@ -14,6 +14,7 @@ from toolyard.app.sharing.sharing import Sharing
 from toolyard.core.paths import beneath
 from toolyard.fs.faults import shown
 from toolyard.workspace.sharing.notes import Step
+from toolyard.workspace.sharing.peers import Following
 
 _EVERY_SECONDS = 1.0
 _TELLING_SECONDS = 5.0
@@ -44,8 +45,7 @@ Listener = Callable[[list[Changed]], Awaitable[None]]
 class Changes:
     def __init__(self, sharing: Sharing) -> None:
         self._peers = sharing.peers
-        self._look = self._peers.look()
-        self._known = {agent: self._snapshot(agent) for agent in self._peers.agents}
+        self._following = Following(self._peers)
         self._listeners: list[Listener] = []
         self._task: asyncio.Task[None] | None = None
 
@@ -67,28 +67,9 @@ class Changes:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(_EVERY_SECONDS)
-            changed = self._news()
+            changed = [Changed(self._peers.place(agent), step) for agent, step in self._following.steps()]
             for listener in self._listeners if changed else ():
                 # A client that has gone, or does not read, keeps nobody else from being told.
                 with contextlib.suppress(Exception):
                     async with asyncio.timeout(_TELLING_SECONDS):
                         await listener(changed)
-
-    def _news(self) -> list[Changed]:
-        if self._peers.look() == self._look:
-            return []
-        self._look = self._peers.look()
-        found: list[Changed] = []
-        for agent in self._peers.agents:
-            note = self._peers.published(agent)
-            if note is None or note.snapshot == self._known[agent]:
-                continue
-            step = note.since(self._known[agent])
-            self._known[agent] = note.snapshot
-            if step is not None and step.total != 0:
-                found.append(Changed(self._peers.place(agent), step))
-        return found
-
-    def _snapshot(self, agent: str) -> str:
-        note = self._peers.published(agent)
-        return note.snapshot if note is not None else ""

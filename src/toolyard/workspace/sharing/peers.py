@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable
 
 from toolyard.workspace.layout import folder_name
-from toolyard.workspace.sharing.notes import NOTE, Published, read_note
+from toolyard.workspace.sharing.notes import NOTE, Published, Step, read_note
 
 
 class Peers:
@@ -24,6 +25,33 @@ class Peers:
     def look(self) -> tuple[tuple[int, int], ...]:
         """Something that is another one whenever a peer has published since. A few microseconds for each of them."""
         return tuple(map(_look, self._notes))
+
+
+class Following:
+    """What peers publish from now on, each step once. Used from any thread; quick enough for the event loop's."""
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+        self._lock = threading.Lock()
+        self._look = peers.look()
+        self._known = {agent: note.snapshot if (note := peers.published(agent)) else "" for agent in peers.agents}
+
+    def steps(self) -> list[tuple[str, Step]]:
+        """By agent, what is new since this was last asked."""
+        if self._peers.look() == self._look:
+            return []
+        with self._lock:
+            self._look = self._peers.look()
+            found: list[tuple[str, Step]] = []
+            for agent in self._peers.agents:
+                note = self._peers.published(agent)
+                if note is None or note.snapshot == self._known[agent]:
+                    continue
+                step = note.since(self._known[agent])
+                self._known[agent] = note.snapshot
+                if step is not None and step.total != 0:
+                    found.append((agent, step))
+            return found
 
 
 def _look(note: str) -> tuple[int, int]:
