@@ -40,9 +40,9 @@ async def test_every_kind_of_change_is_shown_before_it_is_made(a, b):
     assert "diff" not in (await a.merge("agent_b", "**", dry_run=True))
 
 
-async def test_what_may_not_be_read_is_not_shown(team):
+async def test_a_file_of_ours_that_may_not_be_read_is_not_shown(team):
     config = team.path / "toolyard.yaml"
-    config.write_text(config.read_text() + "permissions: {deny: ['Read(hidden.txt)']}\n")
+    config.write_text(config.read_text() + f"permissions: {{deny: ['Read(/{team.work('agent_a')}/hidden.txt)']}}\n")
     team.config = load_config(str(config))
     a, b = team.open("agent_a"), team.open("agent_b")
     for one in (a, b):
