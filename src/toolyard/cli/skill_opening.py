@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
 
 import click
 
@@ -13,7 +12,7 @@ from toolyard.app.skills.shelf import Shelf
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.opening import Place, find_place
-from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
+from toolyard.cli.placed import placed
 from toolyard.cli.standing import Kept, Where, find_kept, require_agent
 from toolyard.config.suggest import did_you_mean
 from toolyard.core.errors import ValidationError
@@ -40,29 +39,8 @@ def skill() -> None:
     """See, check, curate, import and export the skills of agents."""
 
 
-def command(name: str, example: str) -> Callable[[Callable[..., None]], click.Command]:
-    """A command of the group with the options that all of them have."""
-
-    def made(function: Callable[..., None]) -> click.Command:
-        def run(
-            *, config_file: str | None, workspace: str | None, agent: str | None, state: str | None, **rest: Any
-        ) -> None:
-            function(Where(config_file, workspace, agent, state), **rest)
-
-        run.__doc__ = function.__doc__
-        for option in (
-            click.option("--json", "wants_json", is_flag=True, help="Print JSON."),
-            state_option("Where the audit log and the counts are kept, outside every workspace."),
-            agent_option(_WHO),
-            workspace_option(),
-            config_option(),
-        ):
-            run = option(run)
-        own: list[click.Parameter] = getattr(function, "__click_params__", [])
-        run.__click_params__ = [*getattr(run, "__click_params__", []), *own]  # pyright: ignore[reportFunctionMemberAccess]
-        return skill.command(name=name, epilog=f"\b\nExample:\n  {example}")(run)
-
-    return made
+command = placed(skill, who=_WHO, state="Where the audit log and the counts are kept, outside every workspace.")
+"""A command of the group."""
 
 
 @dataclass(frozen=True, slots=True)

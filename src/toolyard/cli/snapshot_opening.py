@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
 
 import click
 
@@ -15,7 +14,7 @@ from toolyard.app.snapshots.history import History
 from toolyard.app.snapshots.keeper import Keeper
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli import snapshot_printing as printing
-from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
+from toolyard.cli.placed import placed
 from toolyard.cli.standing import Kept, Where, find_kept, require_agent
 from toolyard.core.errors import ToolError, ValidationError
 from toolyard.core.events import Outcome
@@ -73,30 +72,8 @@ class Opened:
         self.yard.record("snapshot", what, Outcome.OK)
 
 
-def command(name: str, example: str) -> Callable[[Callable[..., None]], click.Command]:
-    """A command of the group with the options that all of them have."""
-
-    def made(function: Callable[..., None]) -> click.Command:
-        def run(
-            *, config_file: str | None, workspace: str | None, agent: str | None, state: str | None, **rest: Any
-        ) -> None:
-            function(Where(config_file, workspace, agent, state), **rest)
-
-        run.__doc__ = function.__doc__
-        # What the function itself declares comes first in its help.
-        for option in (
-            click.option("--json", "wants_json", is_flag=True, help="Print JSON."),
-            state_option("Where the snapshots are kept, outside every workspace."),
-            agent_option(_WHO),
-            workspace_option(),
-            config_option(),
-        ):
-            run = option(run)
-        parameters: list[click.Parameter] = getattr(function, "__click_params__", [])
-        run.__click_params__ = [*getattr(run, "__click_params__", []), *parameters]  # pyright: ignore[reportFunctionMemberAccess]
-        return snapshot.command(name=name, epilog=f"\b\nExample:\n  {example}")(run)
-
-    return made
+command = placed(snapshot, who=_WHO, state="Where the snapshots are kept, outside every workspace.")
+"""A command of the group."""
 
 
 @contextlib.contextmanager

@@ -1,0 +1,46 @@
+"""Commands of a group that all work on one workspace, with the options that say which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
+from toolyard.cli.standing import Where
+
+Function = Callable[..., None]
+
+
+def placed(group: click.Group, *, who: str, state: str) -> Callable[[str, str], Callable[[Function], click.Command]]:
+    """How a command is added to the group: by name and example. `who` and `state` say what those options mean.
+
+    The function gets a Where, whether JSON is wanted, and what it declares itself.
+    """
+
+    def command(name: str, example: str) -> Callable[[Function], click.Command]:
+        def made(function: Function) -> click.Command:
+            def run(
+                *, config_file: str | None, workspace: str | None, agent: str | None, state: str | None, **rest: Any
+            ) -> None:
+                function(Where(config_file, workspace, agent, state), **rest)
+
+            run.__doc__ = function.__doc__
+            for option in options:
+                run = option(run)
+            # What the function itself declares comes first in its help.
+            own: list[click.Parameter] = getattr(function, "__click_params__", [])
+            run.__click_params__ = [*getattr(run, "__click_params__", []), *own]  # pyright: ignore[reportFunctionMemberAccess]
+            return group.command(name=name, epilog=f"\b\nExample:\n  {example}")(run)
+
+        return made
+
+    options = (
+        click.option("--json", "wants_json", is_flag=True, help="Print JSON."),
+        state_option(state),
+        agent_option(who),
+        workspace_option(),
+        config_option(),
+    )
+    return command
