@@ -82,6 +82,9 @@ def test_undo_goes_back_to_the_newest_snapshot_that_differs_and_undoes_itself(pl
     assert (place.root / "a.txt").read_text() == "new"
     place.run("undo")
     assert (place.root / "a.txt").read_text() == "one\ntwo\n"
+    (place.root / "a.txt").write_text("changed after it was undone")
+    place.run("undo")
+    assert (place.root / "a.txt").read_text() == "one\ntwo\n"
 
 
 def test_one_file_is_restored(place):

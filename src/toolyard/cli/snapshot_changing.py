@@ -18,7 +18,7 @@ from toolyard.cli.audit import printable
 from toolyard.cli.snapshot_opening import DIFF_LIMITS, Opened, all_option, command, inside, opened_store
 from toolyard.cli.standing import Where
 from toolyard.cli.undoing import undoing
-from toolyard.core.errors import ToolError, ValidationError
+from toolyard.core.errors import ToolError, ToolyardError, ValidationError
 from toolyard.workspace.snapshots import Restored, Snapshot
 from toolyard.workspace.snapshots.collecting import doomed
 
@@ -70,7 +70,18 @@ def _restored(opened: Opened, found: Snapshot, paths: Sequence[bytes] | None) ->
         found.id, root=place.root, paths=paths, agent=place.agent, check=printing.ticking("Restoring")
     )
     opened.note(restored_line(result))
+    if result.differed:
+        _keep_restored(opened, found)
     return result
+
+
+def _keep_restored(opened: Opened, found: Snapshot) -> None:
+    """Take what came back as the newest snapshot: what is changed after this is then undone to it."""
+    try:
+        opened.keeper.create(reason=f"after restoring {found.id}", check=printing.ticking("Taking a snapshot"))
+    except (ToolyardError, OSError) as error:  # what was asked for is done
+        why = error.message if isinstance(error, ToolyardError) else error.strerror
+        click.echo(printable(f"It was restored, and no snapshot of that could be taken: {why}"), err=True)
 
 
 def _tell(result: Restored, undoing: str, *, wants_json: bool) -> None:
