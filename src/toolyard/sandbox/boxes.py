@@ -131,7 +131,8 @@ class BoxSandbox(Closing):
             box.kill()
 
         self._uncovered = False
-        self._covers = CoverWatch(lambda: identities(spec) == covered, end) if covered else None
+        is_watched = bool(covered) and self.tier is not Tier.NONE  # where nothing is closed, nothing can come open
+        self._covers = CoverWatch(lambda: identities(spec) == covered, end) if is_watched else None
 
     @contextlib.contextmanager
     def _disk_watch(self) -> Generator[DiskWatch]:

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from toolyard.fs.content.diffs import unified
@@ -34,6 +34,7 @@ lines = st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=8).map("\n".join
 @pytest.mark.skipif(shutil.which("patch") is None, reason="needs the patch program")
 @settings(max_examples=40, deadline=None)
 @given(before=lines, after=lines)
+@example(before="b\nb\nb\na\nb\nb\nb\na", after="b\nb\nb\nb\nb\nb\nb\na")  # what follows is not shown
 def test_patch_makes_the_new_text_of_the_old_one(tmp_path_factory, before, after):
     folder = tmp_path_factory.mktemp("diff")
     (folder / "x").write_text(before)

@@ -34,7 +34,8 @@ def unified(
     keep = max(0, tail - context)
     old, new = old[start : len(old) - keep], new[start : len(new) - keep]
     changed = max(len(old), len(new))
-    lines = _careful(old, new, start, context) if changed <= _CAREFUL_LINES else _block(old, new, start)
+    around = (head - start, tail - keep)
+    lines = _careful(old, new, start, around, context) if changed <= _CAREFUL_LINES else _block(old, new, start)
     return _within([*(headings or (f"--- a/{name}", f"+++ b/{name}")), *lines], max_chars)
 
 
@@ -52,11 +53,24 @@ def _common(one: list[str], other: list[str]) -> int:
     return min(len(one), len(other))
 
 
-def _careful(old: list[str], new: list[str], start: int, context: int) -> list[str]:
+def _careful(old: list[str], new: list[str], start: int, around: tuple[int, int], context: int) -> list[str]:
+    """`around` is how many lines both begin and end with: only what lies between is to be paired.
+
+    Otherwise a line could be told as added behind the last one that is shown, as if the file ended there.
+    """
     from difflib import SequenceMatcher
 
+    lead, trail = around
+    between = SequenceMatcher(None, old[lead : len(old) - trail], new[lead : len(new) - trail], autojunk=False)
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    # Where it keeps what it has worked out; typeshed does not tell of it.
+    matcher.opcodes = [  # pyright: ignore[reportAttributeAccessIssue]
+        *([("equal", 0, lead, 0, lead)] if lead else []),
+        *((tag, i1 + lead, i2 + lead, j1 + lead, j2 + lead) for tag, i1, i2, j1, j2 in between.get_opcodes()),
+        *([("equal", len(old) - trail, len(old), len(new) - trail, len(new))] if trail else []),
+    ]
     lines: list[str] = []
-    for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(context):
+    for group in matcher.get_grouped_opcodes(context):
         first, last = group[0], group[-1]
         lines.append(_heading(start + first[1], last[2] - first[1], start + first[3], last[4] - first[3]))
         for tag, i1, i2, j1, j2 in group:
