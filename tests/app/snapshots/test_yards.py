@@ -125,6 +125,8 @@ async def test_a_watched_folder_is_not_looked_at_again_before_each_change(spot, 
     yard = spot.yard()
     await call(yard, "Write", file_path="b.txt", content="b")
     write = Call("Write", {"file_path": "c.txt", "content": "c"}, "test", session="s")
+    assert yard.snapshots._watcher is None, "a session that is over in a moment needs none"
+    await asyncio.to_thread(yard.snapshots.flush)
     watcher = yard.snapshots._watcher
     assert await asyncio.to_thread(watcher.began.wait, LONG)
     assert yard.dispatch.now(write) is not None

@@ -100,6 +100,7 @@ class Keeper(Closing):
         self._notices: deque[str] = deque(maxlen=_MOST_NOTICES)
         self._on_taken: list[OnTaken] = []
         self._recorded = 0
+        self._folders = 0
         self._collect_at = 1
 
     # For calls
@@ -243,6 +244,7 @@ class Keeper(Closing):
         more = ", ..." if len(tools) > _SHOWN_TOOLS else ""
         if self._automatic(f"after {', '.join(tools[:_SHOWN_TOOLS])}{more}"):
             self._collect_seldom()
+            self._watch()
         return time.monotonic() - began
 
     def _automatic(self, reason: str) -> bool:
@@ -296,21 +298,25 @@ class Keeper(Closing):
                 callback(taken)
             except Exception as error:  # noqa: BLE001 - somebody else's code, in our thread
                 self._tell(f"After snapshot {taken.snapshot.id}: {type(error).__name__}: {error}")
-        self._watch(taken.snapshot.counts.folders)
+        self._folders = taken.snapshot.counts.folders
         return taken
 
     @property
     def _is_watching(self) -> bool:
         return self._watcher is not None and self._watcher.is_watching
 
-    def _watch(self, folders: int) -> None:
-        """Start to watch what programs change, once, where that is possible."""
+    def _watch(self) -> None:
+        """Start to watch what programs change, once, where that is possible.
+
+        With the first snapshot after a change, not before: a session that is over by then needs no watcher, which
+        takes a moment to end.
+        """
         if self._watcher is not None or self._is_closed or not (self.section.automatic and self.section.watch):
             return
         from toolyard.workspace.watching import Watcher
 
         self._watcher = Watcher(self.place.root, self.rules, lambda: self.changed(WATCHED), self._tell)
-        self._watcher.start(folders)
+        self._watcher.start(self._folders)
 
     def _failed(self, error: Exception) -> None:
         pause = _TOO_LARGE_PAUSE if isinstance(error, TooLarge) else _PAUSE_SECONDS
