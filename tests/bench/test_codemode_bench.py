@@ -28,6 +28,8 @@ from toolyard.core.tokens import can_count
 from toolyard.core.upstream import ServerListing, ToolSchema
 from toolyard.sandbox.bubblewrap import find_bubblewrap
 
+pytestmark = pytest.mark.slow  # they measure: small, but with real servers and sandboxes
+
 TINY = Sizes(rounds=1, tree_files=4, calls=2, starts=1, loops=2, servers=3, universe=2)
 needs_a_sandbox = pytest.mark.skipif(find_bubblewrap() is None, reason="there is no bubblewrap")
 needs_a_tokenizer = pytest.mark.skipif(not can_count(), reason="there is no tokenizer")

@@ -10,6 +10,8 @@ from toolyard.bench.tokens import count
 from toolyard.config.settings import Settings
 from toolyard.core import tokens
 
+pytestmark = pytest.mark.slow  # they measure: small, but with real servers and sandboxes
+
 TINY = Sizes(rounds=1, tree_files=4, calls=2, starts=1, loops=2)
 
 

@@ -15,6 +15,8 @@ from toolyard.core.errors import SecurityError
 from toolyard.sandbox.bubblewrap import find_bubblewrap
 from toolyard.testing.client import StdioClient
 
+pytestmark = pytest.mark.slow  # they measure: small, but with real servers and sandboxes
+
 TINY = Sizes(rounds=1, tree_files=4, calls=2, starts=1, loops=2)
 needs_a_sandbox = pytest.mark.skipif(find_bubblewrap() is None, reason="there is no bubblewrap")
 
