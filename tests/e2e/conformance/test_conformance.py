@@ -148,6 +148,9 @@ ESSENTIAL_2026 = ESSENTIAL | {"server-session-lifecycle", "sep-2164-resource-not
 @pytest.mark.parametrize("suite", SUITES)
 def test_every_check_passes_that_a_server_without_the_suites_own_tools_can_pass(npm, yard, with_bearer, token, suite):
     (yard.workspace / "a.txt").write_text("one\n")
+    skill = yard.workspace / "skills" / "community" / "greet_guests"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: greet-guests\ndescription: Greets guests.\n---\n\nSay hello.\n")
     output = yard.base / "results"
     program = npm.script(suite, "dist/index.js")
     environment = yard.environment(npm)
