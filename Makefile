@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint types unit slow again e2e docker bench constraints clean
+.PHONY: setup demo test lint types unit slow e2e docker bench constraints clean
 
 # Programs are started thousands of times: each would compile what it imports where nothing keeps the result.
 setup: $(READY)
@@ -35,11 +35,6 @@ unit: setup
 # The weaker sandboxes, whole suites again as an ordinary user, thousands of races and kills, every generated file.
 slow: setup
 	$(BIN)/pytest -n auto --dist worksteal -m "slow and not e2e and not docker"
-
-# The tests that failed last, if they are few; fails where none are known.
-again: setup
-	$(BIN)/python tests/few_failures.py
-	TOOLYARD_REQUIRE_DOCKER=1 $(BIN)/pytest --last-failed --last-failed-no-failures none
 
 e2e: setup
 	$(BIN)/pytest -m e2e tests/e2e

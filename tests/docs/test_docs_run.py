@@ -21,7 +21,7 @@ PAGES = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTI
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 KNOWN = {"sh", "sh e2e", "python", "yaml", "text", "json", "json e2e", "toml e2e", ""}
 # `make` inside a test would set up the very environment the test runs in; CI runs these targets themselves.
-MAKE = re.compile(r"^make (setup|test|slow|again|e2e|docker|bench)\b.*$", re.MULTILINE)
+MAKE = re.compile(r"^make (setup|test|slow|e2e|docker|bench)\b.*$", re.MULTILINE)
 
 
 def blocks(page: Path, kind: str) -> list[str]:
