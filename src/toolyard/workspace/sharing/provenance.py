@@ -76,14 +76,9 @@ class Provenance(Closing):
             (one.agent, one.path, one.peer, one.peer_path, one.snapshot, one.digest, one.outcome, one.time_ns or now)
             for one in origins
         ]
-        with self._using, in_words():
+        with self._using, in_words(), self._db:  # which commits, or takes all of it back
             self._db.execute("BEGIN IMMEDIATE")
-            try:
-                self._db.executemany(f"INSERT INTO origins ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?)", rows)  # noqa: S608
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
+            self._db.executemany(f"INSERT INTO origins ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?)", rows)  # noqa: S608
 
     def of(self, agent: str, path: bytes | None = None, peer: str | None = None) -> list[Origin]:
         """What `agent` merged, the newest first; of one path, of one peer."""
