@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from toolyard.core.straight import Straight
 from toolyard.core.upstream import ToolAnswer
 from toolyard.servers import CallFailed, CallRefused, ServerUnavailable, UnknownServer
 
@@ -116,6 +117,27 @@ def test_a_fault_of_who_hears_the_progress_is_not_one_of_the_connection(open_poo
 
     assert pool.loop.run(many()) == [text("waited")] * 100
     assert {type(fault) for fault in faults} == {ZeroDivisionError}
+
+
+def test_no_answer_overtakes_the_progress_that_was_told_before_it(open_pool):
+    pool = open_pool(upstream())
+    heard, ended = [], []
+
+    async def one():
+        told = []
+        await pool.call("up", "wait", {"seconds": 0}, 10, lambda done, *_: told.append(done))
+        heard.append(told.copy())
+
+    async def many():  # so many that a call's progress and its answer come in one bunch
+        await pool.call("up", "wait", {"seconds": 0})
+        for _ in range(100):
+            Straight(one(), asyncio.get_running_loop(), ended.append).start()
+        while len(ended) < 100:
+            await asyncio.sleep(0.01)
+
+    pool.loop.run(many())
+    assert ended == [None] * 100
+    assert heard == [[1, 2, 3, 4]] * 100
 
 
 def test_a_cancelled_caller_cancels_the_call_at_the_server(open_pool):

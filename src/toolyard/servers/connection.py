@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -52,3 +53,15 @@ class Connection(Protocol):
     async def listing(self, seconds: float) -> ServerListing: ...
 
     async def close(self) -> None: ...
+
+
+def report(hear: Progress, done: float, total: float | None, message: str) -> None:
+    """Tell how far a call has come, at once: put off to the loop, an answer that goes straight would overtake it.
+
+    A fault of who hears it is not one of the connection.
+    """
+    try:
+        hear(done, total, message)
+    except Exception as fault:  # noqa: BLE001 - the caller's own function, whatever it does
+        context = {"message": "a call's progress could not be told", "exception": fault}
+        asyncio.get_running_loop().call_exception_handler(context)

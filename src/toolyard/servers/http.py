@@ -32,7 +32,7 @@ from toolyard.core.limits import MIB
 from toolyard.core.upstream import Progress, ServerListing, ToolAnswer
 from toolyard.servers.answers import all_tools, tool_answer
 from toolyard.servers.bodies import REFUSED, Bounds
-from toolyard.servers.connection import Agreement, Callbacks
+from toolyard.servers.connection import Agreement, Callbacks, report
 from toolyard.servers.eras import CLIENT, MODERN_VERSION
 from toolyard.servers.faults import (
     CallFailed,
@@ -152,15 +152,15 @@ class HttpConnection:
     async def _send_call(
         self, tool: str, arguments: Mapping[str, Any], seconds: float, hear: Progress | None
     ) -> Mapping[str, Any]:
-        async def report(progress: float, total: float | None, message: str | None) -> None:
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
             if hear is not None:
-                asyncio.get_running_loop().call_soon(hear, progress, total, message or "")
+                report(hear, progress, total, message or "")
 
         result = await self._connected().session.send_request(
             types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=dict(arguments))),
             _RESULT,
             request_read_timeout_seconds=seconds,
-            progress_callback=report if hear is not None else None,
+            progress_callback=tell if hear is not None else None,
         )
         return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 

@@ -23,7 +23,7 @@ from toolyard.core.straight import Reply
 from toolyard.core.upstream import Progress, ServerListing, ToolAnswer
 from toolyard.servers.answers import all_tools, tool_answer
 from toolyard.servers.child import Child, Program
-from toolyard.servers.connection import Agreement, Callbacks
+from toolyard.servers.connection import Agreement, Callbacks, report
 from toolyard.servers.eras import ENVELOPE, MODERN_VERSION, agree
 from toolyard.servers.faults import (
     METHOD_NOT_FOUND,
@@ -267,11 +267,10 @@ class StdioConnection:
         elif method == "notifications/progress" and isinstance(params, dict):
             told = cast("dict[str, Any]", params)
             token, done, total = told.get("progressToken"), told.get("progress"), told.get("total")
-            report = self._progress.get(token) if isinstance(token, int) else None
-            if report is not None and isinstance(done, int | float):
+            hear = self._progress.get(token) if isinstance(token, int) else None
+            if hear is not None and isinstance(done, int | float):
                 whole = total if isinstance(total, int | float) else None
-                # From the loop, so that a fault of the listener's is not one of the connection.
-                self._loop.call_soon(report, done, whole, str(told.get("message") or ""))
+                report(hear, done, whole, str(told.get("message") or ""))
 
     def _refusal(self, error: object) -> RpcError:
         body = cast("dict[str, Any]", error) if isinstance(error, dict) else {}
