@@ -1,0 +1,101 @@
+"""What one agent CLI is to us: how it is started with our server attached, and how its output is read.
+
+A driver holds no state and touches nothing: it says which files, words and variables make a run, and somebody else
+(`running.py`) carries that out. The token of a run is never among them. It is in the variable `TOKEN_VARIABLE` of the
+CLI's process alone, and each CLI's settings name that variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from toolyard.drivers.messages import Message, Tokens
+
+TOKEN_VARIABLE = "TOOLYARD_RUN_TOKEN"  # noqa: S105 - the variable's name
+SERVER = "toolyard"
+"""What our server is called in the settings of every CLI. No underscore: Gemini CLI parses names by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """What a driver may know of a run."""
+
+    prompt: str
+    url: str
+    """Of our server, for this run."""
+    folder: str
+    """Private to this run and removed with it: the CLI's settings, its home, its temporary files."""
+    workdir: str
+    """Where the CLI stands: an empty folder of the run's. Settings and hooks of a workspace are a stranger's."""
+    model: str = ""
+    """The CLI's own default where it is empty."""
+    instructions: str = ""
+    """Added to the CLI's system prompt, where it has a way."""
+    tools: tuple[str, ...] = ()
+    """The tools that are served, under our names."""
+    asks: bool = False
+    """Whether somebody can be asked: then the CLI that has a mechanism for it is told to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a run is started."""
+
+    words: tuple[str, ...]
+    """What follows the program's name."""
+    variables: Mapping[str, str]
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What is written below the run's folder before it starts, by path."""
+    keys: tuple[str, ...] = ()
+    """Variables of the user's that are handed on where they are set: keys, addresses, proxies."""
+
+
+@dataclass(slots=True)
+class Heard:
+    """What the output said so far that decides how the run ended."""
+
+    is_over: bool = False
+    """The CLI said that the conversation is at its end."""
+    error: str = ""
+    """What the CLI says went wrong for good."""
+    open_calls: dict[str, str] = field(default_factory=dict[str, str])
+    """Calls that have no result yet: id and name."""
+    lost_server: bool = False
+    """The CLI itself says that it could not reach our server."""
+    unknown_tools: list[str] = field(default_factory=list[str])
+    """Tools of ours that the model called and the CLI did not know."""
+    text: list[str] = field(default_factory=list[str])
+    tokens: Tokens = field(default_factory=Tokens)
+    cost: float | None = None
+
+
+class Reader(Protocol):
+    """Reads the output of one run."""
+
+    heard: Heard
+
+    def read(self, record: Mapping[str, Any]) -> Iterator[Message]:
+        """What one object that the CLI printed says. Never raises, whatever is in it."""
+        ...
+
+
+class Driver(Protocol):
+    name: str
+    title: str
+    program: str
+    package: str
+    """On npm."""
+    builtins: frozenset[str]
+    """Names that the CLI has for tools of its own: a tool of ours that had one would be lost."""
+
+    def recipe(self, run: RunSpec) -> Recipe: ...
+
+    def reader(self, run: str, tools: Iterable[str]) -> Reader:
+        """For one run; `tools` are those that are served, under our names."""
+        ...
+
+    def served_name(self, tool: str) -> str:
+        """What a tool of ours is called in the list that this CLI is served."""
+        ...
