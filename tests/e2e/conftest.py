@@ -33,8 +33,11 @@ PACKAGES = {
     "@anthropic-ai/claude-code": "2.1.197",
     "@google/gemini-cli": "0.61.0",
     "@modelcontextprotocol/inspector": "2.12.0",
+    "@openai/codex": "0.166.0",
+    "@qwen-code/qwen-code": "0.15.10",
     "conformance-2025": "npm:@modelcontextprotocol/conformance@0.1.16",
     "conformance-2026": "npm:@modelcontextprotocol/conformance@0.2.0-alpha.12",
+    "opencode-ai": "1.18.33",
 }
 
 
