@@ -40,6 +40,9 @@ PACKAGES = {
     "opencode-ai": "1.18.33",
 }
 
+INSTALL_SCRIPTS = {"@anthropic-ai/claude-code": "install.cjs", "opencode-ai": "postinstall.mjs"}
+"""The only ones that are run: each puts its package's program in its place."""
+
 
 def pytest_collection_modifyitems(items):
     here = pathlib.Path(__file__).parent
@@ -85,13 +88,8 @@ def npm() -> Npm:
         )
         if ended.returncode:
             pytest.skip(f"npm could not install the clients: {ended.stderr[-500:]}")
-        # The one install script that is needed: it puts Claude Code's program in its place.
-        subprocess.run(
-            installed.script("@anthropic-ai/claude-code", "install.cjs"),
-            env=environment,
-            capture_output=True,
-            check=True,
-        )
+        for package, script in INSTALL_SCRIPTS.items():
+            subprocess.run(installed.script(package, script), env=environment, capture_output=True, check=True)
         done.write_text(wanted)
     return installed
 
