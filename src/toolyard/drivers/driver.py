@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Protocol
 
 from toolyard.drivers.messages import Message, Tokens
@@ -37,6 +38,10 @@ class RunSpec:
     """The tools that are served, under our names."""
     asks: bool = False
     """Whether somebody can be asked: then the CLI that has a mechanism for it is told to."""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """What the user has set of the driver's `keys` and `handed_on`: it decides which provider a CLI is told to use."""
+    has_login: bool = False
+    """The user has set no key, and the login of the CLI was put into the folder instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,22 @@ class Recipe:
     """What is written below the run's folder before it starts, by path."""
     keys: tuple[str, ...] = ()
     """Variables of the user's that are handed on where they are set: keys, addresses, proxies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A file in which a CLI keeps the login of its user: a run without a key gets a copy of it, and of nothing else.
+
+    The copy is readable by its owner alone, goes with the run's folder, and is never copied back.
+    """
+
+    folder: str
+    """In the user's home."""
+    name: str
+    place: str
+    """Below the run's folder."""
+    variable: str = ""
+    """Names another folder than that, where it is set."""
 
 
 @dataclass(slots=True)
@@ -66,9 +87,21 @@ class Heard:
     """The CLI itself says that it could not reach our server."""
     unknown_tools: list[str] = field(default_factory=list[str])
     """Tools of ours that the model called and the CLI did not know."""
+    refused_tools: list[str] = field(default_factory=list[str])
+    """Tools of ours that the CLI itself refused to call: we were not even asked."""
+    answered: int = 0
+    """Calls of our tools that came back with what we said."""
     text: list[str] = field(default_factory=list[str])
     tokens: Tokens = field(default_factory=Tokens)
     cost: float | None = None
+
+
+class Ending(Enum):
+    """Who brought a run to its end."""
+
+    OWN = "the CLI itself"
+    CANCELLED = "whoever started it"
+    TIMED_OUT = "its deadline"
 
 
 class Reader(Protocol):
@@ -87,6 +120,13 @@ class Driver(Protocol):
     program: str
     package: str
     """On npm."""
+    minimum: str
+    """The oldest version whose options and output are the ones written here."""
+    keys: tuple[str, ...]
+    """Variables of the user's that hold a key: one of them is enough. The first is the one to name to people."""
+    handed_on: tuple[str, ...]
+    """Other variables of the user's that it needs: addresses, projects, regions."""
+    logins: tuple[Login, ...]
     builtins: frozenset[str]
     """Names that the CLI has for tools of its own: a tool of ours that had one would be lost."""
 
