@@ -30,6 +30,11 @@ class TemporaryFolder(Closing):
         self._held = _open(self.path)
         fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
+    @property
+    def held(self) -> int:
+        """The descriptor with the lock. A process that is handed it keeps the folder from being swept as well."""
+        return self._held
+
     def close(self) -> None:
         if self._held < 0:
             return

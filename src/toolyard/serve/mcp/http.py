@@ -17,11 +17,13 @@ from typing import Any
 
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolyard.app.yard import Yard
 from toolyard.core.errors import SystemFault
 from toolyard.serve.mcp.server import YardServer
+from toolyard.serve.mcp.terms import TERMS, Terms
 
 PATH = "/mcp"
 _LARGEST_BODY = 32 << 20
@@ -48,20 +50,23 @@ class BearerGate:
         self._token = token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not self._knows(scope["headers"]):
-            await _refuse(send)
+        if scope["type"] == "http" and not hmac.compare_digest(bearer_of(scope["headers"]), self._token):
+            await refuse(send)
             return
         await self._app(scope, receive, send)
 
-    def _knows(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:
-        given = [value for name, value in headers if name == b"authorization"]
-        if len(given) != 1:
-            return False
-        scheme, _, token = given[0].partition(b" ")
-        return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(b" "), self._token)
+
+def bearer_of(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """The token that a request brings, or nothing."""
+    given = [value for name, value in headers if name == b"authorization"]
+    if len(given) != 1:
+        return b""
+    scheme, _, token = given[0].partition(b" ")
+    return token.strip(b" ") if scheme.lower() == b"bearer" else b""
 
 
-async def _refuse(send: Send) -> None:
+async def refuse(send: Send) -> None:
+    """Answer a request whose token is missing or wrong."""
     body = json.dumps({"error": "unauthorized", "hint": "Send the header Authorization: Bearer <token>."}).encode()
     headers = [
         (b"content-type", b"application/json"),
@@ -74,8 +79,13 @@ async def _refuse(send: Send) -> None:
 
 def http_app(yard: Yard, token: str, address: Address) -> ASGIApp:
     """The ASGI application, for this server or somebody else's."""
-    app = (
-        YardServer(yard, "mcp-http")
+    return BearerGate(yard_app(yard, address), token)
+
+
+def yard_app(yard: Yard, address: Address, terms: Terms = TERMS) -> Starlette:
+    """What serves one Yard to whoever was let in."""
+    return (
+        YardServer(yard, "mcp-http", terms=terms)
         .build()
         .streamable_http_app(
             streamable_http_path=PATH,
@@ -83,7 +93,6 @@ def http_app(yard: Yard, token: str, address: Address) -> ASGIApp:
             transport_security=_security(address),
         )
     )
-    return BearerGate(app, token)
 
 
 def _security(address: Address) -> TransportSecuritySettings:

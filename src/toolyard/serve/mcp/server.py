@@ -28,6 +28,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolyard import __version__
+from toolyard.app.tool import Tool
 from toolyard.app.tools.resources import LIST_RESOURCES, READ_RESOURCE
 from toolyard.app.tools.skill_resources import EXTENSION, GET_SKILL, LIST_SKILLS
 from toolyard.app.yard import Yard
@@ -42,6 +43,7 @@ from toolyard.serve.mcp.lane import Lane
 from toolyard.serve.mcp.plain import resources_json, templates_json
 from toolyard.serve.mcp.quick import QuickCalls
 from toolyard.serve.mcp.telling import Telling, TellingServer
+from toolyard.serve.mcp.terms import LISTED, TERMS, Terms
 from toolyard.serve.mcp.wire import error_on_the_wire, result_on_the_wire, tool_on_the_wire
 
 _SESSION_HEADER = "mcp-session-id"
@@ -63,6 +65,8 @@ class YardServer:
         lane: Lane | None = None,
         on_asker: Callable[[Asker], None] | None = None,
         changes: Changes | None = None,
+        *,
+        terms: Terms = TERMS,
     ) -> None:
         """`lane` takes plain calls of a connection past the SDK, once it is known who is there.
 
@@ -73,14 +77,21 @@ class YardServer:
         self._lane = lane
         self._on_asker = on_asker
         self._surface = surface
+        self._terms = terms
         self._telling: Telling | None = None
         if yard.sharing is not None:
             self._telling = Telling(
                 changes or Changes(yard.sharing), lambda context: _session(context, surface), yard.mounts.clean
             )
         tools = list(yard.dispatch.tools.values())
-        self._listed = ListToolsResult(tools=[tool_on_the_wire(tool) for tool in tools])
-        self._listed_as_text = ListToolsResult(tools=[tool_on_the_wire(tool, output=False) for tool in tools])
+        self._listed = self._list_of(tools, output=True)
+        self._listed_as_text = self._list_of(tools, output=False)
+
+    def _list_of(self, tools: list[Tool[Any]], *, output: bool) -> ListToolsResult:
+        listed = [tool_on_the_wire(tool, output=output) for tool in tools]
+        return ListToolsResult(
+            tools=[tool.model_copy(update={"name": self._terms.served(tool.name)}) for tool in listed]
+        )
 
     def build(self) -> Server[Any]:
         make = Server[Any] if self._telling is None else TellingServer
@@ -135,6 +146,8 @@ class YardServer:
         self._heard(context)
         self._open_lane(context)
         self._yard.warm_up()  # who asks for the tools will soon use them
+        if context.request is not None and LISTED in context.request.scope:
+            context.request.scope[LISTED].append(True)
         return self._listed if wants_structured(_client(context)) else self._listed_as_text
 
     async def call_tool(
@@ -202,8 +215,8 @@ class YardServer:
     ) -> Result:
         self._heard(context)
         call = replace(
-            self._call(context, tool, arguments),
-            ask=asker_for(context, params),
+            self._call(context, tool if hidden else self._terms.ours(tool), arguments),
+            ask=self._terms.ask or asker_for(context, params),
             progress=_reporter(context),
             hidden=hidden,
         )

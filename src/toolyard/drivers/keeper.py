@@ -1,0 +1,164 @@
+"""The keeper of one run: starts an agent CLI, and leaves nothing of it behind, whatever happens to us.
+
+A program of its own (standard library only, started by path). It holds one end of the leash, a socket; Toolyard holds
+the other. When the CLI ends, it says so on the leash; when the leash ends, because Toolyard closed it or was killed,
+it ends the CLI. Either way it then ends every process the CLI has left, also those that made a session of their own or
+whose parent is gone (they become the keeper's children), and removes the run's folder.
+
+On the leash, from Toolyard: `T` sends the CLI's group SIGTERM. To Toolyard: `exit N`, with a signal as a negative
+number, or `none WHY` where the program could not be started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_ENDING_SECONDS = 5.0
+_TURN = 0.01
+_CHUNK = 4096
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def main(leash: socket.socket, folder: str, words: list[str]) -> None:
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    heard, told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    # It ends with the leash, and only then. Handled, not ignored: what is ignored stays so in the CLI.
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
+    try:
+        child = _started(words)
+    except OSError as error:
+        _tell(leash, f"none {error.strerror or error}")
+    else:
+        _close_output()
+        codes: dict[int, int] = {}
+        _watch(child, leash, heard, codes)
+        _end_all(codes)
+        _tell(leash, f"exit {codes[child]}" if child in codes else "lost")
+    finally:
+        _open_up(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        leash.close()
+
+
+def _started(words: list[str]) -> int:
+    """The CLI's pid. Its end is taken with everybody else's, by `_reap`."""
+
+    def before() -> None:
+        # Should the keeper itself be killed, at least the CLI goes with it.
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+    child = subprocess.Popen(words, stdin=subprocess.DEVNULL, process_group=0, preexec_fn=before)  # noqa: PLW1509
+    child.returncode = 0  # nobody waits for it through this object
+    return child.pid
+
+
+def _close_output() -> None:
+    """From now on the output ends when the CLI's processes do."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for fd in (1, 2):
+        os.dup2(nowhere, fd)
+    os.close(nowhere)
+
+
+def _watch(child: int, leash: socket.socket, heard: int, codes: dict[int, int]) -> None:
+    """Wait for the end of the CLI, or of the leash."""
+    looking = select.poll()
+    looking.register(leash, select.POLLIN)
+    looking.register(heard, select.POLLIN)
+    while True:
+        _reap(codes)
+        if child in codes:
+            return
+        for fd, _ in looking.poll():
+            if fd == heard:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(heard, _CHUNK)
+                continue
+            try:
+                said = leash.recv(_CHUNK)
+            except OSError:
+                said = b""
+            if not said:
+                return
+            if b"T" in said:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child, signal.SIGTERM)
+
+
+def _end_all(codes: dict[int, int]) -> None:
+    """End every descendant. All of them are held first, so that none can start another in the meantime."""
+    until = time.monotonic() + _ENDING_SECONDS
+    while time.monotonic() < until:
+        held: set[int] = set()
+        while fresh := _descendants() - held:
+            for pid in fresh:
+                _signal(pid, signal.SIGSTOP)
+            held |= fresh
+        for pid in held:
+            _signal(pid, signal.SIGKILL)
+        if not _reap(codes):
+            return
+        time.sleep(_TURN)
+
+
+def _descendants() -> set[int]:
+    """Of this process, as they are now, without those that have ended."""
+    parents: dict[int, int] = {}
+    for name in os.listdir("/proc"):
+        if not name.isdecimal():
+            continue
+        with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+            state, parent = file.read().rpartition(b")")[2].split()[:2]
+            if state not in {b"Z", b"X"}:
+                parents[int(name)] = int(parent)
+    mine = {os.getpid()}
+    while fresh := {pid for pid, parent in parents.items() if parent in mine} - mine:
+        mine |= fresh
+    return mine - {os.getpid()}
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _reap(codes: dict[int, int]) -> bool:
+    """Take the ends of children, and note them. Whether there is still one."""
+    try:
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            codes[ended[0]] = os.waitstatus_to_exitcode(ended[1])
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _open_up(folder: str) -> None:
+    """A CLI may have closed folders even to their owner."""
+    for path, names, _ in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                inside = os.path.join(path, name)
+                if not os.path.islink(inside):
+                    os.chmod(inside, 0o700)
+
+
+def _tell(leash: socket.socket, text: str) -> None:
+    with contextlib.suppress(OSError):
+        leash.sendall(text.encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2], sys.argv[3:])

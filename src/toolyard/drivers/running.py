@@ -1,0 +1,292 @@
+"""One run of an agent CLI, from its settings to its last message.
+
+A `Run` owns its workspace, its token, its folder and its process while it is iterated, and gives all of them back in
+every ending: when the CLI ends, when it is cancelled or takes too long, when the caller stops listening, and, through
+the keeper (see `keeper.py`), when this process is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self, cast
+
+from toolyard.app.toolsets import Toolset, Toolsets
+from toolyard.app.yard import Yard, YardOptions
+from toolyard.config.models import Config
+from toolyard.config.settings import Settings, environment
+from toolyard.core.actions import Action, Decision
+from toolyard.core.calls import Asker
+from toolyard.core.errors import SystemFault, ToolyardError
+from toolyard.core.ids import new_id
+from toolyard.core.modes import PermissionMode
+from toolyard.drivers.driver import TOKEN_VARIABLE, Driver, Ending, Heard, Reader, Recipe, RunSpec
+from toolyard.drivers.host import Host, Stay
+from toolyard.drivers.messages import Fault, Finished, Message, Status
+from toolyard.drivers.process import CliProcess, Start
+from toolyard.drivers.verdict import verdict
+from toolyard.serve.mcp.terms import Terms
+from toolyard.storage.temporary import TemporaryFolder
+
+DEFAULT_TIMEOUT = 1800.0
+_HANDED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "SHELL", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "NODE_EXTRA_CA_CERTS")
+_WORKDIR = "here"
+_TEMPORARY = "tmp"
+_PRIVATE = 0o600
+_NOISE_LINES = 5
+_NOISE_BYTES = 500
+
+
+@dataclass(frozen=True, slots=True)
+class DriveOptions:
+    """What a run may be told, beside the CLI and the prompt."""
+
+    workspace: str
+    model: str = ""
+    timeout: float = DEFAULT_TIMEOUT
+    """Seconds until it is ended."""
+    mode: PermissionMode | None = None
+    tools: Toolsets = Toolset.CLAUDE
+    instructions: str = ""
+    config: Config = field(default_factory=Config)
+    agent: str | None = None
+    state: str | None = None
+    ask: Asker | None = None
+    """Asked where the policy says `ask`. Without it such an action is refused."""
+    program: str = ""
+    """The CLI's program; found on the PATH where it is empty."""
+    variables: Mapping[str, str] = field(default_factory=environment, repr=False)
+    """The user's: keys are taken from here."""
+
+
+class Run:
+    """`async for message in run`, once. Also a context manager, which cancels what is still under way."""
+
+    def __init__(self, driver: Driver, prompt: str, options: DriveOptions, host: Host | None = None) -> None:
+        self.id = new_id()
+        self._driver = driver
+        self._prompt = prompt
+        self._options = options
+        self._host = host
+        self._ending = Ending.OWN
+        self._process: CliProcess | None = None
+        self._messages: AsyncIterator[Message] | None = None
+
+    def __aiter__(self) -> AsyncIterator[Message]:
+        if self._messages is None:
+            self._messages = self._run()
+        return self._messages
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.cancel()
+        if self._messages is not None:
+            async for _ in self._messages:
+                pass
+
+    def cancel(self) -> None:
+        """End the run. Its last message follows, and says so."""
+        self._stop(Ending.CANCELLED)
+
+    async def finish(self) -> Finished:
+        """Run it to its end, whatever it says on the way."""
+        async for message in self:
+            if isinstance(message, Finished):
+                return message
+        raise SystemFault("The run was over already.", hint="Drive another one.")
+
+    def _stop(self, ending: Ending) -> None:
+        if self._ending is Ending.OWN:
+            self._ending = ending
+        if self._process is not None:
+            self._process.stop()
+
+    async def _run(self) -> AsyncIterator[Message]:
+        began = time.monotonic()
+        outcome = _Outcome()
+        expiry = asyncio.get_running_loop().call_later(self._options.timeout, self._stop, Ending.TIMED_OUT)
+        try:
+            async with contextlib.aclosing(self._attempt(outcome)) as messages:
+                async for message in messages:
+                    yield message
+        except ToolyardError as error:
+            outcome.fault = error
+            yield Fault(error.message, error.hint, error.retryable)
+        finally:
+            expiry.cancel()
+            self._process = None
+        yield self._finished(outcome, time.monotonic() - began)
+
+    async def _attempt(self, outcome: _Outcome) -> AsyncGenerator[Message]:
+        program = self._program()
+        async with contextlib.AsyncExitStack() as owned:
+            host = self._host
+            if host is None:
+                host = await asyncio.to_thread(Host)
+                owned.push_async_callback(asyncio.to_thread, host.close)
+            stay = await owned.enter_async_context(host.stay(self._yard_options(), self._terms))
+            folder = await asyncio.to_thread(TemporaryFolder, "drive")
+            owned.push_async_callback(asyncio.to_thread, folder.close)
+            tools = tuple(stay.yard.dispatch.tools)
+            recipe = self._driver.recipe(self._spec(stay, folder.path, tools))
+            variables = self._variables(recipe, stay, folder.path)
+            await asyncio.to_thread(_write, folder.path, recipe.files)
+            process = await CliProcess.start(
+                Start(
+                    run=self.id,
+                    words=(program, *recipe.words),
+                    workdir=os.path.join(folder.path, _WORKDIR),
+                    variables=variables,
+                    folder=folder.path,
+                    held=folder.held,
+                )
+            )
+            owned.push_async_callback(process.close)
+            self._process = process
+            if self._ending is not Ending.OWN:
+                process.stop()
+            reader = self._driver.reader(self.id, tools)
+            outcome.heard = reader.heard
+            async for line in process.lines():
+                for message in outcome.read(line, reader):
+                    yield message
+            outcome.code = await process.ended()
+            outcome.attached = stay.attached.is_set()
+            secrets = [stay.token, *(variables[name] for name in recipe.keys if variables.get(name))]
+            outcome.stderr = process.tail(secrets)
+
+    def _program(self) -> str:
+        """Where the CLI is."""
+        driver, path = self._driver, self._options.variables.get("PATH")
+        found = shutil.which(self._options.program or driver.program, path=path)
+        if found is None:
+            raise SystemFault(
+                f"{driver.title} is not installed: there is no {driver.program!r} on the PATH.",
+                hint=f"Install it with: npm install -g {driver.package}",
+            )
+        return found
+
+    def _yard_options(self) -> YardOptions:
+        options = self._options
+        return YardOptions(
+            workspace=options.workspace,
+            config=options.config,
+            settings=Settings.from_environment(options.variables),
+            mode=options.mode,
+            agent=options.agent,
+            toolset=options.tools,
+            state_home=options.state,
+            begins_session=True,
+        )
+
+    def _terms(self, yard: Yard) -> Terms:
+        names = {tool: self._driver.served_name(tool) for tool in yard.dispatch.tools}
+        changed = {tool: served for tool, served in names.items() if served != tool}
+        return Terms(changed, _in_loop(self._options.ask) if self._options.ask is not None else None)
+
+    def _spec(self, stay: Stay, folder: str, tools: tuple[str, ...]) -> RunSpec:
+        options = self._options
+        workdir = os.path.join(folder, _WORKDIR)
+        for name in (_WORKDIR, _TEMPORARY):
+            os.mkdir(os.path.join(folder, name))
+        return RunSpec(
+            prompt=self._prompt,
+            url=stay.url,
+            folder=folder,
+            workdir=workdir,
+            model=options.model,
+            instructions=options.instructions,
+            tools=tools,
+            asks=options.ask is not None,
+        )
+
+    def _variables(self, recipe: Recipe, stay: Stay, folder: str) -> dict[str, str]:
+        """What the CLI's process sees: a few of the user's variables by name, and nothing else of them."""
+        handed_on = {
+            name: self._options.variables[name]
+            for name in (*_HANDED_ON, *_PROXIES, *recipe.keys)
+            if name in self._options.variables
+        }
+        own = {
+            "HOME": folder,
+            "TMPDIR": os.path.join(folder, _TEMPORARY),
+            "NO_COLOR": "1",
+            TOKEN_VARIABLE: stay.token,
+        }
+        return {**handed_on, **own, **recipe.variables}
+
+    def _finished(self, outcome: _Outcome, seconds: float) -> Finished:
+        heard = outcome.heard
+        if outcome.fault is not None:
+            status, reason, hint = Status.FAILED, outcome.fault.message, outcome.fault.hint
+        else:
+            status, reason, hint = verdict(
+                self._driver, heard, outcome.code, attached=outcome.attached, ending=self._ending, said=outcome.said()
+            )
+        return Finished(
+            status=status,
+            reason=reason,
+            hint=hint,
+            text="".join(heard.text),
+            attached=outcome.attached,
+            exit_code=outcome.code,
+            tokens=heard.tokens,
+            cost=heard.cost,
+            seconds=round(seconds, 3),
+        )
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What becomes of a run, as far as it is known."""
+
+    heard: Heard = field(default_factory=Heard)
+    code: int | None = None
+    attached: bool = False
+    fault: ToolyardError | None = None
+    stderr: str = ""
+    noise: deque[str] = field(default_factory=lambda: deque(maxlen=_NOISE_LINES))
+    """The last of what it printed that was no message."""
+
+    def read(self, line: bytes, reader: Reader) -> Iterator[Message]:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            record = None
+        if isinstance(record, dict):
+            yield from reader.read(cast("dict[str, Any]", record))
+        elif line.strip():
+            self.noise.append(line[:_NOISE_BYTES].decode("utf-8", "replace"))
+
+    def said(self) -> str:
+        """What it said beside its messages."""
+        return self.stderr or "\n".join(self.noise)
+
+
+def _write(folder: str, files: Mapping[str, str]) -> None:
+    for path, text in files.items():
+        place = os.path.join(folder, path)
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        fd = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PRIVATE)
+        with open(fd, "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def _in_loop(ask: Asker) -> Asker:
+    """Ask in the loop of the caller: the server has one of its own."""
+    loop = asyncio.get_running_loop()
+
+    async def asked(action: Action, decision: Decision) -> bool:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(ask(action, decision), loop))
+
+    return asked
