@@ -39,7 +39,7 @@ class RunSpec:
     asks: bool = False
     """Whether somebody can be asked: then the CLI that has a mechanism for it is told to."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """What the user has set of the driver's `keys` and `handed_on`: it decides which provider a CLI is told to use."""
+    """What the user has set of the driver's `keys` and `handed_on`: it decides which provider is used."""
     has_login: bool = False
     """The user has set no key, and the login of the CLI was put into the folder instead."""
 

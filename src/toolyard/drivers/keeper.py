@@ -1,9 +1,9 @@
 """The keeper of one run: starts an agent CLI, and leaves nothing of it behind, whatever happens to us.
 
 A program of its own (standard library only, started by path). It holds one end of the leash, a socket; Toolyard holds
-the other. When the CLI ends, it says so on the leash; when the leash ends, because Toolyard closed it or was killed,
-it ends the CLI. Either way it then ends every process the CLI has left, also those that made a session of their own or
-whose parent is gone (they become the keeper's children), and removes the run's folder.
+the other. When the CLI ends, the keeper says so; when the leash ends, because Toolyard closed it or was killed,
+it ends the CLI. Either way it then ends every process the CLI has left, also those that made a session of their own
+or whose parent is gone (they become the keeper's children), and removes the run's folder.
 
 On the leash, from Toolyard: `T` sends the CLI's group SIGTERM. To Toolyard: `exit N`, with a signal as a negative
 number, or `none WHY` where the program could not be started.

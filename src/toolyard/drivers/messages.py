@@ -1,7 +1,7 @@
 """What a run of an agent CLI says, whichever CLI it is: one small type for each thing that happens.
 
-A run ends with exactly one `Finished`, and nothing follows it. `as_json` and `from_json` are each other's inverse: the
-lines that `toolyard drive --json` prints are these messages.
+A run ends with exactly one `Finished`, and nothing follows it. `as_json` and `from_json` are each other's inverse:
+the lines that `toolyard drive --json` prints are these messages.
 """
 
 from __future__ import annotations

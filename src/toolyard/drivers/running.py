@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import shutil
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
 
@@ -28,19 +27,18 @@ from toolyard.core.errors import SystemFault, ToolyardError
 from toolyard.core.ids import new_id
 from toolyard.core.modes import PermissionMode
 from toolyard.drivers.driver import TOKEN_VARIABLE, Driver, Ending, Heard, Reader, Recipe, RunSpec
+from toolyard.drivers.folder import RunFolder
 from toolyard.drivers.host import Host, Stay
 from toolyard.drivers.messages import Fault, Finished, Message, Status
 from toolyard.drivers.process import CliProcess, Start
 from toolyard.drivers.verdict import verdict
 from toolyard.serve.mcp.terms import Terms
-from toolyard.storage.temporary import TemporaryFolder
 
 DEFAULT_TIMEOUT = 1800.0
-_HANDED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "SHELL", "SSL_CERT_FILE", "SSL_CERT_DIR")
-_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "NODE_EXTRA_CA_CERTS")
-_WORKDIR = "here"
-_TEMPORARY = "tmp"
-_PRIVATE = 0o600
+_HANDED_ON = (
+    *("PATH", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "SHELL", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+    *("NODE_EXTRA_CA_CERTS", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+)
 _NOISE_LINES = 5
 _NOISE_BYTES = 500
 
@@ -135,22 +133,12 @@ class Run:
                 host = await asyncio.to_thread(Host)
                 owned.push_async_callback(asyncio.to_thread, host.close)
             stay = await owned.enter_async_context(host.stay(self._yard_options(), self._terms))
-            folder = await asyncio.to_thread(TemporaryFolder, "drive")
+            folder = await asyncio.to_thread(RunFolder)
             owned.push_async_callback(asyncio.to_thread, folder.close)
             tools = tuple(stay.yard.dispatch.tools)
-            recipe = self._driver.recipe(self._spec(stay, folder.path, tools))
-            variables = self._variables(recipe, stay, folder.path)
-            await asyncio.to_thread(_write, folder.path, recipe.files)
-            process = await CliProcess.start(
-                Start(
-                    run=self.id,
-                    words=(program, *recipe.words),
-                    workdir=os.path.join(folder.path, _WORKDIR),
-                    variables=variables,
-                    folder=folder.path,
-                    held=folder.held,
-                )
-            )
+            recipe = self._driver.recipe(await asyncio.to_thread(self._spec, stay, folder, tools))
+            await asyncio.to_thread(folder.write, recipe.files)
+            process = await CliProcess.start(self._start(program, recipe, stay, folder))
             owned.push_async_callback(process.close)
             self._process = process
             if self._ending is not Ending.OWN:
@@ -162,8 +150,7 @@ class Run:
                     yield message
             outcome.code = await process.ended()
             outcome.attached = stay.attached.is_set()
-            secrets = [stay.token, *(variables[name] for name in recipe.keys if variables.get(name))]
-            outcome.stderr = process.tail(secrets)
+            outcome.stderr = process.tail((stay.token, *self._keys().values()))
 
     def _program(self) -> str:
         """Where the CLI is."""
@@ -194,36 +181,42 @@ class Run:
         changed = {tool: served for tool, served in names.items() if served != tool}
         return Terms(changed, _in_loop(self._options.ask) if self._options.ask is not None else None)
 
-    def _spec(self, stay: Stay, folder: str, tools: tuple[str, ...]) -> RunSpec:
-        options = self._options
-        workdir = os.path.join(folder, _WORKDIR)
-        for name in (_WORKDIR, _TEMPORARY):
-            os.mkdir(os.path.join(folder, name))
+    def _spec(self, stay: Stay, folder: RunFolder, tools: tuple[str, ...]) -> RunSpec:
+        options, driver, keys = self._options, self._driver, self._keys()
+        home = Settings.from_environment(options.variables).home
+        has_login = not keys and folder.copy_logins(driver.logins, home, options.variables)
         return RunSpec(
             prompt=self._prompt,
             url=stay.url,
-            folder=folder,
-            workdir=workdir,
+            folder=folder.path,
+            workdir=folder.workdir,
             model=options.model,
             instructions=options.instructions,
             tools=tools,
             asks=options.ask is not None,
+            variables={**self._named(driver.handed_on), **keys},
+            has_login=has_login,
         )
 
-    def _variables(self, recipe: Recipe, stay: Stay, folder: str) -> dict[str, str]:
-        """What the CLI's process sees: a few of the user's variables by name, and nothing else of them."""
-        handed_on = {
-            name: self._options.variables[name]
-            for name in (*_HANDED_ON, *_PROXIES, *recipe.keys)
-            if name in self._options.variables
-        }
-        own = {
-            "HOME": folder,
-            "TMPDIR": os.path.join(folder, _TEMPORARY),
-            "NO_COLOR": "1",
-            TOKEN_VARIABLE: stay.token,
-        }
-        return {**handed_on, **own, **recipe.variables}
+    def _start(self, program: str, recipe: Recipe, stay: Stay, folder: RunFolder) -> Start:
+        """What the CLI's process sees: a few of the user's variables, by name, and nothing else of them."""
+        own = {"HOME": folder.path, "TMPDIR": folder.temporary, "NO_COLOR": "1", TOKEN_VARIABLE: stay.token}
+        handed_on = {**self._named((*_HANDED_ON, *self._driver.handed_on)), **self._keys()}
+        return Start(
+            run=self.id,
+            words=(program, *recipe.words),
+            workdir=folder.workdir,
+            variables={**handed_on, **own, **recipe.variables},
+            folder=folder.path,
+            held=folder.held,
+        )
+
+    def _keys(self) -> dict[str, str]:
+        return self._named(self._driver.keys)
+
+    def _named(self, names: Iterable[str]) -> dict[str, str]:
+        """Those of the user's variables that are set."""
+        return {name: value for name in names if (value := self._options.variables.get(name))}
 
     def _finished(self, outcome: _Outcome, seconds: float) -> Finished:
         heard = outcome.heard
@@ -271,15 +264,6 @@ class _Outcome:
     def said(self) -> str:
         """What it said beside its messages."""
         return self.stderr or "\n".join(self.noise)
-
-
-def _write(folder: str, files: Mapping[str, str]) -> None:
-    for path, text in files.items():
-        place = os.path.join(folder, path)
-        os.makedirs(os.path.dirname(place), exist_ok=True)
-        fd = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PRIVATE)
-        with open(fd, "w", encoding="utf-8") as file:
-            file.write(text)
 
 
 def _in_loop(ask: Asker) -> Asker:

@@ -1,1 +1,1 @@
-"""One driver for each agent CLI."""
+"""The agent CLIs that can be driven, one file each. `registry.py` finds them by name."""

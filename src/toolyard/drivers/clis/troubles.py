@@ -1,0 +1,69 @@
+"""What usually lies behind an error of a model's provider, and what its user can do about it.
+
+The CLIs pass on what the provider said, each in words of its own, so it is the words that are looked at. The first
+kind that matches is the one: an invalid key is told with status 400 by some.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    pattern: re.Pattern[str]
+    hint: str
+    """`{cli}` and `{key}` stand for the CLI's title and the variable its key is in."""
+    retryable: bool = False
+
+
+def _of(pattern: str, hint: str, *, retryable: bool = False) -> Trouble:
+    return Trouble(re.compile(pattern, re.IGNORECASE), hint, retryable)
+
+
+TROUBLES = (
+    _of(
+        r"api.?key|\b401\b|\b403\b|unauthori[sz]ed|authenticat|not logged in|/login|auth method|credential|permission_denied",
+        "Set {key} to a valid key of your provider, or log in with {cli} itself.",
+    ),
+    _of(
+        r"\b429\b|rate.?limit|quota|resource_exhausted|too many requests|overloaded|\b529\b|credit balance",
+        "The provider limits how much may be asked of it. Try again later, or look at your plan with it.",
+        retryable=True,
+    ),
+    _of(
+        r"\b404\b|model[^.]{0,80}(not found|not exist|not supported|unknown|invalid|may not have access)|(unknown|invalid|unsupported) model",
+        "Name a model that your provider has and your key may use.",
+    ),
+    _of(
+        r"context.{0,20}(length|window|limit)|prompt is too long|too many tokens|max.{0,10}turns",
+        "The task is too long for one run. Split it, or choose a model with a larger context.",
+    ),
+    _of(
+        r"\b5\d\d\b|internal.?server|unavailable|bad gateway|\binternal\b",
+        "The provider has a fault of its own. Try again later.",
+        retryable=True,
+    ),
+    _of(
+        r"ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|fetch failed|connection|disconnected|network|unable to connect|timed? ?out",
+        "The provider could not be reached. Look at the network, the proxy variables and the base URL.",
+        retryable=True,
+    ),
+    _of(r"\b400\b|invalid_argument|bad request", "The provider refused the request. Another model may accept it."),
+)
+
+
+def trouble_of(message: str) -> Trouble | None:
+    return next((each for each in TROUBLES if each.pattern.search(message)), None)
+
+
+def advice(message: str, cli: str, keys: tuple[str, ...]) -> str:
+    """What to do about an error; nothing where that is not known."""
+    trouble = trouble_of(message)
+    return trouble.hint.format(cli=cli, key=" or ".join(keys[:2])) if trouble else ""
+
+
+def is_retryable(message: str) -> bool:
+    trouble = trouble_of(message)
+    return trouble is not None and trouble.retryable

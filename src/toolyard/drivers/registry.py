@@ -1,0 +1,22 @@
+"""The drivers by name."""
+
+from __future__ import annotations
+
+from toolyard.config.suggest import did_you_mean
+from toolyard.core.errors import ValidationError
+from toolyard.drivers.clis.claude import Claude
+from toolyard.drivers.clis.codex import Codex
+from toolyard.drivers.clis.gemini import Gemini
+from toolyard.drivers.clis.opencode import Opencode
+from toolyard.drivers.clis.qwen import Qwen
+from toolyard.drivers.driver import Driver
+
+DRIVERS: dict[str, Driver] = {each.name: each for each in (Gemini(), Claude(), Codex(), Qwen(), Opencode())}
+
+
+def driver_of(name: str) -> Driver:
+    """Raises ValidationError where no CLI is called so."""
+    driver = DRIVERS.get(name.strip().lower())
+    if driver is None:
+        raise ValidationError.of("cli", f"{name!r} is no agent CLI", hint=did_you_mean(name, DRIVERS))
+    return driver
