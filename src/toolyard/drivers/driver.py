@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any, Protocol
 
 from toolyard.drivers.messages import Message, Tokens
@@ -38,6 +37,8 @@ class RunSpec:
     """The tools that are served, under our names."""
     asks: bool = False
     """Whether somebody can be asked: then the CLI that has a mechanism for it is told to."""
+    approve_tool: str = ""
+    """The tool of ours that a CLI with a mechanism for it asks for permission; none where it is empty."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """What the user has set of the driver's `keys` and `handed_on`: it decides which provider is used."""
     has_login: bool = False
@@ -96,14 +97,6 @@ class Heard:
     cost: float | None = None
 
 
-class Ending(Enum):
-    """Who brought a run to its end."""
-
-    OWN = "the CLI itself"
-    CANCELLED = "whoever started it"
-    TIMED_OUT = "its deadline"
-
-
 class Reader(Protocol):
     """Reads the output of one run."""
 
@@ -127,6 +120,8 @@ class Driver(Protocol):
     handed_on: tuple[str, ...]
     """Other variables of the user's that it needs: addresses, projects, regions."""
     logins: tuple[Login, ...]
+    asks_first: bool
+    """Whether it can be told to ask a tool of ours before it calls one."""
     builtins: frozenset[str]
     """Names that the CLI has for tools of its own: a tool of ours that had one would be lost."""
 
@@ -134,6 +129,10 @@ class Driver(Protocol):
 
     def reader(self, run: str, tools: Iterable[str]) -> Reader:
         """For one run; `tools` are those that are served, under our names."""
+        ...
+
+    def shown_name(self, tool: str) -> str:
+        """What the model calls a tool of ours."""
         ...
 
     def served_name(self, tool: str) -> str:

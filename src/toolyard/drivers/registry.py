@@ -11,7 +11,8 @@ from toolyard.drivers.clis.opencode import Opencode
 from toolyard.drivers.clis.qwen import Qwen
 from toolyard.drivers.driver import Driver
 
-DRIVERS: dict[str, Driver] = {each.name: each for each in (Gemini(), Claude(), Codex(), Qwen(), Opencode())}
+_ALL: tuple[Driver, ...] = (Gemini(), Claude(), Codex(), Qwen(), Opencode())
+DRIVERS = {each.name: each for each in _ALL}
 
 
 def driver_of(name: str) -> Driver:

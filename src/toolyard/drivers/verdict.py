@@ -55,9 +55,7 @@ def verdict(
     return next(_objections(driver, heard, exit_code, attached, said), Verdict(Status.SUCCEEDED))
 
 
-def _objections(
-    driver: Driver, heard: Heard, exit_code: int | None, attached: bool, said: str
-) -> Iterator[Verdict]:
+def _objections(driver: Driver, heard: Heard, exit_code: int | None, attached: bool, said: str) -> Iterator[Verdict]:
     """What speaks against success, the gravest first."""
     title = driver.title
     died = _signal(exit_code)
@@ -86,7 +84,7 @@ def _objections(
     if heard.unknown_tools and not heard.answered:
         yield _failed(
             f"{title} did not offer {_names(heard.unknown_tools)} to the model.",
-            f"Settings of {title} that apply to the whole machine hide it, or this version of it names tools otherwise.",
+            f"Settings of {title} that apply to the whole machine hide it, or this version names tools otherwise.",
         )
 
 

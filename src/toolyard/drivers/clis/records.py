@@ -1,4 +1,4 @@
-"""Values out of JSON that somebody else wrote: each of these gives what was asked for or an empty one, never an error."""
+"""Values out of JSON that somebody else wrote: what was asked for or an empty one, never an error."""
 
 from __future__ import annotations
 

@@ -24,7 +24,8 @@ def _of(pattern: str, hint: str, *, retryable: bool = False) -> Trouble:
 
 TROUBLES = (
     _of(
-        r"api.?key|\b401\b|\b403\b|unauthori[sz]ed|authenticat|not logged in|/login|auth method|credential|permission_denied",
+        r"api.?key|\b401\b|\b403\b|unauthori[sz]ed|authenticat|not logged in|/login|auth method|credential"
+        r"|permission_denied",
         "Set {key} to a valid key of your provider, or log in with {cli} itself.",
     ),
     _of(
@@ -33,7 +34,8 @@ TROUBLES = (
         retryable=True,
     ),
     _of(
-        r"\b404\b|model[^.]{0,80}(not found|not exist|not supported|unknown|invalid|may not have access)|(unknown|invalid|unsupported) model",
+        r"\b404\b|model[^.]{0,80}(not found|not exist|not supported|unknown|invalid|may not have access)"
+        r"|(unknown|invalid|unsupported) model",
         "Name a model that your provider has and your key may use.",
     ),
     _of(
@@ -46,7 +48,8 @@ TROUBLES = (
         retryable=True,
     ),
     _of(
-        r"ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|fetch failed|connection|disconnected|network|unable to connect|timed? ?out",
+        r"ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|fetch failed|connection|disconnected|network"
+        r"|unable to connect|timed? ?out",
         "The provider could not be reached. Look at the network, the proxy variables and the base URL.",
         retryable=True,
     ),

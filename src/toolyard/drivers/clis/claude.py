@@ -1,0 +1,69 @@
+"""Claude Code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from toolyard.drivers.clis.claude_stream import ClaudeStreamReader
+from toolyard.drivers.clis.cli import START_SECONDS, TOOL_SECONDS, Cli
+from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
+
+_CONFIG = "claude"
+
+
+class Claude(Cli):
+    name = "claude"
+    title = "Claude Code"
+    program = "claude"
+    package = "@anthropic-ai/claude-code"
+    minimum = "2.1.100"
+    keys = ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN", "AWS_BEARER_TOKEN_BEDROCK")
+    handed_on = (
+        "ANTHROPIC_BASE_URL",
+        "ANTHROPIC_MODEL",
+        "CLAUDE_CODE_USE_BEDROCK",
+        "CLAUDE_CODE_USE_VERTEX",
+        "AWS_REGION",
+        "CLOUD_ML_REGION",
+        "ANTHROPIC_VERTEX_PROJECT_ID",
+    )
+    logins = (Login(".claude", ".credentials.json", f"{_CONFIG}/.credentials.json", "CLAUDE_CONFIG_DIR"),)
+    asks_first = True
+    shown_as = "mcp__{server}__{tool}"
+
+    def recipe(self, run: RunSpec) -> Recipe:
+        server = {"type": "http", "url": run.url, "headers": {"Authorization": f"Bearer ${{{TOKEN_VARIABLE}}}"}}
+        words = ["--print", "--output-format", "stream-json", "--verbose", "--include-partial-messages"]
+        words += ["--mcp-config", f"{run.folder}/servers.json", "--strict-mcp-config"]
+        words += ["--tools", "", "--setting-sources", "", "--disable-slash-commands", "--no-session-persistence"]
+        if run.approve_tool:
+            prompt_tool = self.shown_name(run.approve_tool)
+            words += ["--permission-mode", "default", "--permission-prompt-tool", prompt_tool]
+        else:
+            words += [
+                "--permission-mode",
+                "dontAsk",
+                "--allowedTools",
+                self.shown_as.format(server=self.server, tool="*"),
+            ]
+        if run.model:
+            words += ["--model", run.model]
+        if run.instructions:
+            words += ["--append-system-prompt", run.instructions]
+        variables = {
+            "CLAUDE_CONFIG_DIR": f"{run.folder}/{_CONFIG}",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",  # Those of all folders above.
+            "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+            "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",  # Else `@/a/path` in a prompt brings that file.
+            "DISABLE_AUTOUPDATER": "1",
+            "MCP_CONNECTION_NONBLOCKING": "0",  # Else the first turn may begin before our tools are there.
+            "MCP_TIMEOUT": str(START_SECONDS * 1000),
+            "MCP_TOOL_TIMEOUT": str(TOOL_SECONDS * 1000),
+        }
+        files = {"servers.json": json.dumps({"mcpServers": {self.server: server}}, indent=1)}
+        return Recipe((*words, "--", run.prompt), variables, files, self.all_variables())
+
+    def reader(self, run: str, tools: Iterable[str]) -> Reader:
+        return ClaudeStreamReader(self, run, tuple(tools))

@@ -1,0 +1,152 @@
+"""Codex.
+
+`--strict-config` and `required` make it fail rather than run with a setting it does not know or without our tools.
+Its sandbox is read-only and asks nobody: a second wall behind the tools that are turned off.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from toolyard.drivers.clis.cli import START_SECONDS, TOOL_SECONDS, Cli, Listener
+from toolyard.drivers.clis.records import arguments, blocks, count, inner, message_of, text
+from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
+from toolyard.drivers.messages import Message, Tokens
+
+_CONFIG = "codex"
+_PROVIDER = "key"
+_OPENAI = "https://api.openai.com/v1"
+_OFF = (
+    "shell_tool",
+    "unified_exec",
+    "multi_agent",
+    "goals",
+    "apps",
+    "plugins",
+    "view_image",
+    "image_generation",
+    "tool_suggest",
+    "hooks",
+    "unbounded_connection_retries",
+)
+"""Features: tools of its own, what it loads from elsewhere, and waiting for a provider for ever."""
+_OWN_TOOLS = frozenset({"command_execution", "file_change", "web_search", "collab_tool_call"})
+
+
+class Codex(Cli):
+    name = "codex"
+    title = "Codex"
+    program = "codex"
+    package = "@openai/codex"
+    minimum = "0.166.0"
+    keys = ("OPENAI_API_KEY", "CODEX_API_KEY")
+    handed_on = ("OPENAI_BASE_URL", "OPENAI_ORGANIZATION", "OPENAI_PROJECT")
+    logins = (Login(".codex", "auth.json", f"{_CONFIG}/auth.json", "CODEX_HOME"),)
+    shown_as = "mcp__{server}__{tool}"
+
+    def recipe(self, run: RunSpec) -> Recipe:
+        words = ["exec", "--json", "--skip-git-repo-check", "--strict-config", "--ephemeral", "--ignore-rules"]
+        for feature in _OFF:
+            words += ["--disable", feature]
+        variables = {"CODEX_HOME": f"{run.folder}/{_CONFIG}"}
+        files = {f"{_CONFIG}/config.toml": self._settings(run)}
+        return Recipe((*words, "--", run.prompt), variables, files, self.all_variables())
+
+    def _settings(self, run: RunSpec) -> str:
+        top: dict[str, object] = {
+            "approval_policy": "never",
+            "sandbox_mode": "read-only",
+            "web_search": "disabled",
+            "check_for_update_on_startup": False,
+            "project_doc_max_bytes": 0,
+            "project_root_markers": [],
+        }
+        if run.model:
+            top["model"] = run.model
+        if run.instructions:
+            top["developer_instructions"] = run.instructions
+        tables: dict[str, dict[str, object]] = {
+            "analytics": {"enabled": False},
+            "feedback": {"enabled": False},
+            "history": {"persistence": "none"},
+            f"mcp_servers.{self.server}": {
+                "url": run.url,
+                "bearer_token_env_var": TOKEN_VARIABLE,
+                "required": True,
+                "default_tools_approval_mode": "approve",
+                "startup_timeout_sec": START_SECONDS,
+                "tool_timeout_sec": TOOL_SECONDS,
+            },
+        }
+        key = next((name for name in self.keys if run.variables.get(name)), "")
+        if key:
+            top["model_provider"] = _PROVIDER
+            tables[f"model_providers.{_PROVIDER}"] = {
+                "name": _PROVIDER,
+                "base_url": run.variables.get("OPENAI_BASE_URL") or _OPENAI,
+                "env_key": key,
+                "wire_api": "responses",
+            }
+        lines = [f"{name} = {_toml(value)}" for name, value in top.items()]
+        for table, values in tables.items():
+            lines += ["", f"[{table}]", *(f"{name} = {_toml(value)}" for name, value in values.items())]
+        return "\n".join(lines) + "\n"
+
+    def reader(self, run: str, tools: Iterable[str]) -> Reader:
+        return CodexReader(self, run, tuple(tools))
+
+
+def _toml(value: object) -> str:
+    """JSON is TOML for what is used here, but for one character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+class CodexReader(Listener, Reader):
+    refusal = re.compile(r"requires approval|approval policy|rejected|user cancelled")
+    unknown = re.compile(r"unsupported call|unknown (MCP )?tool|no such tool")
+
+    def read(self, record: Mapping[str, Any]) -> Iterator[Message]:
+        kind = text(record, "type")
+        if kind == "thread.started":
+            yield from self.began(session=text(record, "thread_id"))
+        elif kind in {"item.started", "item.updated", "item.completed"}:
+            yield from self._item(inner(record, "item"), is_done=kind == "item.completed")
+        elif kind == "error":
+            # It says so before it tries again as well: what decides is how the turn ends.
+            yield from self.failed(message_of(record))
+        elif kind == "turn.failed":
+            self.heard.is_over = True
+            yield from self.failed(message_of(record.get("error")))
+        elif kind == "turn.completed":
+            yield from self._completed(inner(record, "usage"))
+
+    def _item(self, item: Mapping[str, Any], *, is_done: bool) -> Iterator[Message]:
+        kind, call = text(item, "type"), text(item, "id")
+        if kind == "agent_message" and is_done:
+            yield from self.said(text(item, "text"))
+            self._is_new_paragraph = True
+        elif kind == "error" and is_done:
+            yield from self.troubled(message_of(item))
+        elif kind == "mcp_tool_call":
+            name = f"mcp__{text(item, 'server')}__{text(item, 'tool')}"
+            yield from self.called(call, name, arguments(item.get("arguments")))
+            if is_done:
+                result, error = inner(item, "result"), message_of(item.get("error"))
+                said = error or blocks(result.get("content"))
+                ok = text(item, "status") == "completed" and not error and result.get("is_error") is not True
+                yield from self.answered(call, said, ok=ok)
+        elif kind in _OWN_TOOLS:
+            yield from self.called(call, kind, {})
+            if is_done:
+                yield from self.answered(call, text(item, "aggregated_output"), ok=text(item, "status") != "failed")
+
+    def _completed(self, usage: Mapping[str, Any]) -> Iterator[Message]:
+        heard = self.heard
+        heard.is_over = True
+        heard.error = ""
+        cached = count(usage, "cached_input_tokens")
+        heard.tokens = Tokens(count(usage, "input_tokens"), count(usage, "output_tokens"), cached)
+        yield from self.counted()

@@ -1,0 +1,138 @@
+"""Gemini CLI.
+
+Its settings are found by `GEMINI_CLI_HOME` (the other way, a path for system settings, is ignored without a word
+where a parent folder is writable for others). A policy file turns its own tools off and ours on: without one the tools
+of a server are silently absent where nobody can be asked.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from toolyard.drivers.clis.cli import TOOL_SECONDS, Cli, Listener, words_of
+from toolyard.drivers.clis.records import arguments, count, inner, is_object, message_of, text
+from toolyard.drivers.clis.standing import NO_CONTEXT, beside
+from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
+from toolyard.drivers.messages import Message, Tokens
+
+_POLICY = """\
+[[rule]]
+toolName = "*"
+decision = "deny"
+priority = 100
+
+[[rule]]
+mcpName = "{server}"
+toolName = "*"
+decision = "allow"
+priority = 900
+"""
+
+
+class Gemini(Cli):
+    name = "gemini"
+    title = "Gemini CLI"
+    program = "gemini"
+    package = "@google/gemini-cli"
+    minimum = "0.61.0"
+    keys = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    handed_on = (
+        "GOOGLE_GEMINI_BASE_URL",
+        "GOOGLE_VERTEX_BASE_URL",
+        "GOOGLE_GENAI_USE_VERTEXAI",
+        "GOOGLE_CLOUD_PROJECT",
+        "GOOGLE_CLOUD_LOCATION",
+        "GOOGLE_APPLICATION_CREDENTIALS",
+    )
+    logins = (
+        Login(".gemini", "oauth_creds.json", ".gemini/oauth_creds.json"),
+        Login(".gemini", "google_accounts.json", ".gemini/google_accounts.json"),
+    )
+    loses_bare_names = True
+    shown_as = "mcp_{server}_{tool}"
+    # ALL_BUILTIN_TOOL_NAMES and TOOL_LEGACY_ALIASES of packages/core/src/tools/tool-names.ts, as bundled in 0.61.0.
+    builtins = words_of(
+        """glob write_todos write_file google_web_search web_fetch replace run_shell_command grep_search
+        read_many_files read_file list_directory activate_skill ask_user tracker_create_task tracker_update_task
+        tracker_get_task tracker_list_tasks tracker_add_dependency tracker_visualize get_internal_docs
+        enter_plan_mode exit_plan_mode update_topic complete_task invoke_agent read_mcp_resource list_mcp_resources
+        search_file_content save_memory"""
+    )
+
+    def recipe(self, run: RunSpec) -> Recipe:
+        server = {
+            "httpUrl": run.url,
+            "headers": {"Authorization": f"Bearer ${TOKEN_VARIABLE}"},
+            "timeout": TOOL_SECONDS * 1000,
+        }
+        settings: dict[str, object] = {
+            "mcpServers": {self.server: server},
+            "privacy": {"usageStatisticsEnabled": False},
+            "telemetry": {"enabled": False},
+            "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
+            "skills": {"enabled": False},
+            "context": {"fileName": NO_CONTEXT, "memoryBoundaryMarkers": []},
+            "advanced": {"ignoreLocalEnv": True},
+        }
+        files = {
+            ".gemini/settings.json": json.dumps(settings, indent=1),
+            "policy.toml": _POLICY.format(server=self.server),
+            beside(run, ".env"): "",  # The first one on the way up to the root is read.
+        }
+        if run.instructions:
+            files[f".gemini/{NO_CONTEXT}"] = run.instructions
+        words = ["--output-format", "stream-json", "--skip-trust", "--policy", f"{run.folder}/policy.toml"]
+        words += ["--allowed-mcp-server-names", self.server, f"--prompt={run.prompt}"]
+        if run.model:
+            words += ["--model", run.model]
+        variables = {"GEMINI_CLI_HOME": run.folder, "GEMINI_CLI_NO_RELAUNCH": "true"}
+        if run.has_login:
+            variables["GOOGLE_GENAI_USE_GCA"] = "true"
+        return Recipe(tuple(words), variables, files, self.all_variables())
+
+    def reader(self, run: str, tools: Iterable[str]) -> Reader:
+        return GeminiReader(self, run, tuple(tools))
+
+
+class GeminiReader(Listener, Reader):
+    refusal = re.compile(r"denied by policy|requires user confirmation", re.IGNORECASE)
+    unknown = re.compile(r'^Tool "[^"]*" not found')
+
+    def read(self, record: Mapping[str, Any]) -> Iterator[Message]:
+        kind = text(record, "type")
+        if kind == "init":
+            yield from self.began(text(record, "model"), text(record, "session_id"))
+        elif kind == "message" and text(record, "role") == "assistant":
+            yield from self.said(text(record, "content"))
+        elif kind == "tool_use":
+            found = arguments(record.get("parameters"))
+            yield from self.called(text(record, "tool_id"), text(record, "tool_name"), found)
+        elif kind == "tool_result":
+            said = text(record, "output") or message_of(record.get("error"))
+            yield from self.answered(text(record, "tool_id"), said, ok=text(record, "status") == "success")
+        elif kind == "error":
+            yield from self.troubled(message_of(record))
+        elif kind == "result":
+            yield from self._result(record)
+        elif not kind and is_object(record.get("stats")):
+            yield from self._whole(record)
+
+    def _result(self, record: Mapping[str, Any]) -> Iterator[Message]:
+        stats = inner(record, "stats")
+        tokens = Tokens(count(stats, "input_tokens"), count(stats, "output_tokens"), count(stats, "cached"))
+        self.heard.tokens = tokens
+        self.heard.is_over = True
+        yield from self.counted()
+        if text(record, "status") != "success":
+            yield from self.failed(message_of(record.get("error")))
+
+    def _whole(self, record: Mapping[str, Any]) -> Iterator[Message]:
+        """All in one object, as `--output-format json` prints it."""
+        yield from self.began(session=text(record, "session_id"))
+        yield from self.said(text(record, "response"))
+        self.heard.is_over = True
+        if record.get("error"):
+            yield from self.failed(message_of(record.get("error")))

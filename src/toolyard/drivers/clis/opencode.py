@@ -1,0 +1,135 @@
+"""opencode."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from toolyard.drivers.clis.cli import TOOL_SECONDS, Cli, Listener
+from toolyard.drivers.clis.records import arguments, count, inner, message_of, money, plus, text
+from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
+from toolyard.drivers.messages import Message, Tokens
+
+_CONFIG = "opencode.json"
+_INSTRUCTIONS = "instructions.md"
+_PROVIDER = "endpoint"
+"""What an endpoint that speaks as OpenAI does is called, where the user has set the address of one."""
+_KEYS = {
+    "anthropic": "ANTHROPIC_API_KEY",
+    "openai": "OPENAI_API_KEY",
+    "google": "GOOGLE_GENERATIVE_AI_API_KEY",
+    "openrouter": "OPENROUTER_API_KEY",
+    "groq": "GROQ_API_KEY",
+    "mistral": "MISTRAL_API_KEY",
+    "deepseek": "DEEPSEEK_API_KEY",
+    "xai": "XAI_API_KEY",
+    "opencode": "OPENCODE_API_KEY",
+}
+
+
+class Opencode(Cli):
+    name = "opencode"
+    title = "opencode"
+    program = "opencode"
+    package = "opencode-ai"
+    minimum = "1.18.0"
+    keys = tuple(_KEYS.values())
+    handed_on = ("OPENAI_BASE_URL", "OPENAI_MODEL", "GEMINI_API_KEY")
+    logins = (Login(".local/share", "opencode/auth.json", ".local/share/opencode/auth.json", "XDG_DATA_HOME"),)
+    shown_as = "{server}_{tool}"
+
+    def recipe(self, run: RunSpec) -> Recipe:
+        server = {
+            "type": "remote",
+            "url": run.url,
+            "headers": {"Authorization": f"Bearer {{env:{TOKEN_VARIABLE}}}"},
+            "oauth": False,
+            "timeout": TOOL_SECONDS * 1000,
+        }
+        settings: dict[str, object] = {
+            "mcp": {self.server: server},
+            "permission": {"*": "deny", self.shown_as.format(server=self.server, tool="*"): "allow"},
+            "autoupdate": False,
+            "share": "disabled",
+            "snapshot": False,
+        }
+        files: dict[str, str] = {}
+        if run.instructions:
+            settings["instructions"] = [f"{run.folder}/{_INSTRUCTIONS}"]
+            files[_INSTRUCTIONS] = run.instructions
+        model = run.model
+        if run.variables.get("OPENAI_BASE_URL") and not self._is_of_another_provider(model):
+            name = model.removeprefix("openai/") or run.variables.get("OPENAI_MODEL") or "default"
+            model = f"{_PROVIDER}/{name}"
+            settings["provider"] = {_PROVIDER: _endpoint(name)}
+        files[_CONFIG] = json.dumps(settings, indent=1)
+        # A title keeps it from asking the model for one.
+        words = ["run", "--format", "json", "--pure", "--title", "run"]
+        if model:
+            words += ["--model", model]
+        variables = {
+            "OPENCODE_CONFIG": f"{run.folder}/{_CONFIG}",
+            "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
+            "OPENCODE_DISABLE_CLAUDE_CODE": "1",
+            "OPENCODE_DISABLE_EXTERNAL_SKILLS": "1",
+            "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            "OPENCODE_DISABLE_MODELS_FETCH": "1",
+            "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+            "OPENCODE_DISABLE_SHARE": "1",
+        }
+        return Recipe((*words, "--", run.prompt), variables, files, self.all_variables())
+
+    def _is_of_another_provider(self, model: str) -> bool:
+        provider, slash, _ = model.partition("/")
+        return bool(slash) and provider != "openai" and provider in _KEYS
+
+    def reader(self, run: str, tools: Iterable[str]) -> Reader:
+        return OpencodeReader(self, run, tuple(tools))
+
+
+def _endpoint(model: str) -> dict[str, object]:
+    return {
+        "npm": "@ai-sdk/openai-compatible",
+        "name": _PROVIDER,
+        "options": {"baseURL": "{env:OPENAI_BASE_URL}", "apiKey": "{env:OPENAI_API_KEY}"},
+        "models": {model: {"name": model}},
+    }
+
+
+class OpencodeReader(Listener, Reader):
+    refusal = re.compile(r"rejected permission|rule which prevents|permission", re.IGNORECASE)
+    unknown = re.compile(r"unavailable tool|invalid tool", re.IGNORECASE)
+
+    def read(self, record: Mapping[str, Any]) -> Iterator[Message]:
+        kind, part = text(record, "type"), inner(record, "part")
+        if kind == "step_start":
+            self.heard.is_over = False
+            yield from self.began(session=text(record, "sessionID"))
+        elif kind == "text":
+            yield from self.said(text(part, "text"))
+            self._is_new_paragraph = True
+        elif kind == "tool_use":
+            yield from self._used(part)
+        elif kind == "step_finish":
+            yield from self._finished(part)
+        elif kind == "error":
+            yield from self.failed(message_of(record.get("error")))
+
+    def _used(self, part: Mapping[str, Any]) -> Iterator[Message]:
+        """It tells of a call when it is over."""
+        state, call = inner(part, "state"), text(part, "callID")
+        yield from self.called(call, text(part, "tool"), arguments(state.get("input")))
+        status = text(state, "status")
+        if status in {"completed", "error"}:
+            said = text(state, "output") or message_of(state.get("error"))
+            yield from self.answered(call, said, ok=status == "completed")
+
+    def _finished(self, part: Mapping[str, Any]) -> Iterator[Message]:
+        heard, tokens = self.heard, inner(part, "tokens")
+        cached = count(inner(tokens, "cache"), "read")
+        heard.tokens = plus(heard.tokens, Tokens(count(tokens, "input") + cached, count(tokens, "output"), cached))
+        heard.cost = (heard.cost or 0.0) + (money(part, "cost") or 0.0)
+        heard.is_over = text(part, "reason") != "tool-calls"
+        yield from self.counted()

@@ -1,0 +1,71 @@
+"""Qwen Code: settings in the manner of Gemini CLI, output in that of Claude Code.
+
+It keeps the tools of a server behind a search tool of its own. Denying that tool makes it declare them all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from toolyard.drivers.clis.claude_stream import ClaudeStreamReader
+from toolyard.drivers.clis.cli import TOOL_SECONDS, Cli, words_of
+from toolyard.drivers.clis.standing import NO_CONTEXT, beside
+from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
+
+
+class Qwen(Cli):
+    name = "qwen"
+    title = "Qwen Code"
+    program = "qwen"
+    package = "@qwen-code/qwen-code"
+    minimum = "0.15.10"
+    keys = ("OPENAI_API_KEY", "DASHSCOPE_API_KEY")
+    handed_on = ("OPENAI_BASE_URL", "OPENAI_MODEL")
+    logins = (Login(".qwen", "oauth_creds.json", ".qwen/oauth_creds.json", "QWEN_HOME"),)
+    loses_bare_names = True
+    shown_as = "mcp__{server}__{tool}"
+    # ToolNames of packages/core/src/tools/tool-names.ts, as bundled in cli.js of 0.15.10.
+    builtins = words_of(
+        """edit write_file read_file grep_search glob run_shell_command todo_write save_memory agent skill
+        exit_plan_mode web_fetch list_directory lsp ask_user_question cron_create cron_list cron_delete task_stop
+        send_message monitor tool_search structured_output"""
+    )
+
+    def recipe(self, run: RunSpec) -> Recipe:
+        server = {
+            "httpUrl": run.url,
+            "headers": {"Authorization": f"Bearer ${TOKEN_VARIABLE}"},
+            "timeout": TOOL_SECONDS * 1000,
+            "trust": True,
+        }
+        settings = {
+            "mcpServers": {self.server: server},
+            "security": {"auth": {"selectedType": "qwen-oauth" if run.has_login else "openai"}},
+            "permissions": {
+                "deny": sorted(self.builtins),
+                "allow": [self.shown_as.format(server=self.server, tool="*")],
+            },
+            "privacy": {"usageStatisticsEnabled": False},
+            "telemetry": {"enabled": False},
+            "general": {"enableAutoUpdate": False, "checkpointing": {"enabled": False}},
+            "context": {"fileName": NO_CONTEXT},
+            "memory": {"enableManagedAutoMemory": False, "enableManagedAutoDream": False},
+            "disableAllHooks": True,
+        }
+        files = {".qwen/settings.json": json.dumps(settings, indent=1), beside(run, ".env"): ""}
+        words = ["--output-format", "stream-json", "--include-partial-messages", "--approval-mode", "default"]
+        words += ["--chat-recording", "false", "--allowed-mcp-server-names", self.server, f"--prompt={run.prompt}"]
+        if run.model:
+            words += ["--model", run.model]
+        if run.instructions:
+            words += [f"--append-system-prompt={run.instructions}"]
+        variables = {"QWEN_HOME": f"{run.folder}/.qwen", "QWEN_CODE_NO_RELAUNCH": "true"}
+        return Recipe(tuple(words), variables, files, self.all_variables())
+
+    def reader(self, run: str, tools: Iterable[str]) -> Reader:
+        return QwenReader(self, run, tuple(tools))
+
+
+class QwenReader(ClaudeStreamReader):
+    counts_cached_apart = False

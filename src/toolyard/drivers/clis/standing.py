@@ -1,0 +1,18 @@
+"""Where a CLI stands: an empty folder, so that nothing beside it or above it takes effect."""
+
+from __future__ import annotations
+
+import os
+
+from toolyard.drivers.driver import RunSpec
+
+NO_CONTEXT = "toolyard-run.md"
+"""The name under which a CLI is told to look for instructions: nobody else has a file of that name."""
+
+
+def beside(run: RunSpec, name: str) -> str:
+    """The path of a file in the folder where the CLI stands, as a recipe names files.
+
+    Some CLIs go up from there until they find a file of some name. An empty one is where they stop.
+    """
+    return os.path.join(os.path.relpath(run.workdir, run.folder), name)
