@@ -35,6 +35,8 @@ _COMMANDS = {
     "skill": ("toolyard.cli.skill", "See, check, curate, import and export the skills of agents."),
     "snapshot": ("toolyard.cli.snapshot", "Take, compare and restore snapshots of a workspace."),
     "share": ("toolyard.cli.share", "See what agents share with each other, and merge it."),
+    "install": ("toolyard.cli.install", "Add Toolyard to the MCP servers of a client's own settings."),
+    "uninstall": ("toolyard.cli.install", "Take it out of them again."),
     "audit": ("toolyard.cli.audit", "Show what was done in a workspace, or verify the log."),
     "doctor": ("toolyard.cli.doctor", "Say what works on this machine and what is missing."),
     "demo": ("toolyard.cli.demo", "Run an agent's edit-search-read session in the terminal."),

@@ -19,6 +19,7 @@ _CONTAINER_CLIENT = (
 _MODEL_ACCESS = (
     *("OPENAI_API_KEY", "OPENAI_BASE_URL", "GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
 )
+_CLIENT_FOLDERS = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "QWEN_HOME")
 DEFAULT_TEMP = "/tmp"  # noqa: S108 - the name of the folder, nothing is created in it here
 
 
@@ -43,6 +44,8 @@ class Settings:
     """What a docker or podman client needs to find its engine."""
     model_access: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Keys and addresses of model providers, by their variables."""
+    client_folders: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Where other programs keep their settings, when a variable of theirs says so."""
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str] | None = None) -> Settings:
@@ -60,6 +63,9 @@ class Settings:
             no_color=bool(variables.get("NO_COLOR")),
             container_client={name: variables[name] for name in _CONTAINER_CLIENT if name in variables},
             model_access={name: variables[name] for name in _MODEL_ACCESS if variables.get(name)},
+            client_folders={
+                name: os.path.abspath(variables[name]) for name in _CLIENT_FOLDERS if variables.get(name)
+            },
         )
 
 

@@ -12,6 +12,10 @@ _CHECK_THE_PATH = "Check the path given to --config, or leave it out to use the 
 
 def read_text(path: str, *, most_bytes: int, hint: str = _CHECK_THE_PATH) -> str:
     """The file as text. `hint` is what to do where it cannot be read."""
+    return decoded(read_bytes(path, most_bytes=most_bytes, hint=hint), path)
+
+
+def read_bytes(path: str, *, most_bytes: int, hint: str = _CHECK_THE_PATH) -> bytes:
     try:
         # Non-blocking, so that a FIFO in the file's place cannot hang the start.
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -29,6 +33,11 @@ def read_text(path: str, *, most_bytes: int, hint: str = _CHECK_THE_PATH) -> str
         raise ConfigError(
             f"is larger than {most_bytes} bytes", where=path, hint="A configuration is a few kilobytes."
         )
+    return raw
+
+
+def decoded(raw: bytes, path: str) -> str:
+    """The text of a file, without the mark that some programs put at its beginning."""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,0 +1,161 @@
+"""`toolyard install` and `toolyard uninstall`: our entry in a client's own settings.
+
+Exit codes: 0 done, or nothing to do; 1 another's entry is in the way; 2 a file or an option is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from typing import cast
+
+import click
+
+from toolyard.app.toolsets import Toolset, parse_toolsets, sets_of
+from toolyard.cli.install_showing import show
+from toolyard.cli.opening import find_place
+from toolyard.cli.options import agent_option, config_option, workspace_option
+from toolyard.config.agents import agent_of
+from toolyard.config.clients import installing
+from toolyard.config.clients.clients import CLIENTS, Scope
+from toolyard.config.clients.installing import Target
+from toolyard.config.load import load_config
+from toolyard.config.settings import Settings
+from toolyard.core.errors import ConfigError, ValidationError
+from toolyard.core.modes import PermissionMode
+
+_PROGRAM = "toolyard"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_SPLIT_AT_UNDERSCORES = frozenset({"gemini", "qwen"})
+_INSTALL = """\b
+Examples:
+  toolyard install claude --workspace ~/project
+  toolyard install codex --workspace ~/project --dry-run      see what would be written
+  toolyard install cursor --workspace . --scope project       for whoever opens this folder
+  toolyard install gemini --config ~/toolyard.yaml --tools code
+"""
+_UNINSTALL = """\b
+Examples:
+  toolyard uninstall claude
+  toolyard uninstall vscode --scope project --workspace ~/project
+"""
+
+
+def _shared(function: Callable[..., None]) -> Callable[..., None]:
+    for option in (
+        click.option("--json", "wants_json", is_flag=True, help="Print JSON."),
+        click.option("--dry-run", is_flag=True, help="Show what would change, and write nothing."),
+        click.option("--name", default=_PROGRAM, show_default=True, help="What the server is called there."),
+        click.option(
+            "--scope",
+            type=click.Choice(["user", "project"]),
+            default="user",
+            show_default=True,
+            help="The user's settings, or those of the project in the workspace.",
+        ),
+        click.argument("client", type=click.Choice([*CLIENTS])),
+    ):
+        function = option(function)
+    return function
+
+
+@click.command(epilog=_INSTALL)
+@_shared
+@config_option()
+@workspace_option("The folder to serve.  [default: the configuration's, else the current folder]")
+@agent_option("Which agent of the configuration is served.")
+@click.option("--tools", metavar="SET,...", help="As for `toolyard mcp`.  [default: claude]")
+@click.option("--permission-mode", type=click.Choice([m.value for m in PermissionMode]), help="[default: strict]")
+@click.option("--force", is_flag=True, help="Replace another server of the same name.")
+def install(
+    *,
+    client: str,
+    config_file: str | None,
+    workspace: str | None,
+    agent: str | None,
+    tools: str | None,
+    permission_mode: str | None,
+    scope: str,
+    name: str,
+    dry_run: bool,
+    wants_json: bool,
+    force: bool,
+) -> None:
+    """Add Toolyard to the MCP servers of a client, in the client's own settings.
+
+    The rest of the file stays as it is, and what it was is kept beside it. Doing it again changes what was asked for,
+    or nothing.
+    """
+    folder = _folder(workspace, config_file, agent, dry_run=dry_run)
+    target = _target(client, scope, name, folder)
+    sets = sets_of(parse_toolsets(tools)) if tools is not None else ()
+    words = [*program(), "mcp"]
+    if config_file is not None:
+        words += ["--config", os.path.abspath(config_file)]
+    if workspace is not None or config_file is None:
+        words += ["--workspace", folder]
+    if agent is not None:
+        words += ["--agent", agent]
+    if sets:
+        words += ["--tools", ",".join(sets)]
+    if permission_mode is not None:
+        words += ["--permission-mode", permission_mode]
+    report = installing.install(target, tuple(words), force=force, dry_run=dry_run)
+    notes = [*_notes(target, sets)]
+    show(report, target, words=words, notes=notes, dry_run=dry_run, wants_json=wants_json)
+
+
+@click.command(epilog=_UNINSTALL)
+@_shared
+@workspace_option("The project's folder, for --scope project.  [default: the current folder]")
+def uninstall(*, client: str, workspace: str | None, scope: str, name: str, dry_run: bool, wants_json: bool) -> None:
+    """Take Toolyard out of the MCP servers of a client, and whatever was made for it alone."""
+    target = _target(client, scope, name, os.path.abspath(workspace or "."))
+    report = installing.uninstall(target, dry_run=dry_run)
+    show(report, target, words=[], notes=[], dry_run=dry_run, wants_json=wants_json)
+
+
+def program() -> list[str]:
+    """How this very program is started again from anywhere.
+
+    The name on the PATH is kept where it leads here: it outlives the folder of an environment that is made anew.
+    """
+    beside = os.path.join(os.path.dirname(sys.executable), _PROGRAM)
+    if not os.access(beside, os.X_OK):
+        return [sys.executable, "-m", _PROGRAM]
+    named = shutil.which(_PROGRAM)
+    if named is not None and os.path.realpath(named) == os.path.realpath(beside):
+        return [os.path.abspath(named)]
+    return [beside]
+
+
+def _target(client: str, scope: str, name: str, folder: str) -> Target:
+    if not _NAME.fullmatch(name):
+        raise ValidationError.of("name", f"{name!r} is no name for a server", hint="Use letters, digits and hyphens.")
+    if "_" in name and client in _SPLIT_AT_UNDERSCORES:
+        said = f"{CLIENTS[client].title} splits the names of tools at underscores"
+        raise ValidationError.of("name", said, hint=f"Use hyphens: --name {name.replace('_', '-')}")
+    return Target(CLIENTS[client], cast("Scope", scope), Settings.from_environment(), folder, name)
+
+
+def _folder(workspace: str | None, config_file: str | None, agent: str | None, *, dry_run: bool) -> str:
+    """The workspace, when the server could open it as it will be started."""
+    if config_file is not None and dry_run:
+        # Opening the place would make the folders that the file speaks of.
+        agent_of(load_config(config_file), agent)
+        return os.path.abspath(workspace or ".")
+    folder = os.path.abspath(find_place(workspace, config_file, agent, acts=True).workspace)
+    if not os.path.isdir(folder):
+        raise ConfigError(f"{folder} is not a folder.", hint="Create it, or name another one with --workspace.")
+    return folder
+
+
+def _notes(target: Target, sets: tuple[Toolset, ...]) -> Iterator[str]:
+    title = target.client.title
+    if target.scope == "project" and target.client.project_note:
+        yield target.client.project_note
+    if Toolset.REFERENCE in sets and target.client.name in _SPLIT_AT_UNDERSCORES:
+        yield f"{title} has tools of its own called as those of `--tools reference`, and drops ours in scripts."

@@ -1,0 +1,182 @@
+"""The programs that an entry of ours can be put into: where their file lies, and what an entry looks like in it.
+
+`Client` says this as data, read from the programs themselves: the file each one's own `mcp add` writes. The project's
+file lies below the folder of the project, the user's where the program looks for it on this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from toolyard.config.settings import Settings
+
+Scope = Literal["user", "project"]
+Entry = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    name: str
+    title: str
+    section: str
+    """The key of the file that holds the servers by name."""
+    user: Callable[[Settings], tuple[str, ...]]
+    """The files it reads for the user. The first that exists is the one to change, else the last is made."""
+    project: tuple[str, ...]
+    """The same, below a project's folder."""
+    entry: Callable[[tuple[str, ...]], dict[str, Any]]
+    """What makes it start a program."""
+    variable: str = ""
+    """A pattern of what it would replace in a text."""
+    check: str = ""
+    """The command that shows its servers, and whether they answer."""
+    project_note: str = ""
+    """What the user has to do before it uses a project's servers."""
+
+    def paths(self, scope: Scope, settings: Settings, folder: str) -> tuple[str, ...]:
+        """Where the servers of that scope may be, best first."""
+        if scope == "user":
+            return self.user(settings)
+        return tuple(os.path.join(folder, *path.split("/")) for path in self.project)
+
+    def path(self, scope: Scope, settings: Settings, folder: str) -> str:
+        """The file to change; it need not exist."""
+        paths = self.paths(scope, settings, folder)
+        return next((path for path in paths if os.path.lexists(path)), paths[-1])
+
+    def expands(self, words: tuple[str, ...]) -> str:
+        """The first word in which the program would replace something, if there is one."""
+        return next((word for word in words if self.variable and re.search(self.variable, word)), "")
+
+
+def is_ours(entry: object) -> bool:
+    """Whether an entry, in any client's spelling, starts `toolyard mcp`."""
+    if not isinstance(entry, Mapping):
+        return False
+    command, args = entry.get("command"), entry.get("args", [])  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - any client's JSON
+    words: list[object] = [*command] if isinstance(command, list) else [command]
+    words += [*args] if isinstance(args, list) else []
+    if not all(isinstance(word, str) for word in words):
+        return False
+    said = [str(word) for word in words]
+    if said[1:4] == ["-m", "toolyard", "mcp"]:
+        return True
+    return os.path.basename(said[0]) == "toolyard" and said[1:2] == ["mcp"]
+
+
+def _plain(words: tuple[str, ...]) -> dict[str, Any]:
+    return {"command": words[0], "args": [*words[1:]]}
+
+
+def _typed(words: tuple[str, ...]) -> dict[str, Any]:
+    return {"type": "stdio", **_plain(words)}
+
+
+def _opencode(words: tuple[str, ...]) -> dict[str, Any]:
+    return {"type": "local", "command": [*words], "enabled": True}
+
+
+def _claude_files(settings: Settings) -> tuple[str, ...]:
+    chosen = settings.client_folders.get("CLAUDE_CONFIG_DIR")
+    # The first is what older versions wrote. Claude Code goes on with it where it is there.
+    old = os.path.join(chosen or os.path.join(settings.home, ".claude"), ".config.json")
+    return (old, os.path.join(chosen or settings.home, ".claude.json"))
+
+
+def _codex_files(settings: Settings) -> tuple[str, ...]:
+    folder = settings.client_folders.get("CODEX_HOME") or os.path.join(settings.home, ".codex")
+    return (os.path.join(folder, "config.toml"),)
+
+
+def _gemini_files(settings: Settings) -> tuple[str, ...]:
+    home = settings.client_folders.get("GEMINI_CLI_HOME") or settings.home
+    return (os.path.join(home, ".gemini", "settings.json"),)
+
+
+def _qwen_files(settings: Settings) -> tuple[str, ...]:
+    folder = settings.client_folders.get("QWEN_HOME") or os.path.join(settings.home, ".qwen")
+    return (os.path.join(folder, "settings.json"),)
+
+
+def _opencode_files(settings: Settings) -> tuple[str, ...]:
+    folder = os.path.join(_config_home(settings), "opencode")
+    return tuple(os.path.join(folder, name) for name in ("opencode.jsonc", "opencode.json"))
+
+
+def _cursor_files(settings: Settings) -> tuple[str, ...]:
+    return (os.path.join(settings.home, ".cursor", "mcp.json"),)
+
+
+def _vscode_files(settings: Settings) -> tuple[str, ...]:
+    return (os.path.join(_config_home(settings), "Code", "User", "mcp.json"),)
+
+
+def _config_home(settings: Settings) -> str:
+    return os.path.dirname(settings.config_home) or os.path.join(settings.home, ".config")
+
+
+_SHELL: Final = r"\$(?:\{|\w)"
+_BRACES: Final = r"\$\{"
+CLIENTS: Final = {
+    client.name: client
+    for client in (
+        Client(
+            "claude",
+            "Claude Code",
+            "mcpServers",
+            _claude_files,
+            (".mcp.json",),
+            _typed,
+            _BRACES,
+            "claude mcp list",
+            "Claude Code asks once, when it is opened there, whether it may start the project's servers.",
+        ),
+        Client(
+            "codex",
+            "Codex",
+            "mcp_servers",
+            _codex_files,
+            (".codex/config.toml",),
+            _plain,
+            check="codex mcp list",
+            project_note="Codex reads it in projects that it was told to trust.",
+        ),
+        Client(
+            "gemini",
+            "Gemini CLI",
+            "mcpServers",
+            _gemini_files,
+            (".gemini/settings.json",),
+            _plain,
+            _SHELL,
+            "gemini mcp list",
+            "Gemini CLI reads it in folders that it was told to trust.",
+        ),
+        Client(
+            "qwen",
+            "Qwen Code",
+            "mcpServers",
+            _qwen_files,
+            (".qwen/settings.json",),
+            _plain,
+            _SHELL,
+            "qwen mcp list",
+        ),
+        Client(
+            "opencode",
+            "opencode",
+            "mcp",
+            _opencode_files,
+            (*("opencode.jsonc", ".opencode/opencode.jsonc", ".opencode/opencode.json"), "opencode.json"),
+            _opencode,
+            r"\{(?:env|file):",
+            "opencode mcp list",
+        ),
+        Client("cursor", "Cursor", "mcpServers", _cursor_files, (".cursor/mcp.json",), _typed, _BRACES),
+        Client("vscode", "VS Code", "servers", _vscode_files, (".vscode/mcp.json",), _typed, _BRACES),
+    )
+}

@@ -1,0 +1,201 @@
+"""A client's file, changed in one step.
+
+The file belongs to another program, and may be a link into somebody's collection of settings: the link is followed
+and stays. New content takes the file's name whole, with its mode and owner, under a lock on its folder that every
+Toolyard process honours; a program that wrote in between is noticed, and the change is made again on what it wrote.
+What the file held before is kept beside it, once, under a name of ours; nothing that was kept is ever overwritten. A
+change that fails leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import fcntl
+import os
+import secrets
+import stat
+import time
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from toolyard.config.server_files import MAX_FILE_BYTES
+from toolyard.config.source_text import decoded, read_bytes
+from toolyard.core.errors import ConfigError, SystemFault
+
+BACKUP: Final = ".toolyard-backup"
+_LOCK_SECONDS: Final = 10.0
+_LOCK_PAUSE: Final = 0.05
+_ATTEMPTS: Final = 5
+_MOST_BACKUPS: Final = 99
+_NEW_FILE: Final = 0o600
+_NEW_FOLDER: Final = 0o700
+_READ_HINT: Final = "Look at what stands there; nothing was written."
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a file holds. `raw` is None where there is no file."""
+
+    path: str
+    raw: bytes | None = None
+    version: tuple[int, ...] = ()
+    """Changes whenever somebody writes the file."""
+
+    @property
+    def text(self) -> str:
+        return decoded(self.raw, self.path) if self.raw else ""
+
+    def encoded(self, text: str) -> bytes:
+        """`text` with the mark at its beginning that the file has."""
+        mark = codecs.BOM_UTF8 if self.raw and self.raw.startswith(codecs.BOM_UTF8) else b""
+        return mark + text.encode()
+
+
+def content_of(path: str) -> Content:
+    """Raises ConfigError where something stands there that cannot be read."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return Content(path)
+    except OSError as error:
+        raise ConfigError(f"cannot be read ({error.strerror})", where=path, hint=_READ_HINT) from None
+    raw = read_bytes(path, most_bytes=MAX_FILE_BYTES, hint=_READ_HINT)
+    return Content(path, raw, (found.st_ino, found.st_mtime_ns, found.st_size))
+
+
+def backups_of(path: str) -> list[str]:
+    """What was kept of a file, oldest first."""
+    found = (name for name in _backup_names(path) if os.path.lexists(name))
+    return [*found]
+
+
+def change(path: str, make: Callable[[Content], bytes | None], *, keep: Callable[[Content], bool]) -> str:
+    """Give the file what `make` makes of its content; None removes it. Answers with where the original was kept.
+
+    `keep` says whether the content as it is now is an original. When either raises, nothing is changed.
+    """
+    with _locked(path):
+        for _ in range(_ATTEMPTS):
+            former = content_of(path)
+            new = make(former)
+            if new == former.raw:
+                return ""
+            kept = _keep(former) if former.raw and keep(former) else ""
+            if _replaced(former, new):
+                return kept
+    raise SystemFault(
+        f"{path} is being written by another program; nothing was changed.",
+        hint="Close that program, or try again in a moment.",
+        retryable=True,
+    )
+
+
+def _backup_names(path: str) -> Iterator[str]:
+    yield path + BACKUP
+    yield from (f"{path}{BACKUP}-{number}" for number in range(2, _MOST_BACKUPS))
+
+
+def _keep(former: Content) -> str:
+    """Where the content is kept: in a new file, or in one that holds the same."""
+    raw = former.raw or b""
+    for name in _backup_names(former.path):
+        if os.path.lexists(name):
+            if _holds(name, raw):
+                return name
+            continue
+        with _faults(name):
+            _write_new(name, raw, os.stat(former.path))
+        return name
+    raise SystemFault(
+        f"{former.path} has {_MOST_BACKUPS - 1} backups already; nothing was changed.", hint="Remove old ones."
+    )
+
+
+def _holds(path: str, raw: bytes) -> bool:
+    try:
+        return content_of(path).raw == raw
+    except ConfigError:
+        return False
+
+
+def _replaced(former: Content, new: bytes | None) -> bool:
+    """Whether the change was made. It is not, when somebody else wrote the file meanwhile."""
+    target = os.path.realpath(former.path)
+    with _faults(former.path):
+        if former.raw is not None and not os.access(target, os.W_OK):
+            raise ConfigError("is read-only; nothing was changed", where=former.path, hint="Make it writable first.")
+        if new is None:
+            is_same = content_of(former.path).version == former.version
+            if is_same:
+                os.unlink(target)
+            return is_same
+        staged = os.path.join(os.path.dirname(target), f".toolyard-tmp-{secrets.token_hex(8)}")
+        try:
+            _write_new(staged, new, os.stat(target) if former.raw is not None else None)
+            if content_of(former.path).version != former.version:
+                return False
+            os.replace(staged, target)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(staged)
+        _sync_folder(os.path.dirname(target))
+    return True
+
+
+def _write_new(path: str, raw: bytes, like: os.stat_result | None) -> None:
+    """A new file with the mode and owner of another."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _NEW_FILE)
+    with os.fdopen(handle, "wb") as file:
+        if like is not None:
+            with contextlib.suppress(PermissionError):  # another's file: then it becomes ours
+                os.fchown(handle, like.st_uid, like.st_gid)
+            os.fchmod(handle, stat.S_IMODE(like.st_mode))
+        file.write(raw)
+        file.flush()
+        os.fsync(handle)
+
+
+def _sync_folder(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> Generator[None]:
+    """The lock is on the folder, so that it leaves no file of its own."""
+    folder = os.path.dirname(os.path.realpath(path))
+    with _faults(path):
+        os.makedirs(folder, mode=_NEW_FOLDER, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        gives_up = time.monotonic() + _LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > gives_up:
+                    raise SystemFault(
+                        f"Another program holds the lock on {folder}; nothing was changed.",
+                        hint="Try again in a moment.",
+                        retryable=True,
+                    ) from None
+                time.sleep(_LOCK_PAUSE)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _faults(path: str) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(
+            f"cannot be written ({error.strerror}); nothing was changed", where=path, hint="Check its folder's mode."
+        ) from None

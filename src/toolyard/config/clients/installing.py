@@ -1,0 +1,187 @@
+"""An entry of ours in a client's real file: installed, found, and taken away again.
+
+A dry run reads and tells; it writes nothing, not even a lock.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from toolyard.config.clients import files, folders
+from toolyard.config.clients.clients import Client, Scope, is_ours
+from toolyard.config.clients.editing import Document
+from toolyard.config.clients.files import Content
+from toolyard.config.settings import Settings
+from toolyard.core.errors import ConfigError, ToolError
+
+Outcome = Literal["added", "updated", "replaced", "unchanged", "removed", "absent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Whose file, which of them, and the entry's name in it."""
+
+    client: Client
+    scope: Scope
+    settings: Settings
+    folder: str
+    """Of the project."""
+    name: str
+
+    @property
+    def path(self) -> str:
+        """The file that has the entry, else the one to put it in."""
+        return self.found() or self.client.path(self.scope, self.settings, self.folder)
+
+    def found(self) -> str:
+        """The file that has an entry of this name; empty for none."""
+        for path in self.client.paths(self.scope, self.settings, self.folder):
+            if self.document(files.content_of(path)).entry(self.name) is not None:
+                return path
+        return ""
+
+    def document(self, content: Content) -> Document:
+        return Document(content.path, self.client.section, content.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    outcome: Outcome
+    path: str
+    before: str = ""
+    after: str = ""
+    kept: str = ""
+    """Where the original lies."""
+
+
+def install(target: Target, words: tuple[str, ...], *, force: bool = False, dry_run: bool = False) -> Report:
+    """Put the entry that starts `words` where the client looks for it."""
+    path, entry = target.path, target.client.entry(words)
+    _check_words(target, words)
+
+    def made(content: Content) -> bytes | None:
+        document = target.document(content)
+        if document.has(target.name, entry):
+            return content.raw
+        return content.encoded(document.installed(target.name, entry, force=force))
+
+    def is_original(content: Content) -> bool:
+        document = target.document(content)
+        if not is_ours(document.entry(target.name)):
+            return True
+        return not files.backups_of(path) and not _is_empty(document.removed(target.name, keep_section=False))
+
+    former = files.content_of(path)
+    new = made(former)
+    outcome = _outcome(target.document(former).entry(target.name), is_same=new == former.raw)
+    kept = ""
+    if not dry_run and outcome != "unchanged":
+        with folders.remembered(path, target.settings.state_home):
+            kept = files.change(path, made, keep=is_original)
+    backups = files.backups_of(path)
+    return Report(outcome, path, former.text, _text(former, new), kept or (backups[0] if backups else ""))
+
+
+def uninstall(target: Target, *, dry_run: bool = False) -> Report:
+    """Take the entry away, and whatever was made for it alone."""
+    path = target.found()
+    if not path:
+        return Report("absent", target.path)
+    former = files.content_of(path)
+    if not is_ours(target.document(former).entry(target.name)):
+        raise ToolError(
+            f'The server "{target.name}" in {path} is not one of Toolyard\'s; nothing was changed.',
+            hint="Remove it by hand, or say with --name which entry is meant.",
+        )
+    make = _remover(target, path)
+    new = make(former)
+    if not dry_run:
+        files.change(path, make, keep=lambda _: False)
+        if new is None:
+            folders.remove_made(path, target.settings.state_home)
+        _drop_backups(path, new)
+    backups = files.backups_of(path)
+    return Report("removed", path, former.text, _text(former, new), backups[0] if backups else "")
+
+
+def _remover(target: Target, path: str) -> Callable[[Content], bytes | None]:
+    originals = [_read(backup) for backup in reversed(files.backups_of(path))]
+
+    def made(content: Content) -> bytes | None:
+        document = target.document(content)
+        entry = document.entry(target.name)
+        if entry is None:
+            return content.raw
+        for original in originals:
+            # Where nobody wrote the file since, it becomes what it was, to the byte.
+            if _becomes(target, original, content, entry):
+                return original.raw
+        had_section = any(_has_section(target, original) for original in originals)
+        left = document.removed(target.name, keep_section=had_section)
+        if not originals and _is_empty(left):
+            return None
+        return content.encoded(left)
+
+    return made
+
+
+def _becomes(target: Target, original: Content, content: Content, entry: Any) -> bool:
+    """Whether installing the entry in `original` gives exactly `content`."""
+    try:
+        document = Document(content.path, target.client.section, original.text)
+        if is_ours(document.entry(target.name)):
+            return False
+        return original.encoded(document.installed(target.name, entry, force=True)) == content.raw
+    except ConfigError:
+        return False
+
+
+def _has_section(target: Target, original: Content) -> bool:
+    try:
+        # The backup's own name says nothing of its format.
+        path = original.path.partition(files.BACKUP)[0]
+        return target.client.section in Document(path, target.client.section, original.text).parsed()
+    except ConfigError:
+        return False
+
+
+def _drop_backups(path: str, now: bytes | None) -> None:
+    """A backup that says what the file says again has done its work."""
+    for backup in files.backups_of(path):
+        if now is not None and _read(backup).raw == now:
+            os.unlink(backup)
+
+
+def _read(path: str) -> Content:
+    try:
+        return files.content_of(path)
+    except ConfigError:
+        return Content(path)
+
+
+def _is_empty(text: str) -> bool:
+    return text.strip() in ("", "{}")
+
+
+def _text(former: Content, new: bytes | None) -> str:
+    return Content(former.path, new).text
+
+
+def _outcome(entry: Any, *, is_same: bool) -> Outcome:
+    if is_same:
+        return "unchanged"
+    if entry is None:
+        return "added"
+    return "updated" if is_ours(entry) else "replaced"
+
+
+def _check_words(target: Target, words: tuple[str, ...]) -> None:
+    expanded = target.client.expands(words)
+    if expanded:
+        raise ConfigError(
+            f"{target.client.title} would read a variable in {expanded!r}.",
+            hint="Use a path without it: a link to that folder will do.",
+        )

@@ -1,0 +1,221 @@
+"""One member of a JSON text set or removed; every other byte of it stays, comments and trailing commas included.
+
+The text is walked token by token, never written anew. It has to be one that `parse_jsonc` accepts;
+what becomes of another is caught where the outcome is compared with what was meant (`editing`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+_TOKEN: Final = re.compile(
+    r'(?P<string>"(?:\\.|[^"\\])*+")'
+    r"|(?P<comment>//[^\n]*?(?=\r?\n|\Z)|/\*.*?(?:\*/|\Z))"
+    r'|(?P<mark>[{}\[\]:,])|(?P<word>[^\s{}\[\]:,"/]+|.)',
+    re.DOTALL,
+)
+_SPACE: Final = re.compile(r"\s*+")
+_LINE_END: Final = re.compile(r"[ \t]*+(?:\r?\n|\Z)")
+_INDENT: Final = "  "
+
+
+class LayoutError(ValueError):
+    """The text is laid out in a way that cannot be changed here."""
+
+
+@dataclass(slots=True)
+class _Member:
+    key: str
+    before: int
+    """Where whatever stands before the key ends, a comment included."""
+    start: int
+    follows_line: bool
+    """Whether that is a comment that runs to the end of its line."""
+    value: int = -1
+    end: int = -1
+    comma: int = -1
+
+
+@dataclass(slots=True)
+class _Object:
+    start: int
+    end: int = -1
+    """Of its closing bracket."""
+    tail: int = -1
+    """Where the last thing before that bracket ends."""
+    members: list[_Member] = field(default_factory=list[_Member])
+
+    def last(self, key: str) -> _Member | None:
+        """The member of that name. Of several the last one counts, as it does for every reader."""
+        return next((each for each in reversed(self.members) if each.key == key), None)
+
+
+def with_member(text: str, path: Sequence[str], value: Any) -> str:
+    """`text` with `value` at `path`; objects that are missing on the way are made."""
+    if not text.strip():
+        return f"{_dumped(_nested(path, value), _INDENT)}{newline_of(text)}"
+    here, depth, found = _deepest(text, path)
+    if found is not None:
+        is_one_line = "\n" not in text[found.value : found.end]
+        dumped = json.dumps(value, ensure_ascii=False)
+        shown = dumped if is_one_line else _rendered(value, text, _line_indent(text, found.start), _unit(text))
+        return f"{text[: found.value]}{shown}{text[found.end :]}"
+    return _inserted(text, here, path[depth], _nested(path[depth + 1 :], value))
+
+
+def without_member(text: str, path: Sequence[str]) -> str:
+    """`text` without what is at `path`."""
+    here, _, found = _deepest(text, path)
+    if found is None:
+        return text
+    number = next(at for at, each in enumerate(here.members) if each is found)
+    head, rest, close = text[: found.before], text[found.end :], here.end - found.end
+    if found.comma >= 0:
+        rest, close = text[found.end : found.comma] + text[found.comma + 1 :], close - 1
+    elif number:
+        # The one before is the last one now, and its comma would dangle.
+        comma = here.members[number - 1].comma
+        head = head[:comma] + head[comma + 1 :]
+    if found.follows_line and not _LINE_END.match(rest):
+        head += newline_of(text)  # else the comment would swallow the rest of the line
+    if len(here.members) == 1 and not (head[here.start + 1 :] + rest[:close]).strip():
+        return head[: here.start + 1] + rest[close:]
+    return head + rest
+
+
+def newline_of(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _inserted(text: str, here: _Object, key: str, value: Any) -> str:
+    unit = _unit(text)
+    if here.members:
+        last = here.members[-1]
+        is_one_line = "\n" not in text[here.start : here.end]
+        closing = last.comma >= 0
+        if is_one_line:
+            spaced = text[last.value - 1].isspace()
+            shown = _one_line(key, value, spaced=spaced)
+            gap = " " if spaced else ""
+            if closing:
+                return f"{text[: here.tail]}{gap}{shown},{text[here.tail :]}"
+            return f"{text[: last.end]},{gap}{shown}{text[last.end :]}"
+        indent = _line_indent(text, last.start)
+        shown = f"{newline_of(text)}{indent}{_string(key)}: {_rendered(value, text, indent, unit)}"
+        if closing:
+            return f"{text[: here.tail]}{shown},{_ended(text, here)}"
+        return f"{text[: last.end]},{text[last.end : here.tail]}{shown}{_ended(text, here)}"
+    if "\n" not in text.strip() and text[: here.start].strip():
+        return f"{text[: here.tail]}{_one_line(key, value, spaced=': ' in text)}{text[here.end :]}"
+    outer = _line_indent(text, here.start)
+    shown = f"{newline_of(text)}{outer}{unit}{_string(key)}: {_rendered(value, text, outer + unit, unit)}"
+    return f"{text[: here.tail]}{shown}{_ended(text, here)}"
+
+
+def _ended(text: str, here: _Object) -> str:
+    """From the end of the last member on: the closing bracket gets a line of its own."""
+    if "\n" in text[here.tail : here.end]:
+        return text[here.tail :]
+    return f"{newline_of(text)}{_line_indent(text, here.start)}{text[here.end :]}"
+
+
+def _deepest(text: str, path: Sequence[str]) -> tuple[_Object, int, _Member | None]:
+    """The innermost object on the way, how many steps lead to it, and what is at the path's end."""
+    at = next((each.start() for each in _tokens(text, 0) if each.lastgroup != "comment"), len(text))
+    here = _object(text, at)
+    for depth, key in enumerate(path):
+        member = here.last(key)
+        if member is None or depth == len(path) - 1:
+            return here, depth, member
+        here = _object(text, member.value)
+    raise LayoutError("no path was given")
+
+
+def _object(text: str, start: int) -> _Object:
+    """The object that begins at `start`, with its own members; what lies deeper is passed over."""
+    if text[start : start + 1] != "{":
+        raise LayoutError("an object was expected")
+    here = _Object(start)
+    depth, before, member = 0, None, None
+    for found in _tokens(text, start):
+        piece, kind = found[0], found.lastgroup
+        if piece in ("}", "]") and kind == "mark":
+            depth -= 1
+            if depth == 0:
+                here.end, here.tail = found.start(), before.end() if before else start + 1
+                return here
+        if depth == 1 and kind != "comment" and before is not None:
+            member = _step(here, member, found, before)
+        if piece in ("{", "[") and kind == "mark":
+            depth += 1
+        before = found
+    raise LayoutError("a bracket is never closed")
+
+
+def _step(here: _Object, member: _Member | None, found: re.Match[str], before: re.Match[str]) -> _Member | None:
+    """One piece between the brackets of `here`; the member that is being read after it."""
+    piece = found[0]
+    if member is None:
+        if found.lastgroup != "string":
+            raise LayoutError("a name was expected")
+        name = cast("str", json.loads(piece, strict=False))
+        member = _Member(name, before.end(), found.start(), follows_line=before[0].startswith("//"))
+        here.members.append(member)
+    elif piece == "," and found.lastgroup == "mark":
+        member.comma = found.start()
+        return None
+    elif piece != ":" or found.lastgroup != "mark":
+        member.value = found.start() if member.value < 0 else member.value
+        member.end = found.end()
+    return member
+
+
+def _tokens(text: str, start: int) -> Iterator[re.Match[str]]:
+    at = start
+    while True:
+        space = _SPACE.match(text, at)
+        at = space.end() if space else at
+        found = _TOKEN.match(text, at)
+        if found is None:
+            return
+        yield found
+        at = found.end()
+
+
+def _nested(path: Sequence[str], value: Any) -> Any:
+    for key in reversed(path):
+        value = {key: value}
+    return value
+
+
+def _unit(text: str) -> str:
+    """One step of the text's indentation."""
+    found = re.search(r"\{[ \t]*\r?\n([ \t]+)\"", text)
+    return found[1] if found else _INDENT
+
+
+def _line_indent(text: str, at: int) -> str:
+    begins = text.rfind("\n", 0, at) + 1
+    found = re.match(r"[ \t]*", text[begins:at])
+    return found[0] if found else ""
+
+
+def _rendered(value: Any, text: str, indent: str, unit: str) -> str:
+    return _dumped(value, unit).replace("\n", f"{newline_of(text)}{indent}")
+
+
+def _one_line(key: str, value: Any, *, spaced: bool) -> str:
+    separators = (", ", ": ") if spaced else (",", ":")
+    return f"{_string(key)}{separators[1]}{json.dumps(value, ensure_ascii=False, separators=separators)}"
+
+
+def _dumped(value: Any, unit: str) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=unit)
+
+
+def _string(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)

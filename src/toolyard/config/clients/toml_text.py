@@ -1,0 +1,171 @@
+"""One table of a TOML text set or removed; every other byte of it stays.
+
+The text is cut into statements (a header, or a key with its value), never written anew. It has to be valid TOML:
+whoever calls this has parsed it, and compares the outcome with what was meant (`editing`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from toolyard.config.clients.json_text import LayoutError, newline_of
+
+_STRINGS: Final = (
+    r'"""(?:\\.|[^\\])*?"{3,5}(?!")'
+    r"|'''.*?'{3,5}(?!')"
+    r'|"(?:\\.|[^"\\\n])*+"'
+    r"|'[^'\n]*+'"
+)
+_BLANK: Final = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*+")
+_VALUE: Final = re.compile(rf"{_STRINGS}|#[^\n]*?(?=\r?\n|\Z)|[\[\]{{}}\n]|[^\[\]{{}}\n#\"']++", re.DOTALL)
+_HEADER: Final = re.compile(rf"\[\[?(?:{_STRINGS}|[^\]\"'\n])*+\]\]?", re.DOTALL)
+_PART: Final = re.compile(rf"[ \t]*({_STRINGS}|[A-Za-z0-9_-]+)[ \t]*(\.?)", re.DOTALL)
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    start: int
+    end: int
+    """Where its last character ends; a comment behind it and the line's end are not part of it."""
+    table: tuple[str, ...]
+    key: tuple[str, ...] = ()
+    """Empty for a header."""
+
+
+def with_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
+    """`text` with those keys in the table at `path`, which is added at the end where it is missing."""
+    line = newline_of(text)
+    here = tuple(path)
+    statements = [*_statements(text)]
+    header = next((each for each in statements if each.table == here and not each.key), None)
+    if header is None:
+        if any((each.table + each.key)[: len(here)] == here for each in statements):
+            raise LayoutError("the entry is not a table of its own")
+        gap = "" if not text.strip() else line if text.endswith("\n") else line * 2
+        body = "".join(f"{_key(key)} = {_value(value)}{line}" for key, value in values.items())
+        return f"{text}{gap}[{'.'.join(map(_key, path))}]{line}{body}"
+    for key, value in values.items():
+        statements = [*_statements(text)]
+        old = next((each for each in statements if each.table == here and each.key == (key,)), None)
+        if old is not None:
+            text = f"{text[: old.start]}{_key(key)} = {_value(value)}{text[old.end :]}"
+            continue
+        if any(each.table == here and each.key[:1] == (key,) for each in statements):
+            raise LayoutError(f"`{key}` is spelled in parts")
+        last = [each for each in statements if each.table == here][-1]
+        at = _line_end(text, last.end)
+        before = "" if text[:at].endswith("\n") else line
+        text = f"{text[:at]}{before}{_key(key)} = {_value(value)}{line}{text[at:]}"
+    return text
+
+
+def without_table(text: str, path: Sequence[str]) -> str:
+    """`text` without the table at `path`, the tables below it, and the blank line before each."""
+    here = tuple(path)
+    ours = [each for each in _statements(text) if (each.table + each.key)[: len(here)] == here]
+    for start, end in reversed(_blocks(text, ours)):
+        head, rest = text[:start], text[end:]
+        blank = re.search(r"(?:\A|(?<=\n))[ \t]*\r?\n\Z", head)
+        if blank and (not rest.strip() or re.match(r"[ \t]*\r?\n", rest)):
+            head = head[: blank.start()]
+        text = head + rest
+    return text
+
+
+def _blocks(text: str, statements: Sequence[_Statement]) -> list[tuple[int, int]]:
+    """Each header with what stands below it, in whole lines; a statement outside of our tables by itself."""
+    blocks: list[tuple[int, int]] = []
+    for each in statements:
+        start, end = text.rfind("\n", 0, each.start) + 1, _line_end(text, each.end)
+        if blocks and each.key and _is_inside(each, statements):
+            blocks[-1] = (blocks[-1][0], end)
+        else:
+            blocks.append((start, end))
+    return blocks
+
+
+def _is_inside(statement: _Statement, statements: Sequence[_Statement]) -> bool:
+    return any(not each.key and each.table == statement.table for each in statements)
+
+
+def _statements(text: str) -> Iterator[_Statement]:
+    table: tuple[str, ...] = ()
+    at = 0
+    while True:
+        blank = _BLANK.match(text, at)
+        at = blank.end() if blank else at
+        if at >= len(text):
+            return
+        if text[at] == "[":
+            found = _HEADER.match(text, at)
+            if found is None:
+                raise LayoutError("a header is never closed")
+            table = _path(found[0].strip("[]"))[0]
+            yield _Statement(at, found.end(), table)
+            at = found.end()
+        else:
+            key, length = _path(text[at : _line_end(text, at)])
+            end = _value_end(text, at + length)
+            yield _Statement(at, end, table, key)
+            at = end
+
+
+def _path(text: str) -> tuple[tuple[str, ...], int]:
+    """The dotted name at the beginning of `text`, and how much of the text it takes."""
+    parts: list[str] = []
+    at = 0
+    while True:
+        found = _PART.match(text, at)
+        if found is None:
+            raise LayoutError("a name was expected")
+        parts.append(_unquoted(found[1]))
+        at = found.end()
+        if not found[2]:
+            return tuple(parts), at
+
+
+def _unquoted(part: str) -> str:
+    return cast("str", tomllib.loads(f"x = {part}")["x"]) if part[0] in "\"'" else part
+
+
+def _value_end(text: str, start: int) -> int:
+    depth, end, at = 0, start, start
+    while at < len(text):
+        found = _VALUE.match(text, at)
+        if found is None:
+            raise LayoutError("a text is never closed")
+        piece = found[0]
+        at = found.end()
+        if piece == "\n" and depth <= 0:
+            break
+        depth += (piece in "[{") - (piece in "]}")
+        if not piece.startswith("#") and piece.strip():
+            end = found.start() + len(piece.rstrip())
+    return end
+
+
+def _line_end(text: str, at: int) -> int:
+    """Behind the end of the line that `at` is on."""
+    found = text.find("\n", at)
+    return len(text) if found < 0 else found + 1
+
+
+def _key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else _value(key)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # A JSON text is a TOML text, but for one character that JSON lets stand.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(_value(item) for item in cast('Sequence[Any]', value))}]"
+    return str(value)
