@@ -35,8 +35,8 @@ class RunSpec:
     """Added to the CLI's system prompt, where it has a way."""
     tools: tuple[str, ...] = ()
     """The tools that are served, under our names."""
-    asks: bool = False
-    """Whether somebody can be asked: then the CLI that has a mechanism for it is told to."""
+    denied: tuple[str, ...] = ()
+    """Those of them that the policy refuses whatever they are called with: the CLI is told to refuse them too."""
     approve_tool: str = ""
     """The tool of ours that a CLI with a mechanism for it asks for permission; none where it is empty."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
@@ -115,15 +115,23 @@ class Driver(Protocol):
     """On npm."""
     minimum: str
     """The oldest version whose options and output are the ones written here."""
-    keys: tuple[str, ...]
-    """Variables of the user's that hold a key: one of them is enough. The first is the one to name to people."""
-    handed_on: tuple[str, ...]
-    """Other variables of the user's that it needs: addresses, projects, regions."""
-    logins: tuple[Login, ...]
-    asks_first: bool
-    """Whether it can be told to ask a tool of ours before it calls one."""
     builtins: frozenset[str]
     """Names that the CLI has for tools of its own: a tool of ours that had one would be lost."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Variables of the user's that hold a key: one of them is enough. The first is the one to name to people."""
+        ...
+
+    @property
+    def handed_on(self) -> tuple[str, ...]:
+        """Other variables of the user's that it needs: addresses, projects, regions."""
+        ...
+
+    @property
+    def logins(self) -> tuple[Login, ...]:
+        """Used where none of the keys is set."""
+        ...
 
     def recipe(self, run: RunSpec) -> Recipe: ...
 

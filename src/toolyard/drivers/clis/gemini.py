@@ -1,8 +1,8 @@
 """Gemini CLI.
 
 Its settings are found by `GEMINI_CLI_HOME` (the other way, a path for system settings, is ignored without a word
-where a parent folder is writable for others). A policy file turns its own tools off and ours on: without one the tools
-of a server are silently absent where nobody can be asked.
+where a parent folder is writable for others). A policy file turns its own tools off and ours on: without one the
+tools of a server are silently absent where nobody can be asked.
 """
 
 from __future__ import annotations
