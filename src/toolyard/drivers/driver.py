@@ -115,6 +115,8 @@ class Driver(Protocol):
     """On npm."""
     minimum: str
     """The oldest version whose options and output are the ones written here."""
+    asks_first: bool
+    """Whether it can be told to ask a tool of ours before it calls one."""
     builtins: frozenset[str]
     """Names that the CLI has for tools of its own: a tool of ours that had one would be lost."""
 

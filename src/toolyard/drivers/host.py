@@ -12,6 +12,7 @@ import contextlib
 import secrets
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -50,7 +51,6 @@ class Host(Closing):
         self._listener = listen(address)
         self.url = f"http://{_LOOPBACK}:{self._listener.getsockname()[1]}{PATH}"
         self._guests = Guests(address)
-        self._loop = asyncio.new_event_loop()
         self._server = uvicorn.Server(
             uvicorn.Config(
                 self._guests,
@@ -61,8 +61,10 @@ class Host(Closing):
                 timeout_graceful_shutdown=_GRACE_SECONDS,
             )
         )
-        self._thread = threading.Thread(target=self._main, name="toolyard-host", daemon=True)
+        ready: Future[asyncio.AbstractEventLoop] = Future()
+        self._thread = threading.Thread(target=self._main, args=(ready,), name="toolyard-host", daemon=True)
         self._thread.start()
+        self._loop = ready.result()
 
     @property
     def is_open(self) -> bool:
@@ -96,9 +98,7 @@ class Host(Closing):
             work.close()
             raise SystemFault("The host of the run is closed.", hint="Open another one.") from error
 
-    def _main(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_until_complete(self._server.serve(sockets=[self._listener]))
-        finally:
-            self._loop.close()
+    def _main(self, ready: Future[asyncio.AbstractEventLoop]) -> None:
+        with asyncio.Runner() as runner:
+            ready.set_result(runner.get_loop())
+            runner.run(self._server.serve(sockets=[self._listener]))

@@ -36,7 +36,7 @@ def main(leash: socket.socket, folder: str, words: list[str]) -> None:
     signal.set_wakeup_fd(told, warn_on_full_buffer=False)
     # It ends with the leash, and only then. Handled, not ignored: what is ignored stays so in the CLI.
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: None)
+        signal.signal(number, _note)
     try:
         child = _started(words)
     except OSError as error:
@@ -51,6 +51,10 @@ def main(leash: socket.socket, folder: str, words: list[str]) -> None:
         _open_up(folder)
         shutil.rmtree(folder, ignore_errors=True)
         leash.close()
+
+
+def _note(_number: int, _frame: object) -> None:
+    """The descriptor that wakes us says all there is to say."""
 
 
 def _started(words: list[str]) -> int:

@@ -134,7 +134,7 @@ class CliProcess:
         if self._stopping is not None:
             self._stopping.cancel()
         with contextlib.suppress(OSError):
-            self._leash.shutdown(socket.SHUT_RDWR)
+            self._leash.shutdown(socket.SHUT_WR)  # the keeper ends what is there, and tells
         try:
             async with asyncio.timeout(_KEEPER_SECONDS):
                 await self._keeper.wait()
@@ -142,9 +142,8 @@ class CliProcess:
             with contextlib.suppress(ProcessLookupError):
                 self._keeper.kill()
             await self._keeper.wait()
-        if self._keeper.returncode:
-            await asyncio.to_thread(_end_by_name, self._start.run)
-        for task in (self._draining, self._ending, self._stopping):
+        await self._ending
+        for task in (self._draining, self._stopping):
             if task is not None:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
@@ -158,7 +157,7 @@ class CliProcess:
             async with asyncio.timeout(_GRACE_SECONDS):
                 await asyncio.shield(self._ending)
         with contextlib.suppress(OSError):
-            self._leash.shutdown(socket.SHUT_WR)  # the keeper ends what is still there, and tells
+            self._leash.shutdown(socket.SHUT_WR)
 
     async def _heard_end(self) -> str:
         loop = asyncio.get_running_loop()
@@ -166,6 +165,9 @@ class CliProcess:
         with contextlib.suppress(OSError):
             while not said.endswith(b"\n") and (more := await loop.sock_recv(self._leash, 1024)):
                 said += more
+        if not said:
+            # The keeper is gone before its time. Who holds the output open would keep us waiting for ever.
+            await asyncio.to_thread(_end_by_name, self._start.run)
         return said.decode("utf-8", "replace").strip()
 
     async def _drain(self) -> None:
@@ -175,7 +177,7 @@ class CliProcess:
 
 
 def _end_by_name(run: str) -> None:
-    """The keeper is gone before its time: end what names the run in its environment."""
+    """End what names the run in its environment."""
     mark = f"{RUN_VARIABLE}={run}".encode()
     for _ in range(_SWEEPS):  # one that is just being forked shows with the next
         found = [pid for pid in _pids() if _is_marked(pid, mark)]

@@ -14,7 +14,7 @@ import shutil
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, cast
 
 from toolyard.app.toolsets import Toolset, Toolsets
@@ -26,13 +26,14 @@ from toolyard.core.calls import Asker
 from toolyard.core.errors import SystemFault, ToolyardError
 from toolyard.core.ids import new_id
 from toolyard.core.modes import PermissionMode
-from toolyard.drivers.driver import TOKEN_VARIABLE, Driver, Ending, Heard, Reader, Recipe, RunSpec
+from toolyard.drivers.approvals import Approvals, denied
+from toolyard.drivers.driver import TOKEN_VARIABLE, Driver, Heard, Reader, Recipe, RunSpec
 from toolyard.drivers.folder import RunFolder
 from toolyard.drivers.host import Host, Stay
 from toolyard.drivers.messages import Fault, Finished, Message, Status
 from toolyard.drivers.process import CliProcess, Start
-from toolyard.drivers.verdict import verdict
-from toolyard.serve.mcp.terms import Terms
+from toolyard.drivers.verdict import Ending, verdict
+from toolyard.serve.mcp.terms import APPROVE, Terms
 
 DEFAULT_TIMEOUT = 1800.0
 _HANDED_ON = (
@@ -89,7 +90,7 @@ class Run:
     async def __aexit__(self, *_: object) -> None:
         self.cancel()
         if self._messages is not None:
-            async for _ in self._messages:
+            async for _message in self._messages:
                 pass
 
     def cancel(self) -> None:
@@ -177,9 +178,13 @@ class Run:
         )
 
     def _terms(self, yard: Yard) -> Terms:
-        names = {tool: self._driver.served_name(tool) for tool in yard.dispatch.tools}
+        driver = self._driver
+        names = {tool: driver.served_name(tool) for tool in yard.dispatch.tools}
         changed = {tool: served for tool, served in names.items() if served != tool}
-        return Terms(changed, _in_loop(self._options.ask) if self._options.ask is not None else None)
+        terms = Terms(changed, _in_loop(self._options.ask) if self._options.ask is not None else None)
+        if driver.asks_first:
+            terms = replace(terms, approve=Approvals(yard, terms, driver.shown_name("")))
+        return terms
 
     def _spec(self, stay: Stay, folder: RunFolder, tools: tuple[str, ...]) -> RunSpec:
         options, driver, keys = self._options, self._driver, self._keys()
@@ -193,7 +198,8 @@ class Run:
             model=options.model,
             instructions=options.instructions,
             tools=tools,
-            asks=options.ask is not None,
+            denied=denied(stay.yard),
+            approve_tool=APPROVE if driver.asks_first else "",
             variables={**self._named(driver.handed_on), **keys},
             has_login=has_login,
         )

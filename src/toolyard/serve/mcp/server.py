@@ -43,8 +43,8 @@ from toolyard.serve.mcp.lane import Lane
 from toolyard.serve.mcp.plain import resources_json, templates_json
 from toolyard.serve.mcp.quick import QuickCalls
 from toolyard.serve.mcp.telling import Telling, TellingServer
-from toolyard.serve.mcp.terms import LISTED, TERMS, Terms
-from toolyard.serve.mcp.wire import error_on_the_wire, result_on_the_wire, tool_on_the_wire
+from toolyard.serve.mcp.terms import APPROVE, LISTED, TERMS, Terms
+from toolyard.serve.mcp.wire import APPROVE_TOOL, error_on_the_wire, result_on_the_wire, tool_on_the_wire
 
 _SESSION_HEADER = "mcp-session-id"
 
@@ -89,9 +89,10 @@ class YardServer:
 
     def _list_of(self, tools: list[Tool[Any]], *, output: bool) -> ListToolsResult:
         listed = [tool_on_the_wire(tool, output=output) for tool in tools]
-        return ListToolsResult(
-            tools=[tool.model_copy(update={"name": self._terms.served(tool.name)}) for tool in listed]
-        )
+        served = [tool.model_copy(update={"name": self._terms.served(tool.name)}) for tool in listed]
+        if self._terms.approve is not None:
+            served.append(APPROVE_TOOL)
+        return ListToolsResult(tools=served)
 
     def build(self) -> Server[Any]:
         make = Server[Any] if self._telling is None else TellingServer
@@ -214,6 +215,8 @@ class YardServer:
         hidden: bool = False,
     ) -> Result:
         self._heard(context)
+        if tool == APPROVE and self._terms.approve is not None:
+            return await self._terms.approve(arguments)
         call = replace(
             self._call(context, tool if hidden else self._terms.ours(tool), arguments),
             ask=self._terms.ask or asker_for(context, params),

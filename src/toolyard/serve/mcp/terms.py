@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from toolyard.core.calls import Asker
+from toolyard.core.calls import Asker, Result
+
+APPROVE = "approve"
+"""The tool that a client asks before it calls one of ours. Served only to one that does."""
 
 LISTED = "toolyard.listed"
 """In the scope of a request: a list, to which something is added when the tools were listed for it."""
@@ -17,6 +21,8 @@ class Terms:
     """Tools that go by another name for this client: ours, and the one it sees."""
     ask: Asker | None = None
     """Who is asked in place of the client."""
+    approve: Callable[[Mapping[str, Any]], Awaitable[Result]] | None = None
+    """Answers a client that asks by itself whether a tool may be called."""
 
     def served(self, tool: str) -> str:
         return self.names.get(tool, tool)

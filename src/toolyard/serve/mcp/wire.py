@@ -18,6 +18,21 @@ from toolyard.app.tool import Arguments, Tool
 from toolyard.core.calls import Blob, Image, Part, Result
 from toolyard.core.errors import ToolyardError
 from toolyard.serve.mcp.plain import base64_of, error_json, tool_json
+from toolyard.serve.mcp.terms import APPROVE
+
+APPROVE_TOOL = McpTool(
+    name=APPROVE,
+    description="Says whether a tool may be called.",
+    input_schema={
+        "type": "object",
+        "properties": {
+            "tool_name": {"type": "string"},
+            "input": {"type": "object"},
+            "tool_use_id": {"type": "string"},
+        },
+        "required": ["tool_name", "input"],
+    },
+)
 
 
 def tool_on_the_wire(tool: Tool[Arguments], *, output: bool = True) -> McpTool:

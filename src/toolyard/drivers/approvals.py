@@ -1,0 +1,61 @@
+"""One decision for every CLI: what the policy says to a tool before it is called.
+
+The CLIs have mechanisms of their own to allow tools or to refuse them: a tool to ask, a policy file, a list. They all
+get their answers from here. A tool that the policy would refuse whatever it is called with is denied in the CLI too;
+every other call comes to our dispatch, which decides on what it really touches and asks where the policy says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from toolyard.app.tool import Tool
+from toolyard.app.yard import Yard
+from toolyard.core.actions import Action, Decision, Effect, Kind
+from toolyard.core.calls import Result, Text
+from toolyard.core.events import Outcome
+from toolyard.serve.mcp.terms import Terms
+
+
+def stance(yard: Yard, tool: Tool[Any]) -> Decision:
+    """What the policy says to a tool in the middle of the workspace, or to its most harmless command."""
+    if tool.kind in {Kind.READ, Kind.WRITE}:
+        root = yard.mounts.workspace.path
+        return yard.policy.decide(Action(Kind(tool.kind), tool.name, root, root, agent=yard.agent))
+    return Decision(Effect.ALLOW, "It is decided when it is known what is to be done.")
+
+
+def denied(yard: Yard) -> tuple[str, ...]:
+    """The tools that no call of can succeed."""
+    return tuple(name for name, tool in yard.dispatch.tools.items() if stance(yard, tool).effect is Effect.DENY)
+
+
+class Approvals:
+    """Answers a CLI that asks before it calls a tool, in the words Claude Code wants."""
+
+    def __init__(self, yard: Yard, terms: Terms, prefix: str) -> None:
+        """`prefix` is what the CLI puts before the names of our tools."""
+        self._yard = yard
+        self._terms = terms
+        self._prefix = prefix
+
+    async def __call__(self, arguments: Mapping[str, Any]) -> Result:
+        asked = str(arguments.get("tool_name", ""))
+        name = self._terms.ours(asked.removeprefix(self._prefix))
+        tool = self._yard.dispatch.tools.get(name) if asked.startswith(self._prefix) else None
+        if tool is None:
+            return self._no(asked, f"{asked} is not a tool of this workspace.")
+        decision = stance(self._yard, tool)
+        if decision.effect is Effect.DENY:
+            return self._no(name, decision.reason)
+        return _answer(behavior="allow", updatedInput=arguments.get("input") or {})
+
+    def _no(self, tool: str, reason: str) -> Result:
+        self._yard.record(tool, f"Refused before it was called: {reason}", Outcome.DENIED)
+        return _answer(behavior="deny", message=reason)
+
+
+def _answer(**words: object) -> Result:
+    return Result((Text(json.dumps(words)),), dict(words))

@@ -1,0 +1,93 @@
+"""A driver for the CLI of `scripted_cli.py`, and what is needed to run it on a workspace."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from toolyard.drivers.driver import Heard, Recipe, RunSpec
+from toolyard.drivers.messages import Message, SessionStarted, TextDelta, ToolCall, ToolResult
+
+PROGRAM = pathlib.Path(__file__).with_name("scripted_cli.py")
+KEY = "SCRIPTED_KEY"
+
+
+class ScriptedReader:
+    def __init__(self, run: str) -> None:
+        self.heard = Heard()
+        self._run = run
+
+    def read(self, record: Mapping[str, Any]) -> Iterator[Message]:
+        match record.get("kind"):
+            case "tools":
+                yield SessionStarted(self._run, "scripted", session=",".join(record["names"]))
+            case "text":
+                self.heard.text.append(record["text"])
+                yield TextDelta(record["text"])
+            case "call":
+                self.heard.open_calls[record["id"]] = record["name"]
+                yield ToolCall(record["id"], record["name"], record["arguments"])
+            case "result":
+                self.heard.open_calls.pop(record["id"])
+                self.heard.answered += 1
+                yield ToolResult(record["id"], record["ok"], record["text"])
+            case "error":
+                self.heard.error = record["text"]
+            case "over":
+                self.heard.is_over = True
+
+
+class ScriptedDriver:
+    """Its prompt is the script."""
+
+    name = program = "scripted"
+    title = "Scripted CLI"
+    package = "scripted-cli"
+    minimum = ""
+    keys = (KEY,)
+    handed_on = ()
+    logins = ()
+    builtins = frozenset({"Bash"})
+    asks_first = True
+
+    def recipe(self, run: RunSpec) -> Recipe:
+        files = {"settings/settings.json": json.dumps({"url": run.url, "bearer": "$TOOLYARD_RUN_TOKEN"})}
+        return Recipe(("-u", str(PROGRAM), run.url, run.prompt), {"SETTINGS": f"{run.folder}/settings"}, files)
+
+    def reader(self, run: str, tools: Iterable[str]) -> ScriptedReader:
+        del tools
+        return ScriptedReader(run)
+
+    def shown_name(self, tool: str) -> str:
+        return f"mcp_{self.served_name(tool)}"
+
+    def served_name(self, tool: str) -> str:
+        return f"yard_{tool}" if tool in self.builtins else tool
+
+
+def script(*steps: list) -> str:
+    return json.dumps(steps)
+
+
+def variables(**more: str) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "PYTHONDONTWRITEBYTECODE": "1", **more}
+
+
+def processes_of_run(run: str) -> list[int]:
+    """Processes that are alive and name the run in their environment."""
+    mark, found = f"TOOLYARD_RUN={run}".encode(), []
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            marked = mark in pathlib.Path(f"/proc/{name}/environ").read_bytes().split(b"\0")
+            state = pathlib.Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[0]
+            if marked and state not in {"Z", "X"}:
+                found.append(int(name))
+    return found
+
+
+PYTHON = sys.executable

@@ -1,0 +1,272 @@
+"""A run from its first message to its last, with a CLI that does as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import pathlib
+import tempfile
+
+import pytest
+from tests.drivers.scripted import KEY, PYTHON, ScriptedDriver, processes_of_run, script, variables
+
+from toolyard.core.modes import PermissionMode
+from toolyard.drivers.host import Host
+from toolyard.drivers.messages import Fault, Finished, SessionStarted, Status, TextDelta, ToolResult
+from toolyard.drivers.running import DriveOptions, Run
+
+SECONDS = 30
+ATTACH = (["connect"], ["list"])
+
+
+@pytest.fixture
+def workspace(tmp_path) -> pathlib.Path:
+    folder = tmp_path / "ws"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def started(tmp_path, workspace, monkeypatch):
+    """Make a run of a script: `started(["say", "hello"], ..., timeout=5)`."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+
+    def make(*steps, host=None, driver=None, **options) -> Run:
+        options = {"program": PYTHON, "variables": variables(), "state": str(tmp_path / "state"), **options}
+        return Run(driver or ScriptedDriver(), script(*steps), DriveOptions(str(workspace), **options), host)
+
+    yield make
+    assert list(folder.glob("toolyard-drive-*")) == [], "a run left its folder"
+
+
+def messages_of(run: Run) -> list:
+    async def listened():
+        return [message async for message in run]
+
+    told = asyncio.run(asyncio.wait_for(listened(), SECONDS))
+    assert [message for message in told if isinstance(message, Finished)] == told[-1:]
+    assert processes_of_run(run.id) == []
+    return told
+
+
+def end_of(run: Run) -> Finished:
+    return messages_of(run)[-1]
+
+
+def test_a_run_writes_through_our_tools_and_says_what_it_does(started, workspace):
+    run = started(
+        *ATTACH,
+        ["call", "Write", {"file_path": "a.txt", "content": "hello\n"}],
+        ["call", "Read", {"file_path": "a.txt"}],
+        ["say", "Done."],
+        ["over"],
+    )
+    told = messages_of(run)
+    assert [message.type for message in told] == [
+        *("session_started", "tool_call", "tool_result", "tool_call", "tool_result", "text_delta", "finished")
+    ]
+    assert (workspace / "a.txt").read_text() == "hello\n"
+    assert told[-1] == Finished(Status.SUCCEEDED, text="Done.", attached=True, exit_code=0, seconds=told[-1].seconds)
+
+
+def test_a_tool_whose_name_the_cli_has_itself_goes_by_another_one(started):
+    first = messages_of(started(*ATTACH, ["over"]))[0]
+    assert isinstance(first, SessionStarted)
+    served = first.session.split(",")
+    assert "yard_Bash" in served
+    assert "Bash" not in served
+    result = messages_of(started(*ATTACH, ["call", "yard_Bash", {"command": "echo $((6*7))"}], ["over"]))[2]
+    assert isinstance(result, ToolResult)
+    assert "42" in result.text
+
+
+def test_who_never_listed_our_tools_was_not_attached_whatever_it_says(started):
+    ended = end_of(started(["connect"], ["say", "Done: a.txt written."], ["over"]))
+    assert (ended.status, ended.attached) == (Status.NOT_ATTACHED, False)
+    assert "never listed" in ended.reason
+
+
+def test_only_the_token_of_the_run_attaches_it(started):
+    with Host() as host:
+        other = started(*ATTACH, ["over"], host=host)
+        wrong = started(["connect", "another-token"], ["over"], host=host)
+        assert end_of(other).attached
+        ended = end_of(wrong)
+    assert (ended.attached, ended.status) == (False, Status.NOT_ATTACHED)
+
+
+@pytest.mark.parametrize(
+    ("steps", "reason"),
+    [
+        ([*ATTACH, ["say", "hm"]], "without saying that it was done"),
+        ([*ATTACH, ["over"], ["exit", 3]], "exited with 3"),
+        ([*ATTACH, ["error", "429 Too Many Requests"], ["over"]], "429"),
+        ([*ATTACH, ["open_call", "Write"], ["over"]], "while a tool was being called: Write"),
+        ([["exit", 0]], "without saying that it was done"),
+        ([*ATTACH, ["raw", "nonsense {", 3]], "without saying that it was done"),
+    ],
+)
+def test_what_speaks_against_success_is_a_failure_with_its_reason(started, steps, reason):
+    ended = end_of(started(*steps))
+    assert ended.status is Status.FAILED
+    assert reason in ended.reason
+
+
+def test_a_missing_cli_is_told_with_the_line_that_installs_it(started):
+    told = messages_of(started(program="no-such-program"))
+    assert [type(message) for message in told] == [Fault, Finished]
+    assert told[-1].status is Status.FAILED
+    assert "npm install -g scripted-cli" in told[-1].hint
+
+
+def test_a_workspace_that_is_not_there_ends_the_run_with_words(started, tmp_path):
+    run = started(["over"])
+    run._options = DriveOptions(str(tmp_path / "nowhere"), program=PYTHON, variables=variables())
+    ended = end_of(run)
+    assert ended.status is Status.FAILED
+    assert "not a folder" in ended.reason
+
+
+def test_the_deadline_ends_it_with_all_its_children(started):
+    ended = end_of(started(*ATTACH, ["child"], ["ignore"], ["say", "hm"], ["wait"], timeout=3.0))
+    assert (ended.status, ended.text) == (Status.TIMED_OUT, "hm")
+
+
+def test_a_cancelled_run_says_so_last(started):
+    run = started(*ATTACH, ["child"], ["say", "hm"], ["wait"])
+
+    async def cancelled():
+        told = []
+        async for message in run:
+            told.append(message)
+            if isinstance(message, TextDelta):
+                run.cancel()
+        return told
+
+    told = asyncio.run(asyncio.wait_for(cancelled(), SECONDS))
+    assert told[-1].status is Status.CANCELLED
+    assert processes_of_run(run.id) == []
+
+
+def test_who_leaves_the_loop_leaves_nothing_behind(started):
+    run = started(*ATTACH, ["child"], ["say", "hm"], ["wait"])
+
+    async def left():
+        async with run:
+            async for message in run:
+                if isinstance(message, TextDelta):
+                    break
+
+    asyncio.run(asyncio.wait_for(left(), SECONDS))
+    assert processes_of_run(run.id) == []
+
+
+def test_a_cancelled_task_leaves_nothing_behind(started):
+    run = started(*ATTACH, ["child"], ["say", "hm"], ["wait"])
+    reached = asyncio.Event()
+
+    async def listened():
+        async for message in run:
+            if isinstance(message, TextDelta):
+                reached.set()
+
+    async def main():
+        task = asyncio.create_task(listened())
+        await reached.wait()
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    asyncio.run(asyncio.wait_for(main(), SECONDS))
+    assert processes_of_run(run.id) == []
+
+
+def test_nothing_of_the_user_reaches_the_cli_but_what_is_named(started):
+    given = variables(**{KEY: "the-key", "AWS_SECRET_ACCESS_KEY": "no", "TOOLYARD_TOKEN": "no"})
+    told = messages_of(started(*ATTACH, ["environment"], ["over"], variables=given))
+    seen = json.loads(told[-1].text)
+    assert seen[KEY] == "the-key"
+    assert {"AWS_SECRET_ACCESS_KEY", "TOOLYARD_TOKEN"}.isdisjoint(seen)
+    assert seen["HOME"] != given["HOME"]
+
+
+def test_no_file_of_the_run_holds_its_token_or_key(started, tmp_path):
+    go, up = tmp_path / "go", tmp_path / "up"
+    run = started(
+        *(*ATTACH, ["environment"], ["touch", str(up)], ["wait", str(go)], ["over"]),
+        variables=variables(**{KEY: "the-very-key"}),
+    )
+
+    async def looked():
+        found, token = [], ""
+        async for message in run:
+            if isinstance(message, TextDelta):
+                seen = json.loads(message.text)
+                token, folder = seen["TOOLYARD_RUN_TOKEN"], seen["HOME"]
+                files = [path for path in pathlib.Path(folder).rglob("*") if path.is_file()]
+                assert any(path.name == "settings.json" for path in files)
+                found = [path for path in files for word in (token, "the-very-key") if word in path.read_text()]
+                go.touch()
+        return found, token
+
+    found, token = asyncio.run(asyncio.wait_for(looked(), SECONDS))
+    assert len(token) > 30
+    assert found == []
+
+
+def test_the_token_is_dead_after_its_run(started):
+    with Host() as host:
+        told = messages_of(started(*ATTACH, ["environment"], ["over"], host=host))
+        token = json.loads(told[-1].text)["TOOLYARD_RUN_TOKEN"]
+        ended = end_of(started(["connect", token], ["over"], host=host))
+    assert (ended.attached, ended.status) == (False, Status.NOT_ATTACHED)
+
+
+def test_runs_share_a_host_each_with_its_own_workspace(started, tmp_path):
+    async def both(host):
+        runs = []
+        for name in ("one", "two"):
+            folder = tmp_path / name
+            folder.mkdir()
+            step = ["call", "Write", {"file_path": "mine.txt", "content": name}]
+            run = started(*ATTACH, step, ["over"], host=host)
+            run._options = DriveOptions(
+                str(folder), program=PYTHON, variables=variables(), state=str(tmp_path / "state")
+            )
+            runs.append(run.finish())
+        return await asyncio.gather(*runs)
+
+    with Host() as host:
+        ended = asyncio.run(asyncio.wait_for(both(host), SECONDS))
+    assert [end.status for end in ended] == [Status.SUCCEEDED] * 2
+    assert [(tmp_path / name / "mine.txt").read_text() for name in ("one", "two")] == ["one", "two"]
+
+
+def test_the_cli_is_told_no_before_it_calls_what_the_policy_refuses_anyway(started, workspace):
+    asked = [
+        ["call", "approve", {"tool_name": f"mcp_{tool}", "input": {"file_path": "a"}}]
+        for tool in ("Write", "Read", "Nonsense")
+    ]
+    told = messages_of(started(*ATTACH, *asked, ["over"], mode=PermissionMode.PLAN))
+    answers = [json.loads(message.text) for message in told if isinstance(message, ToolResult)]
+    assert [answer["behavior"] for answer in answers] == ["deny", "allow", "deny"]
+    assert answers[1]["updatedInput"] == {"file_path": "a"}
+
+
+@pytest.mark.parametrize("says", [True, False])
+def test_who_started_the_run_is_asked_where_the_policy_says_so(started, workspace, says):
+    questions = []
+
+    async def ask(action, decision):
+        questions.append((action.tool, os.path.basename(action.path)))
+        return says
+
+    step = ["call", "Write", {"file_path": "a.txt", "content": "x"}]
+    told = messages_of(started(*ATTACH, step, ["over"], mode=PermissionMode.DEFAULT, ask=ask))
+    assert questions == [("Write", "a.txt")]
+    assert next(message for message in told if isinstance(message, ToolResult)).ok is says
+    assert (workspace / "a.txt").exists() is says
