@@ -58,6 +58,7 @@ def test_a_sound_machine_passes_every_check(examined, workspace):
         "sandbox",
         *(f"sandbox: {kind}" for kind in ("docker", "bubblewrap", "namespaces", "landlock")),
         *(f"wall: {wall}" for wall in WALLS),
+        *(f"client: {name}" for name in ("claude", "codex", "gemini", "qwen", "opencode", "cursor", "vscode")),
     ]
     assert checks["sandbox"]["found"] == "commands and code run in bubblewrap"
     assert checks["wall: namespaces"]["found"] == "by bubblewrap"

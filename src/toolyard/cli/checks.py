@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from toolyard.app.home import home_of
 from toolyard.cli.check import Check, Status
+from toolyard.cli.client_checks import asking
 from toolyard.cli.opening import Place, find_place
 from toolyard.cli.sandbox_checks import sandbox_checks
 from toolyard.cli.server_checks import server_checks
@@ -61,6 +62,12 @@ class Patient:
 
 def examine(patient: Patient) -> Iterator[Check]:
     """Every check, in the order they are shown; one that breaks is a failed check, never the end."""
+    with asking(patient.settings) as clients:  # the slowest, so they begin first
+        yield from _examined(patient)
+        yield from clients.checks(os.path.abspath(patient.workspace or "."))
+
+
+def _examined(patient: Patient) -> Iterator[Check]:
     yield _guarded("python", _python)
     yield _guarded("path lookups", _lookups)
     yield _guarded("search confinement", _landlock)

@@ -17,7 +17,7 @@ import click
 from toolyard.app.toolsets import Toolset, parse_toolsets, sets_of
 from toolyard.cli.install_showing import show
 from toolyard.cli.opening import find_place
-from toolyard.cli.options import agent_option, config_option, workspace_option
+from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
 from toolyard.config.agents import agent_of
 from toolyard.config.clients import installing
 from toolyard.config.clients.clients import CLIENTS, Scope
@@ -69,6 +69,7 @@ def _shared(function: Callable[..., None]) -> Callable[..., None]:
 @agent_option("Which agent of the configuration is served.")
 @click.option("--tools", metavar="SET,...", help="As for `toolyard mcp`.  [default: claude]")
 @click.option("--permission-mode", type=click.Choice([m.value for m in PermissionMode]), help="[default: strict]")
+@state_option("Where the audit log is kept, outside every workspace.")
 @click.option("--force", is_flag=True, help="Replace another server of the same name.")
 def install(
     *,
@@ -78,6 +79,7 @@ def install(
     agent: str | None,
     tools: str | None,
     permission_mode: str | None,
+    state: str | None,
     scope: str,
     name: str,
     dry_run: bool,
@@ -103,6 +105,8 @@ def install(
         words += ["--tools", ",".join(sets)]
     if permission_mode is not None:
         words += ["--permission-mode", permission_mode]
+    if state is not None:
+        words += ["--state", os.path.abspath(state)]
     report = installing.install(target, tuple(words), force=force, dry_run=dry_run)
     notes = [*_notes(target, sets)]
     show(report, target, words=words, notes=notes, dry_run=dry_run, wants_json=wants_json)

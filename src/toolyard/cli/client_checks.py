@@ -1,0 +1,194 @@
+"""What `toolyard doctor` says about the programs that agents run in: is each one here, and would a run attach?
+
+A CLI is asked for its version, all of them at once and each in a process group that ends with the check. Nothing is
+sent anywhere: a key or a login is only seen to be there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Generator, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from toolyard.cli.check import Check, Status
+from toolyard.config.clients import files
+from toolyard.config.clients.clients import CLIENTS, Client, Scope, is_ours
+from toolyard.config.clients.editing import Document
+from toolyard.config.settings import Settings, environment
+from toolyard.core.errors import ConfigError
+from toolyard.drivers.registry import DRIVERS
+
+if TYPE_CHECKING:
+    from toolyard.drivers.driver import Driver
+
+_ANSWER_SECONDS: Final = 20
+"""A CLI that is written in JavaScript takes a second to say its version; ten on a busy machine."""
+_VERSION: Final = re.compile(r"\d+\.\d+\.\d+")
+_EDITORS: Final = {"cursor": "cursor", "vscode": "code"}
+_QUIET: Final = {"GEMINI_CLI_NO_RELAUNCH": "true", "DISABLE_AUTOUPDATER": "1", "NO_COLOR": "1"}
+_SCOPES: Final[tuple[Scope, ...]] = ("user", "project")
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """The versions of the CLIs, being asked for."""
+
+    settings: Settings
+    versions: Mapping[str, Future[str | None]]
+    programs: Mapping[str, str]
+
+    def checks(self, folder: str) -> Iterator[Check]:
+        """One for each client. `folder` is the workspace, whose project may have settings of its own."""
+        listening = _loopback()
+        for client in CLIENTS.values():
+            driver = DRIVERS.get(client.name)
+            there = _Attached.of(client, self.settings, folder)
+            if driver is not None:
+                yield self._cli(driver, there, listening)
+            else:
+                yield _editor(client, there)
+
+    def _cli(self, driver: Driver, there: _Attached, listening: str) -> Check:
+        what = f"client: {driver.name}"
+        path = self.programs.get(driver.name)
+        if path is None:
+            return Check(Status.INFO, what, f"not installed{there.aside}", f"`npm install -g {driver.package}`")
+        version = self.versions[driver.name].result()
+        if version is None:
+            found = f"{path} does not say its version within {_ANSWER_SECONDS} s; a run would not attach"
+            return Check(Status.WARN, what, found + there.aside, f"`npm install -g {driver.package}`")
+        found = f"{version} ({path})"
+        missing, fix = _missing(driver, version, self.settings, listening)
+        if missing:
+            return Check(Status.WARN, what, f"{found}; a run would not attach: {missing}{there.aside}", fix)
+        status = Status.WARN if there.trouble else Status.OK
+        return Check(status, what, f"{found}; a run would attach{there.aside}", there.fix)
+
+
+@contextlib.contextmanager
+def asking(settings: Settings) -> Generator[Clients]:
+    """Ask every CLI that is installed for its version while other checks run."""
+    found = {name: shutil.which(driver.program) for name, driver in DRIVERS.items()}
+    programs = {name: path for name, path in found.items() if path is not None}
+    with ThreadPoolExecutor(max_workers=len(DRIVERS)) as pool:
+        yield Clients(settings, {name: pool.submit(_version, path) for name, path in programs.items()}, programs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Attached:
+    """Where the client's own settings name our server, and what is wrong with that."""
+
+    paths: tuple[str, ...] = ()
+    trouble: str = ""
+    fix: str = ""
+
+    @property
+    def aside(self) -> str:
+        """For the end of a sentence."""
+        if self.trouble:
+            return f"; {self.trouble}"
+        return f"; in its own settings: {', '.join(self.paths)}" if self.paths else "; not in its own settings"
+
+    @classmethod
+    def of(cls, client: Client, settings: Settings, folder: str) -> _Attached:
+        paths: list[str] = []
+        for scope in _SCOPES:
+            for path in client.paths(scope, settings, folder):
+                try:
+                    servers = Document(path, client.section, files.content_of(path).text).servers()
+                except ConfigError as error:
+                    return cls((), error.message, error.hint)
+                for name, entry in servers.items():
+                    if not is_ours(entry):
+                        continue
+                    program = _program(entry)
+                    if shutil.which(program) is None:
+                        again = f"`toolyard install {client.name} --scope {scope} --name {name}`"
+                        return cls((), f'"{name}" in {path} starts {program}, which is not there', again)
+                    paths.append(path)
+        return cls(
+            tuple(dict.fromkeys(paths)), "", "" if paths else f"`toolyard install {client.name}` adds it there."
+        )
+
+
+def _editor(client: Client, there: _Attached) -> Check:
+    what = f"client: {client.name}"
+    if there.trouble:
+        return Check(Status.WARN, what, there.trouble, there.fix)
+    if there.paths:
+        return Check(Status.OK, what, f"in its own settings: {', '.join(there.paths)}")
+    path = shutil.which(_EDITORS[client.name])
+    if path is None:
+        return Check(Status.INFO, what, f"no `{_EDITORS[client.name]}` on the PATH{there.aside}", there.fix)
+    return Check(Status.INFO, what, f"{path}{there.aside}", there.fix)
+
+
+def _missing(driver: Driver, version: str, settings: Settings, listening: str) -> tuple[str, str]:
+    """What keeps a run from attaching, and what to do; empty for nothing."""
+    if _numbers(version) < _numbers(driver.minimum):
+        return f"it is older than {driver.minimum}", f"`npm install -g {driver.package}`"
+    if listening:
+        return f"our server cannot listen on the loopback ({listening})", "Bring the interface `lo` up."
+    if not any(environment().get(key) for key in driver.keys) and not _has_login(driver, settings):
+        return "it has no key and no login", f"Set {driver.keys[0]}, or log in with `{driver.program}`."
+    return "", ""
+
+
+def _has_login(driver: Driver, settings: Settings) -> bool:
+    for login in driver.logins:
+        own = environment().get(login.variable, "") if login.variable else ""
+        if os.path.isfile(os.path.join(own or os.path.join(settings.home, login.folder), login.name)):
+            return True
+    return False
+
+
+def _loopback() -> str:
+    """Why no server could listen there; empty where one can."""
+    try:
+        with socket.create_server(("127.0.0.1", 0)):
+            return ""
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def _version(path: str) -> str | None:
+    """What a program says its version is; None where it does not."""
+    try:
+        process = subprocess.Popen(
+            (path, "--version"),
+            env={**environment(), **_QUIET},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+    try:
+        said, _ = process.communicate(timeout=_ANSWER_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        # Some start another program, which would keep our end of the pipe open.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    found = _VERSION.search(said.decode(errors="replace"))
+    return found[0] if found and process.returncode == 0 else None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def _program(entry: Any) -> str:
+    command = cast("Mapping[str, Any]", entry)["command"]
+    return str(cast("list[Any]", command)[0] if isinstance(command, list) else command)
