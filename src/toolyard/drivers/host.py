@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import secrets
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -71,7 +71,7 @@ class Host(Closing):
         return self._thread.is_alive() and not self._server.should_exit
 
     @contextlib.asynccontextmanager
-    async def stay(self, options: YardOptions, terms_of: Callable[[Yard], Terms]) -> AsyncIterator[Stay]:
+    async def stay(self, options: YardOptions, terms_of: Callable[[Yard], Terms]) -> AsyncGenerator[Stay]:
         """Open a workspace and serve it under a fresh token, which is dead when this ends."""
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         attached = threading.Event()
