@@ -10,12 +10,13 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from toolyard.config.settings import Settings
 
 Scope = Literal["user", "project"]
 Entry = Mapping[str, Any]
+_PROGRAM: Final = "toolyard"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +58,15 @@ def is_ours(entry: object) -> bool:
     """Whether an entry, in any client's spelling, starts `toolyard mcp`."""
     if not isinstance(entry, Mapping):
         return False
-    command, args = entry.get("command"), entry.get("args", [])  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - any client's JSON
-    words: list[object] = [*command] if isinstance(command, list) else [command]
-    words += [*args] if isinstance(args, list) else []
-    if not all(isinstance(word, str) for word in words):
-        return False
-    said = [str(word) for word in words]
-    if said[1:4] == ["-m", "toolyard", "mcp"]:
+    keys = cast("Mapping[str, Any]", entry)
+    words = [*_listed(keys.get("command")), *_listed(keys.get("args", []))]
+    if words[1:4] == ["-m", _PROGRAM, "mcp"]:
         return True
-    return os.path.basename(said[0]) == "toolyard" and said[1:2] == ["mcp"]
+    return words[1:2] == ["mcp"] and isinstance(words[0], str) and os.path.basename(words[0]) == _PROGRAM
+
+
+def _listed(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
 def _plain(words: tuple[str, ...]) -> dict[str, Any]:

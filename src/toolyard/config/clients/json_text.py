@@ -107,20 +107,15 @@ def _inserted(text: str, here: _Object, key: str, value: Any) -> str:
         indent = _line_indent(text, last.start)
         shown = f"{newline_of(text)}{indent}{_string(key)}: {_rendered(value, text, indent, unit)}"
         if closing:
-            return f"{text[: here.tail]}{shown},{_ended(text, here)}"
-        return f"{text[: last.end]},{text[last.end : here.tail]}{shown}{_ended(text, here)}"
+            return f"{text[: here.tail]}{shown},{text[here.tail :]}"
+        return f"{text[: last.end]},{text[last.end : here.tail]}{shown}{text[here.tail :]}"
     if "\n" not in text.strip() and text[: here.start].strip():
         return f"{text[: here.tail]}{_one_line(key, value, spaced=': ' in text)}{text[here.end :]}"
     outer = _line_indent(text, here.start)
     shown = f"{newline_of(text)}{outer}{unit}{_string(key)}: {_rendered(value, text, outer + unit, unit)}"
-    return f"{text[: here.tail]}{shown}{_ended(text, here)}"
-
-
-def _ended(text: str, here: _Object) -> str:
-    """From the end of the last member on: the closing bracket gets a line of its own."""
-    if "\n" in text[here.tail : here.end]:
-        return text[here.tail :]
-    return f"{newline_of(text)}{_line_indent(text, here.start)}{text[here.end :]}"
+    if text[here.start + 1 : here.end].strip():
+        return f"{text[: here.tail]}{shown}{text[here.tail :]}"
+    return f"{text[: here.tail]}{shown}{newline_of(text)}{outer}{text[here.end :]}"
 
 
 def _deepest(text: str, path: Sequence[str]) -> tuple[_Object, int, _Member | None]:

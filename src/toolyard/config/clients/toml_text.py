@@ -47,7 +47,7 @@ def with_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str
     if header is None:
         if any((each.table + each.key)[: len(here)] == here for each in statements):
             raise LayoutError("the entry is not a table of its own")
-        gap = "" if not text.strip() else line if text.endswith("\n") else line * 2
+        gap = "" if not text else line if text.endswith("\n") else line * 2
         body = "".join(f"{_key(key)} = {_value(value)}{line}" for key, value in values.items())
         return f"{text}{gap}[{'.'.join(map(_key, path))}]{line}{body}"
     for key, value in values.items():
