@@ -14,12 +14,13 @@ from toolyard.drivers.messages import Message, Tokens
 _SYNTHETIC = "<synthetic>"
 """The model of what Claude Code says in the model's place."""
 _LOST = frozenset({"failed", "needs-auth", "disabled", "disconnected"})
-_API_ERROR = re.compile(r"^\[?API Error\b")
 
 
 class ClaudeStreamReader(Listener, Reader):
     refusal = re.compile(r"^(Error: )?Permission to use \S+ has been denied|requires approval|permission rule")
     unknown = re.compile(r"No such tool available|[Tt]ool \S+ not found")
+    error_text = re.compile(r"(?!)")
+    """What looks like a text of the model and is an error."""
     counts_cached_apart = True
     """Anthropic does not count what was read from the cache among the input."""
     _streamed = ""
@@ -58,17 +59,21 @@ class ClaudeStreamReader(Listener, Reader):
             self._streamed = ""
         delta = inner(event, "delta")
         if text(event, "type") == "content_block_delta" and text(delta, "type") == "text_delta":
-            self._streamed += text(delta, "text")
-            yield from self.said(text(delta, "text"))
+            words = text(delta, "text")
+            if not self.error_text.search(words):
+                self._streamed += words
+                yield from self.said(words)
 
     def _assistant(self, record: Mapping[str, Any]) -> Iterator[Message]:
         message = inner(record, "message")
         is_error = text(message, "model") == _SYNTHETIC or bool(text(record, "error"))
         for block in objects(message, "content"):
             kind, words = text(block, "type"), text(block, "text")
+            if kind in {"tool_use", "text"}:
+                self.heard.error = ""  # It came over what it told before.
             if kind == "tool_use":
                 yield from self.called(text(block, "id"), text(block, "name"), arguments(block.get("input")))
-            elif kind == "text" and (is_error or _API_ERROR.search(words)):
+            elif kind == "text" and (is_error or self.error_text.search(words)):
                 yield from self.failed(words)
             elif kind == "text" and words and self._streamed.startswith(words):
                 self._streamed = self._streamed.removeprefix(words)
@@ -86,8 +91,6 @@ class ClaudeStreamReader(Listener, Reader):
         if record.get("is_error") is True or text(record, "subtype") != "success":
             said = text(record, "result") or message_of(record.get("error")) or _errors(record)
             yield from self.failed(said or text(record, "subtype").replace("_", " "))
-        else:
-            heard.error = ""  # It came over what it told on the way.
 
 
 def _errors(record: Mapping[str, Any]) -> str:

@@ -33,6 +33,15 @@ _OFF = (
     "unbounded_connection_retries",
 )
 """Features: tools of its own, what it loads from elsewhere, and waiting for a provider for ever."""
+_MODEL = "gpt-5.5"
+"""Where none is named. Its own default is part of the list that is replaced."""
+_CATALOG = "models.json"
+_CONTEXT = 272_000
+_INSTRUCTIONS = """\
+You are an agent that works on the files of a workspace for its user. Everything you do there, you do with the tools \
+of the MCP server: you have no shell and no files of your own. Carry the task through to its end, check what you did, \
+and say shortly what came of it. Where a tool refuses something, it says why and what to do instead.
+"""
 _OWN_TOOLS = frozenset({"command_execution", "file_change", "web_search", "collab_tool_call"})
 
 
@@ -52,7 +61,8 @@ class Codex(Cli):
         for feature in _OFF:
             words += ["--disable", feature]
         variables = {"CODEX_HOME": f"{run.folder}/{_CONFIG}"}
-        files = {f"{_CONFIG}/config.toml": self._settings(run)}
+        model = run.model or _MODEL
+        files = {f"{_CONFIG}/config.toml": self._settings(run), f"{_CONFIG}/{_CATALOG}": json.dumps(_catalog(model))}
         return Recipe((*words, "--", run.prompt), variables, files, self.all_variables())
 
     def _settings(self, run: RunSpec) -> str:
@@ -63,15 +73,20 @@ class Codex(Cli):
             "check_for_update_on_startup": False,
             "project_doc_max_bytes": 0,
             "project_root_markers": [],
+            "include_permissions_instructions": False,  # They say that no file can be written.
+            "include_environment_context": False,
+            "model_reasoning_summary": "none",
+            "model": run.model or _MODEL,
+            "model_catalog_json": f"{run.folder}/{_CONFIG}/{_CATALOG}",
         }
-        if run.model:
-            top["model"] = run.model
         if run.instructions:
             top["developer_instructions"] = run.instructions
         tables: dict[str, dict[str, object]] = {
             "analytics": {"enabled": False},
             "feedback": {"enabled": False},
             "history": {"persistence": "none"},
+            "skills": {"include_instructions": False},
+            "skills.bundled": {"enabled": False},
             f"mcp_servers.{self.server}": {
                 "url": run.url,
                 "bearer_token_env_var": TOKEN_VARIABLE,
@@ -97,6 +112,37 @@ class Codex(Cli):
 
     def reader(self, run: str, tools: Iterable[str]) -> Reader:
         return CodexReader(self, run, tuple(tools))
+
+
+def _catalog(model: str) -> dict[str, object]:
+    """What Codex knows of the one model it may use: without this, its own list says which tools of its own it adds.
+
+    Newer models of that list are given a shell in JavaScript, agents and patches whatever the features say, and the
+    tools of a server only behind a search.
+    """
+    entry = {
+        "slug": model,
+        "display_name": model,
+        "description": "",
+        "base_instructions": _INSTRUCTIONS,
+        "shell_type": "disabled",
+        "apply_patch_tool_type": None,
+        "experimental_supported_tools": [],
+        "supports_search_tool": False,
+        "tool_mode": None,
+        "multi_agent_version": None,
+        "supports_parallel_tool_calls": True,
+        "supported_reasoning_levels": [],
+        "supports_reasoning_summaries": False,
+        "support_verbosity": False,
+        "context_window": _CONTEXT,
+        "truncation_policy": {"mode": "tokens", "limit": 10_000},
+        "input_modalities": ["text", "image"],
+        "visibility": "list",
+        "supported_in_api": True,
+        "priority": 1,
+    }
+    return {"models": [entry]}
 
 
 def _toml(value: object) -> str:

@@ -70,6 +70,7 @@ class Gemini(Cli):
         }
         settings: dict[str, object] = {
             "mcpServers": {self.server: server},
+            "security": {"auth": {"selectedType": _way_in(run)}},
             "privacy": {"usageStatisticsEnabled": False},
             "telemetry": {"enabled": False},
             "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
@@ -89,12 +90,18 @@ class Gemini(Cli):
         if run.model:
             words += ["--model", run.model]
         variables = {"GEMINI_CLI_HOME": run.folder, "GEMINI_CLI_NO_RELAUNCH": "true"}
-        if run.has_login:
-            variables["GOOGLE_GENAI_USE_GCA"] = "true"
         return Recipe(tuple(words), variables, files, self.all_variables())
 
     def reader(self, run: str, tools: Iterable[str]) -> Reader:
         return GeminiReader(self, run, tuple(tools))
+
+
+def _way_in(run: RunSpec) -> str:
+    """It takes one from the environment too, but another where a base URL is set."""
+    if run.has_login:
+        return "oauth-personal"
+    is_vertex = run.variables.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in {"true", "1"}
+    return "vertex-ai" if is_vertex else "gemini-api-key"
 
 
 class GeminiReader(Listener, Reader):

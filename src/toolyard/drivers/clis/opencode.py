@@ -16,6 +16,12 @@ _CONFIG = "opencode.json"
 _INSTRUCTIONS = "instructions.md"
 _PROVIDER = "endpoint"
 """What an endpoint that speaks as OpenAI does is called, where the user has set the address of one."""
+_LOCK = {"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}
+_NOTHING_TO_INSTALL = {
+    ".config/opencode/package-lock.json": json.dumps(_LOCK),
+    ".config/opencode/node_modules/.keep": "",
+}
+"""It fetches a package for plugins into its folder from npm, unless this says that the package is there."""
 _KEYS = {
     "anthropic": "ANTHROPIC_API_KEY",
     "openai": "OPENAI_API_KEY",
@@ -55,7 +61,7 @@ class Opencode(Cli):
             "share": "disabled",
             "snapshot": False,
         }
-        files: dict[str, str] = {}
+        files = dict(_NOTHING_TO_INSTALL)
         if run.instructions:
             settings["instructions"] = [f"{run.folder}/{_INSTRUCTIONS}"]
             files[_INSTRUCTIONS] = run.instructions

@@ -6,6 +6,7 @@ It keeps the tools of a server behind a search tool of its own. Denying that too
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 
 from toolyard.drivers.clis.claude_stream import ClaudeStreamReader
@@ -68,4 +69,5 @@ class Qwen(Cli):
 
 
 class QwenReader(ClaudeStreamReader):
+    error_text = re.compile(r"^\[API Error: ")
     counts_cached_apart = False
