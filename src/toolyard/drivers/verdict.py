@@ -20,6 +20,10 @@ from toolyard.drivers.messages import Status
 _SHELL_SIGNALS = {128 + number: number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)}
 """Exit codes by which a program says that it took a signal for its end. Others above 128 mean something else."""
 _SERVER_TROUBLE = re.compile(r"MCP (server|client|startup)|mcp_servers|required MCP", re.IGNORECASE)
+_NOISE = re.compile(r"^(Reading additional input from stdin|Warning: 256-color|Ripgrep is not available)")
+"""Lines that CLIs print to stderr when all is well."""
+_TRACE = re.compile(r"^\s*at |^[^A-Za-z]*$")
+_MORE_TIME = "Give it more time, or a smaller task."
 _LONGEST_REASON = 500
 
 
@@ -51,7 +55,8 @@ def verdict(
     if ending is Ending.CANCELLED:
         return Verdict(Status.CANCELLED, "The run was cancelled.")
     if ending is Ending.TIMED_OUT:
-        return Verdict(Status.TIMED_OUT, "The run took longer than it may.", "Give it more time, or a smaller task.")
+        hint = advice(heard.error or said, driver.title, driver.keys) if not heard.answered else ""
+        return Verdict(Status.TIMED_OUT, "The run took longer than it may.", hint or _MORE_TIME)
     return next(_objections(driver, heard, exit_code, attached, said), Verdict(Status.SUCCEEDED))
 
 
@@ -116,7 +121,7 @@ def _signal(exit_code: int | None) -> str:
 
 
 def _last_line(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in said.splitlines() if not (_NOISE.search(line) or _TRACE.search(line))]
     return lines[-1][:_LONGEST_REASON] if lines else ""
 
 

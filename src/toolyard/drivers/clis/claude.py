@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 
 from toolyard.drivers.clis.claude_stream import ClaudeStreamReader
-from toolyard.drivers.clis.cli import START_SECONDS, TOOL_SECONDS, Cli
+from toolyard.drivers.clis.cli import ATTEMPTS, START_SECONDS, TOOL_SECONDS, Cli, words_of
 from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
 
 _CONFIG = "claude"
@@ -31,6 +31,12 @@ class Claude(Cli):
     logins = (Login(".claude", ".credentials.json", f"{_CONFIG}/.credentials.json", "CLAUDE_CONFIG_DIR"),)
     asks_first = True
     shown_as = "mcp__{server}__{tool}"
+    # `tools` of the first event of 2.1.197 with `--tools default`, and names of older versions. Ours have a prefix.
+    builtins = words_of(
+        """Task Bash CronCreate CronDelete CronList Edit EnterWorktree ExitWorktree NotebookEdit Read ReportFindings
+        ScheduleWakeup SendMessage Skill TaskCreate TaskGet TaskList TaskOutput TaskStop TaskUpdate WebFetch WebSearch
+        Workflow Write Glob Grep LS MultiEdit BashOutput KillShell TodoWrite ExitPlanMode ToolSearch"""
+    )
 
     def recipe(self, run: RunSpec) -> Recipe:
         server = {"type": "http", "url": run.url, "headers": {"Authorization": f"Bearer ${{{TOKEN_VARIABLE}}}"}}
@@ -57,6 +63,7 @@ class Claude(Cli):
             "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",  # Those of all folders above.
             "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
             "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",  # Else `@/a/path` in a prompt brings that file.
+            "CLAUDE_CODE_MAX_RETRIES": str(ATTEMPTS - 1),
             "DISABLE_AUTOUPDATER": "1",
             "MCP_CONNECTION_NONBLOCKING": "0",  # Else the first turn may begin before our tools are there.
             "MCP_TIMEOUT": str(START_SECONDS * 1000),

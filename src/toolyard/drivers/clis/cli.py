@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from toolyard.drivers.clis.troubles import advice, is_retryable
@@ -16,6 +16,9 @@ TOOL_SECONDS = 3600
 """What a CLI is told to wait for a tool at most. The limits of our own tools and the run's deadline are shorter."""
 START_SECONDS = 30
 """What a CLI is told to wait for our server."""
+
+ATTEMPTS = 4
+"""How often a CLI asks a provider that fails. Their own ten take minutes in which nobody is told anything."""
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -62,12 +65,13 @@ class Listener:
     unknown: re.Pattern[str] = re.compile(r"(?!)")
     """The words with which it says that there is no such tool."""
 
-    def __init__(self, cli: Cli, run: str, tools: Iterable[str]) -> None:
+    def __init__(self, cli: Cli, run: str, tools: Collection[str]) -> None:
         self.heard = Heard()
         self.cli = cli
         self._run = run
         self._by_shown = {cli.shown_name(tool): tool for tool in tools}
         self._by_served = {cli.served_name(tool): tool for tool in tools}
+        self._bare = {**self._by_served, **{tool: tool for tool in tools}}
         self._prefix = cli.shown_as.format(server=cli.server, tool="")
         self._names: dict[str, str] = {}
         self._has_begun = False
@@ -124,8 +128,8 @@ class Listener:
         if not ok and self.unknown.search(words):
             if ours:
                 heard.refused_tools.append(tool)
-            elif name in self._by_served:
-                heard.unknown_tools.append(self._by_served[name])
+            elif name in self._bare:
+                heard.unknown_tools.append(self._bare[name])
         elif ours and not ok and self.refusal.search(words):
             heard.refused_tools.append(tool)
         elif ours:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from toolyard.drivers.clis.cli import START_SECONDS, TOOL_SECONDS, Cli, Listener
+from toolyard.drivers.clis.cli import START_SECONDS, TOOL_SECONDS, Cli, Listener, words_of
 from toolyard.drivers.clis.records import arguments, blocks, count, inner, message_of, text
 from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
 from toolyard.drivers.messages import Message, Tokens
@@ -30,6 +30,7 @@ _OFF = (
     "image_generation",
     "tool_suggest",
     "hooks",
+    "shell_snapshot",  # It writes all variables to a file, the token among them.
     "unbounded_connection_retries",
 )
 """Features: tools of its own, what it loads from elsewhere, and waiting for a provider for ever."""
@@ -39,8 +40,8 @@ _CATALOG = "models.json"
 _CONTEXT = 272_000
 _INSTRUCTIONS = """\
 You are an agent that works on the files of a workspace for its user. Everything you do there, you do with the tools \
-of the MCP server: you have no shell and no files of your own. Carry the task through to its end, check what you did, \
-and say shortly what came of it. Where a tool refuses something, it says why and what to do instead.
+of the MCP server: you have no shell and no files of your own. Carry the task through to its end, check what you \
+did, and say shortly what came of it. Where a tool refuses something, it says why and what to do instead.
 """
 _OWN_TOOLS = frozenset({"command_execution", "file_change", "web_search", "collab_tool_call"})
 
@@ -55,6 +56,12 @@ class Codex(Cli):
     handed_on = ("OPENAI_BASE_URL", "OPENAI_ORGANIZATION", "OPENAI_PROJECT")
     logins = (Login(".codex", "auth.json", f"{_CONFIG}/auth.json", "CODEX_HOME"),)
     shown_as = "mcp__{server}__{tool}"
+    # What it declared to models of its own list with all features on, 0.166.0. Ours are in a namespace beside them.
+    builtins = words_of(
+        """shell_command exec_command write_stdin apply_patch view_image web_search update_plan tool_search exec wait
+        spawn_agent send_message followup_task wait_agent interrupt_agent list_agents request_user_input
+        list_mcp_resources list_mcp_resource_templates read_mcp_resource"""
+    )
 
     def recipe(self, run: RunSpec) -> Recipe:
         words = ["exec", "--json", "--skip-git-repo-check", "--strict-config", "--ephemeral", "--ignore-rules"]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from toolyard.drivers.clis.cli import TOOL_SECONDS, Cli, Listener, words_of
+from toolyard.drivers.clis.cli import ATTEMPTS, TOOL_SECONDS, Cli, Listener, words_of
 from toolyard.drivers.clis.records import arguments, count, inner, is_object, message_of, text
 from toolyard.drivers.clis.standing import NO_CONTEXT, beside
 from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
@@ -73,7 +73,7 @@ class Gemini(Cli):
             "security": {"auth": {"selectedType": _way_in(run)}},
             "privacy": {"usageStatisticsEnabled": False},
             "telemetry": {"enabled": False},
-            "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
+            "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False, "maxAttempts": ATTEMPTS},
             "skills": {"enabled": False},
             "context": {"fileName": NO_CONTEXT, "memoryBoundaryMarkers": []},
             "advanced": {"ignoreLocalEnv": True},

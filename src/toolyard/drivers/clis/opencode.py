@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from toolyard.drivers.clis.cli import TOOL_SECONDS, Cli, Listener
+from toolyard.drivers.clis.cli import TOOL_SECONDS, Cli, Listener, words_of
 from toolyard.drivers.clis.records import arguments, count, inner, message_of, money, plus, text
 from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
 from toolyard.drivers.messages import Message, Tokens
@@ -45,6 +45,11 @@ class Opencode(Cli):
     handed_on = ("OPENAI_BASE_URL", "OPENAI_MODEL", "GEMINI_API_KEY")
     logins = (Login(".local/share", "opencode/auth.json", ".local/share/opencode/auth.json", "XDG_DATA_HOME"),)
     shown_as = "{server}_{tool}"
+    # The first argument of every definition of a tool in the program's source, 1.18.33. Ours have a prefix.
+    builtins = words_of(
+        """bash shell execute read write edit glob grep task todowrite todoread webfetch websearch codesearch skill
+        question invalid apply_patch patch lsp plan_exit batch list"""
+    )
 
     def recipe(self, run: RunSpec) -> Recipe:
         server = {

@@ -43,7 +43,7 @@ TROUBLES = (
         "The task is too long for one run. Split it, or choose a model with a larger context.",
     ),
     _of(
-        r"\b5\d\d\b|internal.?server|unavailable|bad gateway|\binternal\b",
+        r"\b5\d\d\b|internal.?server|high demand|unavailable|bad gateway|\binternal\b",
         "The provider has a fault of its own. Try again later.",
         retryable=True,
     ),
