@@ -116,7 +116,7 @@ def test_a_dry_run_shows_a_diff_in_colour(shell):
 
 
 def test_a_long_line_is_shortened_and_control_characters_are_not_printed(shell):
-    (shell.home / ".claude.json").write_text(json.dumps({"a": "x" * 5000, "b": "\x7f\u009b"}, ensure_ascii=False))
+    (shell.home / ".claude.json").write_text(json.dumps({"b": "\x7f\u009b", "a": "x" * 5000}, ensure_ascii=False))
     said = shell.run("install", "claude", "--dry-run")
     assert max(map(len, said.splitlines())) < 400
     assert "\x7f" not in said
