@@ -25,9 +25,13 @@ RECORDINGS = pathlib.Path(__file__).with_name("recordings")
 SERVED = ("save_text", "write_file", "probe_client")
 CLIS = {"gemini": Gemini, "claude": Claude, "codex": Codex, "qwen": Qwen, "opencode": Opencode}
 CODEX_WITHOUT_SERVER = (
+    "Reading additional input from stdin...\n"
     "Error: thread/start: thread/start failed: error creating thread: Fatal error: Failed to initialize session: "
-    "required MCP servers failed to initialize: ws: handshaking with MCP server failed: HTTP 401 Unauthorized"
+    "required MCP servers failed to initialize: ws: handshaking with MCP server failed: Send message error Transport "
+    "[rmcp::transport::worker::WorkerTransport<rmcp::transport::streamable_http_client::StreamableHttpClientWorker>] "
+    "error: Auth required, when send initialize request"
 )
+"""What it says on stderr, which is not recorded; seen again with the same version, and shortened."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,12 @@ EXPECTED = {
     "failures/claude-http-401.jsonl": Known(Status.NOT_ATTACHED, "ran without our tools", attached=False),
     "failures/gemini-http-401.jsonl": Known(Status.NOT_ATTACHED, "ran without our tools", attached=False),
     "failures/codex-http-401.jsonl": Known(
-        Status.NOT_ATTACHED, "ran without our tools", "401", exit_code=1, attached=False, said=CODEX_WITHOUT_SERVER
+        Status.NOT_ATTACHED,
+        "ran without our tools",
+        "Transport error: Auth required",
+        exit_code=1,
+        attached=False,
+        said=CODEX_WITHOUT_SERVER,
     ),
     # The provider refused the key.
     "failures/claude-http-apierr.jsonl": Known(

@@ -23,6 +23,8 @@ _SERVER_TROUBLE = re.compile(r"MCP (server|client|startup)|mcp_servers|required 
 _NOISE = re.compile(r"^(Reading additional input from stdin|Warning: 256-color|Ripgrep is not available)")
 """Lines that CLIs print to stderr when all is well."""
 _TRACE = re.compile(r"^\s*at |^[^A-Za-z]*$")
+_TYPES = re.compile(r" ?\[[\w:<>, ]{40,}\]")
+"""Names of types in the messages of programs in Rust."""
 _MORE_TIME = "Give it more time, or a smaller task."
 _LONGEST_REASON = 500
 
@@ -78,7 +80,8 @@ def _objections(driver: Driver, heard: Heard, exit_code: int | None, attached: b
         where = "" if attached else " before it attached to our tools"
         said_last = _last_line(said)
         hint = advice(said, title, driver.keys) or f"See what `{driver.program}` says when you start it yourself."
-        yield _failed(f"{title} exited with {exit_code}{where}{': ' + said_last if said_last else '.'}", hint)
+        how = "ended, nobody knows how," if exit_code is None else f"exited with {exit_code}"
+        yield _failed(f"{title} {how}{where}{': ' + said_last if said_last else '.'}".replace(",.", "."), hint)
     if not heard.is_over:
         yield _failed(f"{title} ended without saying that it was done.", _last_words(said))
     if heard.refused_tools:
@@ -122,7 +125,7 @@ def _signal(exit_code: int | None) -> str:
 
 def _last_line(said: str) -> str:
     lines = [line.strip() for line in said.splitlines() if not (_NOISE.search(line) or _TRACE.search(line))]
-    return lines[-1][:_LONGEST_REASON] if lines else ""
+    return _TYPES.sub("", lines[-1])[:_LONGEST_REASON] if lines else ""
 
 
 def _last_words(said: str) -> str:
