@@ -136,7 +136,7 @@ def test_an_error_that_qwen_calls_a_success_is_an_error():
     ("cli", "words"),
     [
         ("claude", "<tool_use_error>Error: No such tool available: Write</tool_use_error>"),
-        ("qwen", "Tool Write not found"),
+        ("qwen", 'Tool "Write" not found in registry.'),
     ],
 )
 def test_a_tool_of_ours_that_the_cli_does_not_know_is_noted(cli, words):
@@ -145,12 +145,51 @@ def test_a_tool_of_ours_that_the_cli_does_not_know_is_noted(cli, words):
     assert heard.unknown_tools == ["Write"]
 
 
-def test_a_tool_that_we_refused_is_one_that_came_through():
-    refusal = tool_result("1", "Denied: /etc/passwd is outside the workspace.", is_error=True)
+REFUSALS_OF_OURS = (
+    "Denied: /etc/passwd is outside the workspace.",
+    "The permission mode `plan` requires approval, and nobody can be asked: rejected by policy.",
+    "Tool calls of this kind were denied by policy; no such tool available here. Permission to use it: ask the user.",
+)
 
-    _, heard = read("claude", tool_use("1", "mcp__toolyard__Read"), refusal)
 
-    assert (heard.answered, heard.refused_tools) == (1, [])
+def called(cli: str, words: str) -> list[dict]:
+    """A call of our Read that ends in an error with these words."""
+    if cli == "gemini":
+        call = {"type": "tool_use", "tool_name": "mcp_toolyard_Read", "tool_id": "1"}
+        return [call, {"type": "tool_result", "tool_id": "1", "status": "error", "output": words}]
+    if cli == "codex":
+        item = {"id": "1", "type": "mcp_tool_call", "server": "toolyard", "tool": "Read", "status": "failed"}
+        return [{"type": "item.completed", "item": {**item, "error": {"message": words}}}]
+    if cli == "opencode":
+        part = {"tool": "toolyard_Read", "callID": "1", "state": {"status": "error", "error": words}}
+        return [{"type": "tool_use", "part": part}]
+    return [tool_use("1", "mcp__toolyard__Read"), tool_result("1", words, is_error=True)]
+
+
+@pytest.mark.parametrize("cli", DRIVERS)
+@pytest.mark.parametrize("words", REFUSALS_OF_OURS)
+def test_a_tool_that_we_refused_is_one_that_came_through(cli, words):
+    messages, heard = read(cli, *called(cli, words))
+
+    assert messages == [ToolCall("1", "Read", {}, ours=True), ToolResult("1", ok=False, text=words)]
+    assert (heard.answered, heard.refused_tools, heard.unknown_tools) == (1, [], [])
+
+
+@pytest.mark.parametrize(
+    ("cli", "words"),
+    [
+        ("gemini", "Tool execution denied by policy."),
+        ("gemini", 'Tool execution for "Read" requires user confirmation, which is not supported here.'),
+        ("claude", "Claude requested permissions to use mcp__toolyard__Read, but you haven't granted it yet."),
+        ("codex", "user cancelled MCP tool call"),
+        ("qwen", 'Qwen Code requires permission to use "mcp__toolyard__Read", but that permission was declined.'),
+        ("opencode", "The user rejected permission to use this specific tool call."),
+    ],
+)
+def test_a_tool_that_the_cli_refused_is_noted(cli, words):
+    _, heard = read(cli, *called(cli, words))
+
+    assert (heard.answered, heard.refused_tools) == (0, ["Read"])
 
 
 def test_codex_that_tries_again_and_succeeds_has_no_error():
@@ -191,3 +230,16 @@ def test_an_error_of_opencode_is_told_in_the_words_of_the_provider():
     assert heard.error == "Incorrect API key provided"
     assert isinstance(messages[0], Fault)
     assert "ANTHROPIC_API_KEY" in messages[0].hint
+
+
+def test_a_tool_that_opencode_put_another_in_the_place_of_is_unknown():
+    given = {
+        "tool": "Write",
+        "error": "Model tried to call unavailable tool 'Write'. Available tools: toolyard_Read.",
+    }
+    part = {"tool": "invalid", "callID": "1", "state": {"status": "completed", "input": given, "output": "x"}}
+
+    messages, heard = read("opencode", {"type": "tool_use", "part": part})
+
+    assert messages == [ToolCall("1", "Write", {}, ours=False), ToolResult("1", ok=False, text=given["error"])]
+    assert heard.unknown_tools == ["Write"]

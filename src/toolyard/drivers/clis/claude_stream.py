@@ -17,8 +17,8 @@ _LOST = frozenset({"failed", "needs-auth", "disabled", "disconnected"})
 
 
 class ClaudeStreamReader(Listener, Reader):
-    refusal = re.compile(r"^(Error: )?Permission to use \S+ has been denied|requires approval|permission rule")
-    unknown = re.compile(r"No such tool available|[Tt]ool \S+ not found")
+    refusal = re.compile(r"^(Error: )?(Permission to use \S+ has been denied|Claude requested permissions to use )")
+    unknown = re.compile(r"^(<tool_use_error>)?(Error: )?No such tool available")
     error_text = re.compile(r"(?!)")
     """What looks like a text of the model and is an error."""
     counts_cached_apart = True

@@ -61,7 +61,7 @@ class Listener:
     """Keeps what a stream has said. A reader says what happened; this makes the messages and remembers the rest."""
 
     refusal: re.Pattern[str] = re.compile(r"(?!)")
-    """The words with which the CLI itself refuses a call of a tool that we serve."""
+    """The words with which the CLI itself refuses a call. They begin so: our own refusals speak of permission too."""
     unknown: re.Pattern[str] = re.compile(r"(?!)")
     """The words with which it says that there is no such tool."""
 

@@ -158,8 +158,8 @@ def _toml(value: object) -> str:
 
 
 class CodexReader(Listener, Reader):
-    refusal = re.compile(r"requires approval|approval policy|rejected|user cancelled")
-    unknown = re.compile(r"unsupported call|unknown (MCP )?tool|no such tool")
+    refusal = re.compile(r"^(MCP tool call requires approval|user (rejected|cancelled) MCP tool call)")
+    unknown = re.compile(r"^(unsupported call|unknown MCP tool)")
 
     def read(self, record: Mapping[str, Any]) -> Iterator[Message]:
         kind = text(record, "type")

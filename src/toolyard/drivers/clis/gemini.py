@@ -105,7 +105,7 @@ def _way_in(run: RunSpec) -> str:
 
 
 class GeminiReader(Listener, Reader):
-    refusal = re.compile(r"denied by policy|requires user confirmation", re.IGNORECASE)
+    refusal = re.compile(r"^Tool execution (for .{0,200} )?(denied by policy|requires user confirmation)")
     unknown = re.compile(r'^Tool "[^"]*" not found')
 
     def read(self, record: Mapping[str, Any]) -> Iterator[Message]:

@@ -22,6 +22,8 @@ _NOTHING_TO_INSTALL = {
     ".config/opencode/node_modules/.keep": "",
 }
 """It fetches a package for plugins into its folder from npm, unless this says that the package is there."""
+_WRONG_CALL = "invalid"
+"""The tool of its own that it puts in the place of one it does not know."""
 _KEYS = {
     "anthropic": "ANTHROPIC_API_KEY",
     "openai": "OPENAI_API_KEY",
@@ -110,8 +112,8 @@ def _endpoint(model: str) -> dict[str, object]:
 
 
 class OpencodeReader(Listener, Reader):
-    refusal = re.compile(r"rejected permission|rule which prevents|permission", re.IGNORECASE)
-    unknown = re.compile(r"unavailable tool|invalid tool", re.IGNORECASE)
+    refusal = re.compile(r"^The user (rejected permission|has specified a rule which prevents)")
+    unknown = re.compile(r"^Model tried to call unavailable tool")
 
     def read(self, record: Mapping[str, Any]) -> Iterator[Message]:
         kind, part = text(record, "type"), inner(record, "part")
@@ -131,7 +133,12 @@ class OpencodeReader(Listener, Reader):
     def _used(self, part: Mapping[str, Any]) -> Iterator[Message]:
         """It tells of a call when it is over."""
         state, call = inner(part, "state"), text(part, "callID")
-        yield from self.called(call, text(part, "tool"), arguments(state.get("input")))
+        given = arguments(state.get("input"))
+        if text(part, "tool") == _WRONG_CALL:
+            yield from self.called(call, text(given, "tool"), {})
+            yield from self.answered(call, text(given, "error"), ok=False)
+            return
+        yield from self.called(call, text(part, "tool"), given)
         status = text(state, "status")
         if status in {"completed", "error"}:
             said = text(state, "output") or message_of(state.get("error"))

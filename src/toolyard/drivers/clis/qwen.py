@@ -69,5 +69,7 @@ class Qwen(Cli):
 
 
 class QwenReader(ClaudeStreamReader):
+    refusal = re.compile(r"^Qwen Code requires permission to use ")
+    unknown = re.compile(r'^Tool "[^"]*" not found')
     error_text = re.compile(r"^\[API Error: ")
     counts_cached_apart = False
