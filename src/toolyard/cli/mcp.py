@@ -37,6 +37,7 @@ _TOOLSETS = (
     "code: search_tools, Python, commands and files, with the MCP servers behind them. minimal: the first two alone. "
     "workspace: snapshots. all: everything. Several with commas: code,workspace."
 )
+_HTTP = "Serve HTTP instead of stdio: MCP at /mcp, plain requests at /tools and /execute (described at /docs)."
 _LARGEST_PORT = 65_535
 _RUNNING, _PYTHON = "code_execution", "execute_python"  # as `in_context_tools` names them
 
@@ -66,7 +67,7 @@ def _toolsets(context: click.Context, option: click.Parameter, value: str) -> To
 @click.option("--permission-mode", type=click.Choice([m.value for m in PermissionMode]), help="[default: strict]")
 @agent_option("Which agent of the configuration is served.")
 @click.option("--tools", metavar="SET,...", callback=_toolsets, default="claude", show_default=True, help=_TOOLSETS)
-@click.option("--http", metavar="HOST:PORT", callback=_address, help="Serve HTTP at /mcp instead of stdio.")
+@click.option("--http", metavar="HOST:PORT", callback=_address, help=_HTTP)
 @click.option("--allow-host", metavar="NAME", multiple=True, help="A further name this server is reached by.")
 @state_option("Where the audit log is kept, outside every workspace.")
 def mcp(

@@ -2,6 +2,7 @@
 
 The token is compared in constant time before anything of the request's body is read. Host and Origin are checked by
 the SDK, against the addresses this server is really reached at, so that a web page cannot reach it by rebinding DNS.
+The plain door (`serve/http`) hangs on the same application, behind the same token and the same checks.
 """
 
 from __future__ import annotations
@@ -11,19 +12,22 @@ import hmac
 import json
 import signal
 import socket
-from collections.abc import Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import uvicorn
-from mcp.server.transport_security import TransportSecuritySettings
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolyard.app.yard import Yard
 from toolyard.core.errors import SystemFault
+from toolyard.serve.http.door import Door
 from toolyard.serve.mcp.server import YardServer
 from toolyard.serve.mcp.terms import TERMS, Terms
+
+Lifespan = Callable[[Starlette], contextlib.AbstractAsyncContextManager[Any]]
 
 PATH = "/mcp"
 _LARGEST_BODY = 32 << 20
@@ -84,15 +88,31 @@ def http_app(yard: Yard, token: str, address: Address) -> ASGIApp:
 
 def yard_app(yard: Yard, address: Address, terms: Terms = TERMS) -> Starlette:
     """What serves one Yard to whoever was let in."""
-    return (
+    security = _security(address)
+    door = Door(yard, terms, TransportSecurityMiddleware(security).validate_request)
+    app = (
         YardServer(yard, "mcp-http", terms=terms)
         .build()
         .streamable_http_app(
             streamable_http_path=PATH,
             max_request_body_size=_LARGEST_BODY,
-            transport_security=_security(address),
+            transport_security=security,
+            custom_starlette_routes=door.routes(),
         )
     )
+    app.router.lifespan_context = _both(app.router.lifespan_context, door)
+    return app
+
+
+def _both(sessions: Lifespan, door: Door) -> Lifespan:
+    """The life of the SDK's sessions and of the door, as one."""
+
+    @contextlib.asynccontextmanager
+    async def living(app: Starlette) -> AsyncGenerator[None]:
+        async with sessions(app), door.living():
+            yield
+
+    return living
 
 
 def _security(address: Address) -> TransportSecuritySettings:
