@@ -57,7 +57,7 @@ class ScriptedDriver:
 
     def recipe(self, run: RunSpec) -> Recipe:
         files = {"settings/settings.json": json.dumps({"url": run.url, "bearer": "$TOOLYARD_RUN_TOKEN"})}
-        return Recipe(("-u", str(PROGRAM), run.url, run.prompt), {"SETTINGS": f"{run.folder}/settings"}, files)
+        return Recipe(("-u", str(PROGRAM), run.url), {"SETTINGS": f"{run.folder}/settings"}, files, run.prompt)
 
     def reader(self, run: str, tools: Iterable[str]) -> ScriptedReader:
         del tools

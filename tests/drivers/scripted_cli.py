@@ -1,4 +1,4 @@
-"""A CLI that does what its words say, one step after the other. A step is a list: what, and with what."""
+"""A CLI that does what its input says, one step after the other. A step is a list: what, and with what."""
 
 from __future__ import annotations
 
@@ -66,4 +66,4 @@ def main(url: str, steps: list[list]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], json.loads(sys.argv[2]))
+    main(sys.argv[1], json.load(sys.stdin))

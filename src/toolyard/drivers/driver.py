@@ -54,8 +54,8 @@ class Recipe:
     variables: Mapping[str, str]
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     """What is written below the run's folder before it starts, by path."""
-    keys: tuple[str, ...] = ()
-    """Variables of the user's that are handed on where they are set: keys, addresses, proxies."""
+    given: str = ""
+    """What it reads as its input. A prompt among the words would be shown to every user, and could not be long."""
 
 
 @dataclass(frozen=True, slots=True)

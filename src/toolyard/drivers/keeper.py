@@ -30,7 +30,7 @@ _CHUNK = 4096
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def main(leash: socket.socket, folder: str, words: list[str]) -> None:
+def main(leash: socket.socket, folder: str, given: str, words: list[str]) -> None:
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     heard, told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(told, warn_on_full_buffer=False)
@@ -38,7 +38,7 @@ def main(leash: socket.socket, folder: str, words: list[str]) -> None:
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _note)
     try:
-        child = _started(words)
+        child = _started(words, given)
     except OSError as error:
         _tell(leash, f"none {error.strerror or error}")
     else:
@@ -57,14 +57,15 @@ def _note(_number: int, _frame: object) -> None:
     """The descriptor that wakes us says all there is to say."""
 
 
-def _started(words: list[str]) -> int:
-    """The CLI's pid. Its end is taken with everybody else's, by `_reap`."""
+def _started(words: list[str], given: str) -> int:
+    """The CLI's pid, with a file as its input. Its end is taken with everybody else's, by `_reap`."""
 
     def before() -> None:
         # Should the keeper itself be killed, at least the CLI goes with it.
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
-    child = subprocess.Popen(words, stdin=subprocess.DEVNULL, process_group=0, preexec_fn=before)  # noqa: PLW1509
+    with open(given, "rb") as stdin:
+        child = subprocess.Popen(words, stdin=stdin, process_group=0, preexec_fn=before)  # noqa: PLW1509
     child.returncode = 0  # nobody waits for it through this object
     return child.pid
 
@@ -165,4 +166,4 @@ def _tell(leash: socket.socket, text: str) -> None:
 
 
 if __name__ == "__main__":
-    main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2], sys.argv[3:])
+    main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2], sys.argv[3], sys.argv[4:])

@@ -43,6 +43,8 @@ class Start:
     workdir: str
     variables: Mapping[str, str] = field(repr=False)
     folder: str = ""
+    given: str = os.devnull
+    """The file that it reads as its input."""
     held: int = -1
     """A descriptor that keeps others from taking the folder for a leftover; the keeper holds it as well."""
 
@@ -67,7 +69,7 @@ class CliProcess:
         ours, theirs = socket.socketpair()
         try:
             keeper = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", _KEEPER, str(theirs.fileno()), start.folder, *start.words),
+                *(sys.executable, "-I", "-S", _KEEPER, str(theirs.fileno()), start.folder, start.given, *start.words),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import shutil
 import time
 from collections import deque
@@ -40,6 +41,7 @@ _HANDED_ON = (
     *("PATH", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "SHELL", "SSL_CERT_FILE", "SSL_CERT_DIR"),
     *("NODE_EXTRA_CA_CERTS", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
 )
+_GIVEN = "prompt"
 _NOISE_LINES = 5
 _NOISE_BYTES = 500
 
@@ -138,7 +140,7 @@ class Run:
             owned.push_async_callback(asyncio.to_thread, folder.close)
             tools = tuple(stay.yard.dispatch.tools)
             recipe = self._driver.recipe(await asyncio.to_thread(self._spec, stay, folder, tools))
-            await asyncio.to_thread(folder.write, recipe.files)
+            await asyncio.to_thread(folder.write, {**recipe.files, _GIVEN: recipe.given})
             process = await CliProcess.start(self._start(program, recipe, stay, folder))
             owned.push_async_callback(process.close)
             self._process = process
@@ -214,6 +216,7 @@ class Run:
             workdir=folder.workdir,
             variables={**handed_on, **own, **recipe.variables},
             folder=folder.path,
+            given=os.path.join(folder.path, _GIVEN),
             held=folder.held,
         )
 

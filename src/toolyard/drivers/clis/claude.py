@@ -70,7 +70,7 @@ class Claude(Cli):
             "MCP_TOOL_TIMEOUT": str(TOOL_SECONDS * 1000),
         }
         files = {"servers.json": json.dumps({"mcpServers": {self.server: server}}, indent=1)}
-        return Recipe((*words, "--", run.prompt), variables, files, self.all_variables())
+        return Recipe(tuple(words), variables, files, run.prompt)
 
     def reader(self, run: str, tools: Iterable[str]) -> Reader:
         return ClaudeStreamReader(self, run, tuple(tools))

@@ -53,9 +53,6 @@ class Cli:
         """What the model calls a tool of ours."""
         return self.shown_as.format(server=self.server, tool=self.served_name(tool))
 
-    def all_variables(self) -> tuple[str, ...]:
-        return (*self.keys, *self.handed_on)
-
 
 class Listener:
     """Keeps what a stream has said. A reader says what happened; this makes the messages and remembers the rest."""

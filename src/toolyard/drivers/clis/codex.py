@@ -70,7 +70,7 @@ class Codex(Cli):
         variables = {"CODEX_HOME": f"{run.folder}/{_CONFIG}"}
         model = run.model or _MODEL
         files = {f"{_CONFIG}/config.toml": self._settings(run), f"{_CONFIG}/{_CATALOG}": json.dumps(_catalog(model))}
-        return Recipe((*words, "--", run.prompt), variables, files, self.all_variables())
+        return Recipe((*words, "-"), variables, files, run.prompt)
 
     def _settings(self, run: RunSpec) -> str:
         top: dict[str, object] = {

@@ -86,11 +86,11 @@ class Gemini(Cli):
         if run.instructions:
             files[f".gemini/{NO_CONTEXT}"] = run.instructions
         words = ["--output-format", "stream-json", "--skip-trust", "--policy", f"{run.folder}/policy.toml"]
-        words += ["--allowed-mcp-server-names", self.server, f"--prompt={run.prompt}"]
+        words += ["--allowed-mcp-server-names", self.server]
         if run.model:
             words += ["--model", run.model]
         variables = {"GEMINI_CLI_HOME": run.folder, "GEMINI_CLI_NO_RELAUNCH": "true"}
-        return Recipe(tuple(words), variables, files, self.all_variables())
+        return Recipe(tuple(words), variables, files, run.prompt)
 
     def reader(self, run: str, tools: Iterable[str]) -> Reader:
         return GeminiReader(self, run, tuple(tools))

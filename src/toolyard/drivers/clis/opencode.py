@@ -92,7 +92,7 @@ class Opencode(Cli):
             "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
             "OPENCODE_DISABLE_SHARE": "1",
         }
-        return Recipe((*words, "--", run.prompt), variables, files, self.all_variables())
+        return Recipe(tuple(words), variables, files, run.prompt)
 
     def _is_of_another_provider(self, model: str) -> bool:
         provider, slash, _ = model.partition("/")

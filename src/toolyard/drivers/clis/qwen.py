@@ -56,13 +56,13 @@ class Qwen(Cli):
         }
         files = {".qwen/settings.json": json.dumps(settings, indent=1), beside(run, ".env"): ""}
         words = ["--output-format", "stream-json", "--include-partial-messages", "--approval-mode", "default"]
-        words += ["--chat-recording", "false", "--allowed-mcp-server-names", self.server, f"--prompt={run.prompt}"]
+        words += ["--chat-recording", "false", "--allowed-mcp-server-names", self.server]
         if run.model:
             words += ["--model", run.model]
         if run.instructions:
             words += [f"--append-system-prompt={run.instructions}"]
         variables = {"QWEN_HOME": f"{run.folder}/.qwen", "QWEN_CODE_NO_RELAUNCH": "true"}
-        return Recipe(tuple(words), variables, files, self.all_variables())
+        return Recipe(tuple(words), variables, files, run.prompt)
 
     def reader(self, run: str, tools: Iterable[str]) -> Reader:
         return QwenReader(self, run, tuple(tools))
