@@ -182,8 +182,8 @@ def _validation(message: str, hint: str, said: Mapping[str, Any]) -> ValidationE
 def _broken(error: httpx2.TransportError | None, client: httpx2.AsyncClient, *, is_told: bool) -> FailedError:
     if isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout)):
         return FailedError(_unreachable(error, client), Reached.NO, is_worth_it=True)
-    if isinstance(error, (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)):
-        wrong = ValidationError(f"The request cannot be sent: {error}.", hint="Check the address and the token.")
+    if isinstance(error, httpx2.LocalProtocolError):
+        wrong = ValidationError(f"The request cannot be sent: {error}.", hint="Check the token.")
         return FailedError(wrong, Reached.NO, is_worth_it=False)
     why = f" ({type(error).__name__})" if error is not None else ""
     fault = SystemFault(f"The connection broke before the tool had answered{why}.", hint="Try again.", retryable=True)

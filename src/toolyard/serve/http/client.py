@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any
 from toolyard.core.errors import SystemFault, ToolyardError, ValidationError
 
 if TYPE_CHECKING:
+    import httpx2
+
     from toolyard.serve.http.attempt import Attempt, FailedError, Line, OnLine
 
 _CONNECT_SECONDS = 10.0
@@ -80,7 +82,7 @@ async def execute_tool_with_retry(
     from toolyard.serve.http.attempt import Attempt
 
     async with httpx2.AsyncClient(
-        base_url=url.rstrip("/").removesuffix(_MCP),
+        base_url=_base(url),
         headers={"Authorization": f"Bearer {token}"},
         timeout=httpx2.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS),
         limits=httpx2.Limits(max_keepalive_connections=0),
@@ -88,6 +90,18 @@ async def execute_tool_with_retry(
     ) as client:
         retrying = _Retrying(Attempt(client, tool, dict(args or {}), on_line), repeatable)
         return await retrying.run(attempts, backoff or Backoff())
+
+
+def _base(url: str) -> httpx2.URL:
+    import httpx2
+
+    try:
+        base = httpx2.URL(url.rstrip("/").removesuffix(_MCP))
+    except httpx2.InvalidURL:
+        base = httpx2.URL()
+    if base.scheme not in {"http", "https"} or not base.host:
+        raise ValidationError.of("url", "is not an address of HTTP", hint="Send one such as http://127.0.0.1:8765.")
+    return base
 
 
 class _Retrying:
