@@ -194,3 +194,23 @@ def test_opencode_uses_the_endpoint_of_the_user_for_models_of_no_other_provider(
 def test_other_names_are_no_builtins_either():
     for driver in DRIVERS.values():
         assert not any(name.startswith(OTHER_NAME) for name in driver.builtins)
+
+
+DENIED = {"write_file": 'No "writing" in plan mode.'}
+
+
+def test_what_the_policy_refuses_anyway_is_refused_by_each_cli_in_its_own_way():
+    rules = tomllib.loads(recipe("gemini", denied=DENIED).files["policy.toml"])["rule"]
+    assert rules[-1]["toolName"] == f"{OTHER_NAME}write_file"
+    assert rules[-1]["decision"] == "deny"
+    assert rules[-1]["deny_message"] == DENIED["write_file"]
+    assert rules[-1]["priority"] > rules[1]["priority"]
+
+    server = tomllib.loads(recipe("codex", denied=DENIED).files["codex/config.toml"])["mcp_servers"][SERVER]
+    assert server["disabled_tools"] == ["write_file"]
+
+    deny = settings(recipe("qwen", denied=DENIED), ".qwen/settings.json")["permissions"]["deny"]
+    assert f"mcp__{SERVER}__{OTHER_NAME}write_file" in deny
+
+    permission = settings(recipe("opencode", denied=DENIED), "opencode.json")["permission"]
+    assert list(permission.items())[-1] == (f"{SERVER}_write_file", "deny")

@@ -27,9 +27,10 @@ def stance(yard: Yard, tool: Tool[Any]) -> Decision:
     return Decision(Effect.ALLOW, "It is decided when it is known what is to be done.")
 
 
-def denied(yard: Yard) -> tuple[str, ...]:
-    """The tools that no call of can succeed."""
-    return tuple(name for name, tool in yard.dispatch.tools.items() if stance(yard, tool).effect is Effect.DENY)
+def denied(yard: Yard) -> dict[str, str]:
+    """The tools of which no call can succeed, and why."""
+    stances = {name: stance(yard, tool) for name, tool in yard.dispatch.tools.items()}
+    return {name: decision.reason for name, decision in stances.items() if decision.effect is Effect.DENY}
 
 
 class Approvals:

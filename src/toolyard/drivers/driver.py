@@ -7,7 +7,7 @@ CLI's process alone, and each CLI's settings name that variable.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -35,8 +35,8 @@ class RunSpec:
     """Added to the CLI's system prompt, where it has a way."""
     tools: tuple[str, ...] = ()
     """The tools that are served, under our names."""
-    denied: tuple[str, ...] = ()
-    """Those of them that the policy refuses whatever they are called with: the CLI is told to refuse them too."""
+    denied: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Those that the policy refuses whatever they are called with, and why: the CLI is told to refuse them too."""
     approve_tool: str = ""
     """The tool of ours that a CLI with a mechanism for it asks for permission; none where it is empty."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
@@ -95,6 +95,11 @@ class Heard:
     text: list[str] = field(default_factory=list[str])
     tokens: Tokens = field(default_factory=Tokens)
     cost: float | None = None
+
+    def forgive(self, denied: Container[str]) -> None:
+        """Do not hold against the CLI that it refused what we told it to."""
+        self.refused_tools = [tool for tool in self.refused_tools if tool not in denied]
+        self.unknown_tools = [tool for tool in self.unknown_tools if tool not in denied]
 
 
 class Reader(Protocol):

@@ -139,7 +139,8 @@ class Run:
             folder = await asyncio.to_thread(RunFolder)
             owned.push_async_callback(asyncio.to_thread, folder.close)
             tools = tuple(stay.yard.dispatch.tools)
-            recipe = self._driver.recipe(await asyncio.to_thread(self._spec, stay, folder, tools))
+            spec = await asyncio.to_thread(self._spec, stay, folder, tools)
+            recipe = self._driver.recipe(spec)
             await asyncio.to_thread(folder.write, {**recipe.files, _GIVEN: recipe.given})
             process = await CliProcess.start(self._start(program, recipe, stay, folder))
             owned.push_async_callback(process.close)
@@ -152,6 +153,7 @@ class Run:
                 for message in outcome.read(line, reader):
                     yield message
             outcome.code = await process.ended()
+            reader.heard.forgive(spec.denied)
             outcome.attached = stay.attached.is_set()
             outcome.stderr = process.tail((stay.token, *self._keys().values()))
 

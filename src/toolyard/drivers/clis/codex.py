@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from toolyard.drivers.clis.cli import START_SECONDS, TOOL_SECONDS, Cli, Listener, words_of
-from toolyard.drivers.clis.records import arguments, blocks, count, inner, message_of, text
+from toolyard.drivers.clis.records import arguments, blocks, count, inner, message_of, text, toml
 from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
 from toolyard.drivers.messages import Message, Tokens
 
@@ -101,6 +101,7 @@ class Codex(Cli):
                 "default_tools_approval_mode": "approve",
                 "startup_timeout_sec": START_SECONDS,
                 "tool_timeout_sec": TOOL_SECONDS,
+                "disabled_tools": [self.served_name(tool) for tool in run.denied],
             },
         }
         key = next((name for name in self.keys if run.variables.get(name)), "")
@@ -112,9 +113,9 @@ class Codex(Cli):
                 "env_key": key,
                 "wire_api": "responses",
             }
-        lines = [f"{name} = {_toml(value)}" for name, value in top.items()]
+        lines = [f"{name} = {toml(value)}" for name, value in top.items()]
         for table, values in tables.items():
-            lines += ["", f"[{table}]", *(f"{name} = {_toml(value)}" for name, value in values.items())]
+            lines += ["", f"[{table}]", *(f"{name} = {toml(value)}" for name, value in values.items())]
         return "\n".join(lines) + "\n"
 
     def reader(self, run: str, tools: Iterable[str]) -> Reader:
@@ -150,11 +151,6 @@ def _catalog(model: str) -> dict[str, object]:
         "priority": 1,
     }
     return {"models": [entry]}
-
-
-def _toml(value: object) -> str:
-    """JSON is TOML for what is used here, but for one character."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 class CodexReader(Listener, Reader):

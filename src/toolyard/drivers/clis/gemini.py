@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from toolyard.drivers.clis.cli import ATTEMPTS, TOOL_SECONDS, Cli, Listener, words_of
-from toolyard.drivers.clis.records import arguments, count, inner, is_object, message_of, text
+from toolyard.drivers.clis.records import arguments, count, inner, is_object, message_of, text, toml
 from toolyard.drivers.clis.standing import NO_CONTEXT, beside
 from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
 from toolyard.drivers.messages import Message, Tokens
@@ -29,6 +29,14 @@ mcpName = "{server}"
 toolName = "*"
 decision = "allow"
 priority = 900
+"""
+_DENIED = """\
+[[rule]]
+mcpName = "{server}"
+toolName = "{tool}"
+decision = "deny"
+deny_message = {reason}
+priority = 950
 """
 
 
@@ -80,7 +88,7 @@ class Gemini(Cli):
         }
         files = {
             ".gemini/settings.json": json.dumps(settings, indent=1),
-            "policy.toml": _POLICY.format(server=self.server),
+            "policy.toml": self._policy(run),
             beside(run, ".env"): "",  # The first one on the way up to the root is read.
         }
         if run.instructions:
@@ -91,6 +99,12 @@ class Gemini(Cli):
             words += ["--model", run.model]
         variables = {"GEMINI_CLI_HOME": run.folder, "GEMINI_CLI_NO_RELAUNCH": "true"}
         return Recipe(tuple(words), variables, files, run.prompt)
+
+    def _policy(self, run: RunSpec) -> str:
+        rules = [_POLICY.format(server=self.server)]
+        for tool, reason in run.denied.items():
+            rules.append(_DENIED.format(server=self.server, tool=self.served_name(tool), reason=toml(reason)))
+        return "\n".join(rules)
 
     def reader(self, run: str, tools: Iterable[str]) -> Reader:
         return GeminiReader(self, run, tuple(tools))

@@ -9,6 +9,7 @@ from typing import Any
 
 from toolyard.drivers.clis.cli import TOOL_SECONDS, Cli, Listener, words_of
 from toolyard.drivers.clis.records import arguments, count, inner, message_of, money, plus, text
+from toolyard.drivers.clis.standing import beside
 from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
 from toolyard.drivers.messages import Message, Tokens
 
@@ -22,6 +23,8 @@ _NOTHING_TO_INSTALL = {
     ".config/opencode/node_modules/.keep": "",
 }
 """It fetches a package for plugins into its folder from npm, unless this says that the package is there."""
+_OWN_PROJECT = {".git/HEAD": "ref: refs/heads/main\n", ".git/objects/.keep": "", ".git/refs/.keep": ""}
+"""It starts plugins of every folder up to the project's, whatever it is told of configurations: here that ends."""
 _WRONG_CALL = "invalid"
 """The tool of its own that it puts in the place of one it does not know."""
 _KEYS = {
@@ -63,12 +66,16 @@ class Opencode(Cli):
         }
         settings: dict[str, object] = {
             "mcp": {self.server: server},
-            "permission": {"*": "deny", self.shown_as.format(server=self.server, tool="*"): "allow"},
+            "permission": {
+                "*": "deny",
+                self.shown_as.format(server=self.server, tool="*"): "allow",
+                **dict.fromkeys(map(self.shown_name, run.denied), "deny"),
+            },
             "autoupdate": False,
             "share": "disabled",
             "snapshot": False,
         }
-        files = dict(_NOTHING_TO_INSTALL)
+        files = _NOTHING_TO_INSTALL | {beside(run, name): content for name, content in _OWN_PROJECT.items()}
         if run.instructions:
             settings["instructions"] = [f"{run.folder}/{_INSTRUCTIONS}"]
             files[_INSTRUCTIONS] = run.instructions

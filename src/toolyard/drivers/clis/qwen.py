@@ -44,7 +44,7 @@ class Qwen(Cli):
             "mcpServers": {self.server: server},
             "security": {"auth": {"selectedType": "qwen-oauth" if run.has_login else "openai"}},
             "permissions": {
-                "deny": sorted(self.builtins),
+                "deny": [*sorted(self.builtins), *map(self.shown_name, run.denied)],
                 "allow": [self.shown_as.format(server=self.server, tool="*")],
             },
             "privacy": {"usageStatisticsEnabled": False},

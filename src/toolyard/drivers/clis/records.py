@@ -104,3 +104,8 @@ def _deepest(value: object, depth: int) -> str:
 
 def plus(tokens: Tokens, more: Tokens) -> Tokens:
     return Tokens(tokens.input + more.input, tokens.output + more.output, tokens.cached + more.cached)
+
+
+def toml(value: object) -> str:
+    """JSON is TOML for what is used here, but for one character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
