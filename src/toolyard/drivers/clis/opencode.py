@@ -17,6 +17,8 @@ _CONFIG = "opencode.json"
 _INSTRUCTIONS = "instructions.md"
 _PROVIDER = "endpoint"
 """What an endpoint that speaks as OpenAI does is called, where the user has set the address of one."""
+_MODELS = "models.json"
+"""What it knows of the models of all providers. Of an endpoint it knows nothing: without that list it starts sooner."""
 _LOCK = {"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}
 _NOTHING_TO_INSTALL = {
     ".config/opencode/package-lock.json": json.dumps(_LOCK),
@@ -84,6 +86,7 @@ class Opencode(Cli):
             name = model.removeprefix("openai/") or run.variables.get("OPENAI_MODEL") or "default"
             model = f"{_PROVIDER}/{name}"
             settings["provider"] = {_PROVIDER: _endpoint(name)}
+            files[_MODELS] = "{}"
         files[_CONFIG] = json.dumps(settings, indent=1)
         # A title keeps it from asking the model for one.
         words = ["run", "--format", "json", "--pure", "--title", "run"]
@@ -99,6 +102,8 @@ class Opencode(Cli):
             "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
             "OPENCODE_DISABLE_SHARE": "1",
         }
+        if _MODELS in files:
+            variables["OPENCODE_MODELS_PATH"] = f"{run.folder}/{_MODELS}"
         return Recipe(tuple(words), variables, files, run.prompt)
 
     def _is_of_another_provider(self, model: str) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-# Claude Code shows its model the structured content in place of the text (pictures it keeps): numbered lines would
-# arrive as one escaped JSON string. It gets the readable half alone. Gemini CLI takes the readable half by itself.
-# tests/e2e shows both.
-_PREFER_TEXT = frozenset({"claude-code"})
+# Claude Code and Codex show their models the structured content in place of the text (pictures they keep): numbered
+# lines would arrive as one escaped JSON string. They get the readable half alone. Gemini CLI takes the readable half
+# by itself. tests/e2e shows all of it.
+_PREFER_TEXT = frozenset({"claude-code", "codex-mcp-client"})
 
 
 def wants_structured(client: str | None) -> bool:
