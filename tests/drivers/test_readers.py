@@ -192,6 +192,16 @@ def test_a_tool_that_the_cli_refused_is_noted(cli, words):
     assert (heard.answered, heard.refused_tools) == (0, ["Read"])
 
 
+def test_a_turn_that_gemini_stopped_is_an_error_though_it_says_success():
+    stopped = {"type": "error", "severity": "warning", "message": "Loop detected, stopping execution"}
+    _, heard = read("gemini", stopped, {"type": "result", "status": "success", "stats": {}})
+    assert heard.error == stopped["message"]
+
+    said = {"type": "message", "role": "assistant", "content": "on it", "delta": True}
+    _, heard = read("gemini", {"type": "error", "severity": "error", "message": "Invalid stream"}, said)
+    assert heard.error == ""
+
+
 def test_codex_that_tries_again_and_succeeds_has_no_error():
     trying = {"type": "error", "message": "Reconnecting... 1/5 (stream disconnected)"}
     usage = {"input_tokens": 5, "cached_input_tokens": 2, "output_tokens": 1}

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import select
 import shutil
@@ -27,6 +28,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 _ENDING_SECONDS = 5.0
 _TURN = 0.01
 _CHUNK = 4096
+_PIPE_BYTES = 1 << 20
+"""Of output that nobody has read yet: a CLI that exits does not wait for it, and loses what found no room."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -37,6 +40,8 @@ def main(leash: socket.socket, folder: str, given: str, words: list[str]) -> Non
     # It ends with the leash, and only then. Handled, not ignored: what is ignored stays so in the CLI.
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _note)
+    with contextlib.suppress(OSError):  # others of this user hold many
+        fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     try:
         child = _started(words, given)
     except OSError as error:

@@ -38,6 +38,8 @@ decision = "deny"
 deny_message = {reason}
 priority = 950
 """
+_STOPPED = "Loop detected"
+"""It ends the model's turn, calls that a warning, and the run a success."""
 
 
 class Gemini(Cli):
@@ -124,6 +126,8 @@ class GeminiReader(Listener, Reader):
 
     def read(self, record: Mapping[str, Any]) -> Iterator[Message]:
         kind = text(record, "type")
+        if kind in {"message", "tool_use"}:
+            self.heard.error = ""  # It came over what it told before.
         if kind == "init":
             yield from self.began(text(record, "model"), text(record, "session_id"))
         elif kind == "message" and text(record, "role") == "assistant":
@@ -135,7 +139,9 @@ class GeminiReader(Listener, Reader):
             said = text(record, "output") or message_of(record.get("error"))
             yield from self.answered(text(record, "tool_id"), said, ok=text(record, "status") == "success")
         elif kind == "error":
-            yield from self.troubled(message_of(record))
+            words = message_of(record)
+            is_end = text(record, "severity") == "error" or words.startswith(_STOPPED)
+            yield from self.failed(words) if is_end else self.troubled(words)
         elif kind == "result":
             yield from self._result(record)
         elif not kind and is_object(record.get("stats")):

@@ -18,7 +18,7 @@ _INSTRUCTIONS = "instructions.md"
 _PROVIDER = "endpoint"
 """What an endpoint that speaks as OpenAI does is called, where the user has set the address of one."""
 _MODELS = "models.json"
-"""What it knows of the models of all providers. Of an endpoint it knows nothing: without that list it starts sooner."""
+"""What it knows of the models of all providers. Of an endpoint that is nothing: without it, it starts sooner."""
 _LOCK = {"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}
 _NOTHING_TO_INSTALL = {
     ".config/opencode/package-lock.json": json.dumps(_LOCK),
