@@ -17,6 +17,7 @@ from toolyard.core.errors import ToolyardError
 _EXAMPLES = """\b
 Examples:
   toolyard mcp --workspace .     serve this folder's files to an agent over stdio
+  toolyard drive gemini "..."    let an agent CLI work here, with these tools and no others
   toolyard sync --config F       attach the MCP servers that F names, for code to call
   toolyard exec -c "1 + 1"       run Python in the sandbox, as an agent would
   toolyard doctor                what works on this machine, and how to get what does not
@@ -26,6 +27,7 @@ Examples:
 # name: (module, what it does)
 _COMMANDS = {
     "mcp": ("toolyard.cli.mcp", "Serve a workspace over MCP: stdio, or HTTP with --http."),
+    "drive": ("toolyard.cli.drive", "Hand a prompt to Gemini CLI, Claude Code, Codex, Qwen Code or opencode."),
     "sync": ("toolyard.cli.sync", "Ask the MCP servers for their tools and write the tool files."),
     "search": ("toolyard.cli.search", "Find tools of all servers by what they do."),
     "tools": ("toolyard.cli.tools", "List the tools that are known, or show one."),

@@ -1,0 +1,246 @@
+"""`toolyard drive`: hand a prompt to an agent CLI that has our tools for a workspace, and watch it work.
+
+Exit codes: 0 succeeded, 1 failed, 2 for wrong use, 3 it ran without our tools, 124 it took too long, 130 cancelled.
+The command owns the run: SIGINT, SIGTERM, SIGHUP and a reader that went away cancel it, and whatever ends this
+process ends everything that the run has started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import stat
+import sys
+import time
+from collections.abc import Generator
+from typing import Final
+
+import click
+
+from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode, parse_toolsets, sets_of
+from toolyard.app.yard import YardOptions
+from toolyard.cli.drive_asking import asker_of
+from toolyard.cli.drive_changes import changes_since
+from toolyard.cli.drive_showing import showing_for
+from toolyard.cli.drive_telling import About, Showing
+from toolyard.cli.opening import Place, find_place
+from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
+from toolyard.config.settings import Settings
+from toolyard.core.errors import SystemFault, ValidationError
+from toolyard.core.modes import PermissionMode
+from toolyard.drivers import Finished, Status
+from toolyard.drivers import drive as driven
+from toolyard.drivers.registry import DRIVERS
+from toolyard.drivers.running import DEFAULT_TIMEOUT, Run
+
+EXIT_CODES: Final = {
+    Status.SUCCEEDED: 0,
+    Status.FAILED: 1,
+    Status.NOT_ATTACHED: 3,
+    Status.TIMED_OUT: 124,
+    Status.CANCELLED: 130,
+}
+_STDIN: Final = "-"
+_LONGEST_TIMEOUT: Final = 7 * 86_400.0
+_FRAME_SECONDS: Final = 0.1
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_EXAMPLES: Final = """\b
+Examples:
+  toolyard drive gemini "Fix the failing test" --workspace ~/project
+  toolyard drive claude - --workspace ~/project < task.md
+  toolyard drive codex "Where is the cache cleared?" --permission-mode plan
+  toolyard drive opencode "Tidy up" --model anthropic/claude-sonnet-4-5 --timeout 600
+  toolyard drive qwen "Write the tests" --json | jq -r 'select(.type == "text_delta").text'
+
+\b
+Exit codes: 0 succeeded, 1 failed, 2 wrong use, 3 it ran without our tools, 124 it took too long, 130 cancelled.
+"""
+
+
+def _toolsets(context: click.Context, option: click.Parameter, value: str) -> Toolsets:
+    del context, option
+    try:
+        return parse_toolsets(value)
+    except ValidationError as error:
+        known = ", ".join(each.value for each in Toolset)
+        raise click.BadParameter(f"{error.fields[0].error}. {error.hint} The sets are {known}.") from None
+
+
+def _seconds(context: click.Context, option: click.Parameter, value: float) -> float:
+    del context, option
+    if not 0 < value <= _LONGEST_TIMEOUT:  # also where it is not a number
+        raise click.BadParameter(f"{value:g} is not between 0 and {_LONGEST_TIMEOUT:,.0f} seconds.")
+    return value
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("cli", type=click.Choice([*DRIVERS]))
+@click.argument("prompt")
+@workspace_option("The folder it works on.  [default: the current folder]")
+@click.option("--model", metavar="M", default="", help="As the CLI names it.  [default: the CLI's own]")
+@click.option("--permission-mode", type=click.Choice([m.value for m in PermissionMode]), help="[default: strict]")
+@click.option(
+    "--tools",
+    metavar="SET,...",
+    callback=_toolsets,
+    default="claude",
+    show_default=True,
+    help="As for `toolyard mcp`.",
+)
+@click.option(
+    "--timeout",
+    metavar="S",
+    type=float,
+    callback=_seconds,
+    default=DEFAULT_TIMEOUT,
+    show_default=True,
+    help="Seconds until it is ended.",
+)
+@click.option("--instructions", metavar="TEXT", default="", help="Added to the CLI's system prompt.")
+@config_option()
+@agent_option("Which agent of the configuration it works as.")
+@state_option("Where audit log and snapshots are kept, outside every workspace.")
+@click.option("--json", "wants_json", is_flag=True, help="Print one message a line, as JSON, as they come.")
+def drive(
+    *,
+    cli: str,
+    prompt: str,
+    workspace: str | None,
+    model: str,
+    permission_mode: str | None,
+    tools: Toolsets,
+    timeout: float,
+    instructions: str,
+    config_file: str | None,
+    agent: str | None,
+    state: str | None,
+    wants_json: bool,
+) -> None:
+    """Hand PROMPT (- for stdin) to an agent CLI that has our tools for a workspace, and nothing else.
+
+    The CLI's own tools are off. Its settings are not touched: it gets others, which go with the run. Where the policy
+    asks, you are asked on the terminal. Ctrl-C cancels.
+    """
+    words = _prompt(prompt)
+    place = find_place(workspace, config_file, agent, acts=True)
+    mode = PermissionMode(permission_mode) if permission_mode else None
+    _mind_servers(place, tools)
+    root, began_ns = os.path.realpath(place.workspace), time.time_ns()
+    about = About(DRIVERS[cli].title, root, Settings.from_environment())
+    with contextlib.closing(showing_for(about, wants_json=wants_json)) as showing:
+        run = driven(
+            cli,
+            words,
+            workspace=place.workspace,
+            model=model,
+            timeout=timeout,
+            mode=mode,
+            tools=tools,
+            instructions=instructions,
+            config=place.config,
+            agent=agent,
+            state=state,
+            ask=asker_of(showing.paused),
+        )
+        ended = asyncio.run(_watched(run, showing))
+        if not wants_json and ended.exit_code is not None:
+            options = YardOptions(
+                workspace=place.workspace, config=place.config, mode=mode, agent=agent, state_home=state
+            )
+            with contextlib.suppress(KeyboardInterrupt):
+                showing.changed(changes_since(options, began_ns))
+    sys.exit(EXIT_CODES[ended.status])
+
+
+async def _watched(run: Run, showing: Showing) -> Finished:
+    """Show a run to its end. Raises OSError where there is nobody left to show it to; it is over then."""
+    ended: Finished | None = None
+    moving = asyncio.create_task(_moving(run, showing))
+    try:
+        with _signals(run, showing), _reader_minded(run):
+            async with run:
+                async for message in run:
+                    showing.show(message)
+                    if isinstance(message, Finished):
+                        ended = message
+    finally:
+        moving.cancel()
+    if ended is None:
+        raise SystemFault("The run ended without a last message.")
+    return ended
+
+
+async def _moving(run: Run, showing: Showing) -> None:
+    try:
+        while True:
+            await asyncio.sleep(_FRAME_SECONDS)
+            showing.tick()
+    except OSError:  # the terminal is gone
+        run.cancel()
+
+
+@contextlib.contextmanager
+def _signals(run: Run, showing: Showing) -> Generator[None]:
+    """The first signal cancels the run. The second ends this process at once, and so all that the run started."""
+    loop, seen = asyncio.get_running_loop(), list[int]()
+
+    def came(number: int) -> None:
+        if seen:
+            with contextlib.suppress(OSError):
+                showing.close()
+            os._exit(EXIT_CODES[Status.CANCELLED])
+        seen.append(number)
+        run.cancel()
+        with contextlib.suppress(OSError):
+            showing.cancelling()
+
+    mine = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]  # as under nohup
+    for number in mine:
+        loop.add_signal_handler(number, came, number)
+    try:
+        yield
+    finally:
+        for number in mine:
+            loop.remove_signal_handler(number)
+
+
+@contextlib.contextmanager
+def _reader_minded(run: Run) -> Generator[None]:
+    """Cancel the run when whoever reads our output through a pipe is gone, also while there is nothing to print."""
+    loop = asyncio.get_running_loop()
+    try:
+        output = sys.stdout.fileno()
+        is_pipe = stat.S_ISFIFO(os.fstat(output).st_mode)
+    except (OSError, ValueError):  # not a real file
+        is_pipe, output = False, -1
+
+    def gone() -> None:
+        loop.remove_reader(output)
+        run.cancel()
+
+    if is_pipe:
+        loop.add_reader(output, gone)  # nothing comes from there but its end
+    try:
+        yield
+    finally:
+        if is_pipe:
+            loop.remove_reader(output)
+
+
+def _prompt(given: str) -> str:
+    if given == _STDIN:
+        try:
+            given = sys.stdin.buffer.read().decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise click.BadParameter(f"standard input is no text: {error}.", param_hint="'PROMPT'") from None
+    if not given.strip():
+        raise click.BadParameter("there is nothing to be done: it is empty.", param_hint="'PROMPT'")
+    return given
+
+
+def _mind_servers(place: Place, tools: Toolsets) -> None:
+    if place.config.has_servers and not has_code_mode(tools):
+        named = ",".join(sets_of(tools))
+        click.echo(f"MCP servers are configured, which --tools {named} does not reach; --tools code does.", err=True)
