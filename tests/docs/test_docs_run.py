@@ -1,7 +1,8 @@
 """Every command and snippet in README and docs runs as it is written.
 
 Blocks marked `sh` run in one shell a page, in order; `python` blocks in the interpreter; `yaml` blocks are loaded as
-a configuration. `sh e2e` needs real clients and is run by the end-to-end suite. `text` and `json` are pictures.
+a configuration. `sh e2e` needs real clients and is run by the end-to-end suite. `text` and `json` are pictures. Where
+a page drives an agent CLI, a scripted one stands on the PATH; the end-to-end suite drives the real ones.
 """
 
 import os
@@ -11,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.cli import scripted_gemini
 
 from toolyard.config.load import load_config
 from toolyard.core.events import Event, Outcome
@@ -57,8 +59,9 @@ def test_the_way_in_shows_how_to_run_one_file_and_one_test():
 @pytest.mark.parametrize("page", pages_with("sh"), ids=name)
 def test_the_commands_run(page, tmp_path):
     script = MAKE.sub("true", "\n".join(blocks(page, "sh"))).replace("/tmp/", f"{tmp_path}/")
+    driven = scripted_gemini.install(tmp_path / "bin")
     env = {
-        "PATH": f"{os.path.dirname(sys.executable)}:/usr/local/bin:/usr/bin:/bin",
+        "PATH": f"{driven}:{os.path.dirname(sys.executable)}:/usr/local/bin:/usr/bin:/bin",
         "HOME": str(tmp_path),
         "XDG_STATE_HOME": str(tmp_path / "state"),
         "LC_ALL": "C.UTF-8",
@@ -80,10 +83,11 @@ def test_the_snippets_run(page, tmp_path):
     event = Event("c", "s", "a", "", "Read", "read", "/ws/a", "allow", "inside", Outcome.OK, 0, 1.0)
     with AuditLog.open(str(tmp_path)) as log:  # a page may look at a log beside it
         log.append(event)
+    driven = scripted_gemini.install(tmp_path / "bin")
+    env = {**os.environ, "PATH": f"{driven}:{os.environ['PATH']}", "XDG_STATE_HOME": str(tmp_path / "state")}
     for snippet in blocks(page, "python"):
-        done = subprocess.run(
-            [sys.executable, "-c", snippet], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
-        )
+        words = [sys.executable, "-c", snippet]
+        done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=30, check=False)
         assert done.returncode == 0, done.stderr
 
 
