@@ -185,10 +185,10 @@ def test_a_cancelled_task_leaves_nothing_behind(started):
     assert processes_of_run(run.id) == []
 
 
-def test_nothing_of_the_user_reaches_the_cli_but_what_is_named(started):
+def test_nothing_of_the_user_reaches_the_cli_but_what_is_named(started, tmp_path):
     given = variables(**{KEY: "the-key", "AWS_SECRET_ACCESS_KEY": "no", "TOOLYARD_TOKEN": "no"})
-    told = messages_of(started(*ATTACH, ["environment"], ["over"], variables=given))
-    seen = json.loads(told[-1].text)
+    end_of(started(*ATTACH, ["environment", str(tmp_path / "seen")], ["over"], variables=given))
+    seen = json.loads((tmp_path / "seen").read_text())
     assert seen[KEY] == "the-key"
     assert {"AWS_SECRET_ACCESS_KEY", "TOOLYARD_TOKEN"}.isdisjoint(seen)
     assert seen["HOME"] != given["HOME"]
@@ -197,7 +197,7 @@ def test_nothing_of_the_user_reaches_the_cli_but_what_is_named(started):
 def test_no_file_of_the_run_holds_its_token_or_key(started, tmp_path):
     go, up = tmp_path / "go", tmp_path / "up"
     run = started(
-        *(*ATTACH, ["environment"], ["touch", str(up)], ["wait", str(go)], ["over"]),
+        *(*ATTACH, ["environment", str(up)], ["say", "up"], ["wait", str(go)], ["over"]),
         variables=variables(**{KEY: "the-very-key"}),
     )
 
@@ -205,7 +205,7 @@ def test_no_file_of_the_run_holds_its_token_or_key(started, tmp_path):
         found, token = [], ""
         async for message in run:
             if isinstance(message, TextDelta):
-                seen = json.loads(message.text)
+                seen = json.loads(up.read_text())
                 token, folder = seen["TOOLYARD_RUN_TOKEN"], seen["HOME"]
                 files = [path for path in pathlib.Path(folder).rglob("*") if path.is_file()]
                 assert any(path.name == "settings.json" for path in files)
@@ -218,10 +218,10 @@ def test_no_file_of_the_run_holds_its_token_or_key(started, tmp_path):
     assert found == []
 
 
-def test_the_token_is_dead_after_its_run(started):
+def test_the_token_is_dead_after_its_run(started, tmp_path):
     with Host() as host:
-        told = messages_of(started(*ATTACH, ["environment"], ["over"], host=host))
-        token = json.loads(told[-1].text)["TOOLYARD_RUN_TOKEN"]
+        end_of(started(*ATTACH, ["environment", str(tmp_path / "seen")], ["over"], host=host))
+        token = json.loads((tmp_path / "seen").read_text())["TOOLYARD_RUN_TOKEN"]
         ended = end_of(started(["connect", token], ["over"], host=host))
     assert (ended.attached, ended.status) == (False, Status.NOT_ATTACHED)
 

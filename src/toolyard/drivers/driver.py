@@ -11,11 +11,15 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from toolyard.core.limits import MIB
 from toolyard.drivers.messages import Message, Tokens
 
 TOKEN_VARIABLE = "TOOLYARD_RUN_TOKEN"  # noqa: S105 - the variable's name
 SERVER = "toolyard"
 """What our server is called in the settings of every CLI. No underscore: Gemini CLI parses names by it."""
+
+LONGEST_TEXT = 8 * MIB
+"""Characters that are kept of what a model says, for the last message. All of it comes on the way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +97,17 @@ class Heard:
     answered: int = 0
     """Calls of our tools that came back with what we said."""
     text: list[str] = field(default_factory=list[str])
+    """What the model said, up to `LONGEST_TEXT`."""
     tokens: Tokens = field(default_factory=Tokens)
     cost: float | None = None
+    _kept: int = 0
+
+    def keep(self, words: str) -> None:
+        """Add to the text."""
+        words = words[: LONGEST_TEXT - self._kept]
+        if words:
+            self._kept += len(words)
+            self.text.append(words)
 
     def forgive(self, denied: Container[str]) -> None:
         """Do not hold against the CLI that it refused what we told it to."""

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
+from toolyard.core.paths import is_beneath
 from toolyard.drivers.driver import Login
 from toolyard.storage.temporary import TemporaryFolder
 
@@ -21,16 +23,23 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class RunFolder(Closing):
-    def __init__(self) -> None:
-        """Raises SystemFault."""
+    def __init__(self, roots: Sequence[str] = (), other: str = "") -> None:
+        """In the system's folder for temporary files; in the folder `other` where that lies in one of `roots`.
+
+        Those are what the tools of the run reach: settings and a login are not to be found there. Raises SystemFault.
+        """
         try:
-            self._folder = TemporaryFolder("drive")
-            self.path = self._folder.path
-            self.workdir = os.path.join(self.path, _WORKDIR)
-            self.temporary = os.path.join(self.path, _TEMPORARY)
+            self._folder = TemporaryFolder("drive", _apart(roots, other))
+        except OSError as error:
+            raise _cannot(error) from error
+        self.path = self._folder.path
+        self.workdir = os.path.join(self.path, _WORKDIR)
+        self.temporary = os.path.join(self.path, _TEMPORARY)
+        try:
             for path in (self.workdir, self.temporary):
                 os.mkdir(path)
         except OSError as error:
+            self._folder.close()
             raise _cannot(error) from error
 
     @property
@@ -70,6 +79,18 @@ class RunFolder(Closing):
 
     def close(self) -> None:
         self._folder.close()
+
+
+def _apart(roots: Sequence[str], other: str) -> str:
+    """Where the folder is made; empty for the usual place."""
+    for parent in ("", other):
+        real = os.path.realpath(parent or tempfile.gettempdir())
+        if not any(is_beneath(real, root) for root in roots):
+            return parent
+    raise SystemFault(
+        "There is no place for the settings of the run that its tools do not reach.",
+        hint="Set TMPDIR to a folder outside of the workspace.",
+    )
 
 
 def _cannot(error: OSError) -> SystemFault:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import secrets
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ import uvicorn
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
+from toolyard.drivers.making import closed_in_thread, made_in_thread
 from toolyard.serve.mcp.guests import Guests
 from toolyard.serve.mcp.http import PATH, Address, listen
 from toolyard.serve.mcp.terms import Terms
@@ -28,9 +30,23 @@ from toolyard.serve.mcp.terms import Terms
 _LOOPBACK = "127.0.0.1"
 _GRACE_SECONDS = 1
 _CLOSE_SECONDS = 10.0
+_LOOK_SECONDS = 1.0
 _TOKEN_BYTES = 32
 
+_THREAD = "toolyard-host"
+
 T = TypeVar("T")
+
+
+class _Quiet(logging.Filter):
+    """Leaves out requests that ended with their host: uvicorn tells of each of them with a traceback."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        cause = record.exc_info[1] if record.exc_info else None
+        return record.threadName != _THREAD or not isinstance(cause, asyncio.CancelledError)
+
+
+logging.getLogger("uvicorn.error").addFilter(_Quiet())
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +70,17 @@ class Host(Closing):
         self._server = uvicorn.Server(
             uvicorn.Config(
                 self._guests,
-                log_level="warning",
+                log_config=None,  # how the program that we are part of logs is its own affair
                 access_log=False,
                 server_header=False,
                 lifespan="on",
+                ws="none",
                 timeout_graceful_shutdown=_GRACE_SECONDS,
             )
         )
+        self._watchers: set[Callable[[], object]] = set()
         ready: Future[asyncio.AbstractEventLoop] = Future()
-        self._thread = threading.Thread(target=self._main, args=(ready,), name="toolyard-host", daemon=True)
+        self._thread = threading.Thread(target=self._main, args=(ready,), name=_THREAD, daemon=True)
         self._thread.start()
         self._loop = ready.result()
 
@@ -75,30 +93,61 @@ class Host(Closing):
         """Open a workspace and serve it under a fresh token, which is dead when this ends."""
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         attached = threading.Event()
-        yard = await asyncio.to_thread(Yard.open, options)
+        yard = await made_in_thread(lambda: Yard.open(options))
         try:
-            await self._on_loop(self._guests.admit(token, yard, terms_of(yard), attached.set))
             try:
+                await self._on_loop(self._guests.admit(token, yard, terms_of(yard), attached.set))
                 yield Stay(self.url, token, yard, attached)
             finally:
                 if self.is_open:
-                    await self._on_loop(self._guests.dismiss(token))
+                    with contextlib.suppress(SystemFault):  # closed by now, and the token with it
+                        await self._on_loop(self._guests.dismiss(token))
         finally:
-            await asyncio.to_thread(yard.close)
+            await closed_in_thread(yard)
+
+    @contextlib.contextmanager
+    def watched(self, on_end: Callable[[], object]) -> Generator[None]:
+        """`on_end` is called, in whichever thread, if the host ends in the meantime."""
+        self._watchers.add(on_end)
+        try:
+            yield
+        finally:
+            self._watchers.discard(on_end)
 
     def close(self) -> None:
+        self._tell_watchers()
         self._server.should_exit = True
         self._thread.join(_CLOSE_SECONDS)
         self._listener.close()
 
     async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        """Have it done on the host's loop. Who is cancelled meanwhile does not stop it. Raises SystemFault."""
         try:
-            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+            asked = asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError as error:  # the loop is closed
             work.close()
-            raise SystemFault("The host of the run is closed.", hint="Open another one.") from error
+            raise _closed() from error
+        answer = asyncio.wrap_future(asked)
+        while not answer.done():
+            await asyncio.wait({answer}, timeout=_LOOK_SECONDS)
+            if not self._thread.is_alive() and not asked.done():  # asked in its last moment, and never heard
+                break
+        if not asked.done() or asked.cancelled():  # its loop ended with it: that cancels nobody here
+            raise _closed()
+        return asked.result()
 
     def _main(self, ready: Future[asyncio.AbstractEventLoop]) -> None:
-        with asyncio.Runner() as runner:
-            ready.set_result(runner.get_loop())
-            runner.run(self._server.serve(sockets=[self._listener]))
+        try:
+            with asyncio.Runner() as runner:
+                ready.set_result(runner.get_loop())
+                runner.run(self._server.serve(sockets=[self._listener]))
+        finally:
+            self._tell_watchers()
+
+    def _tell_watchers(self) -> None:
+        for on_end in tuple(self._watchers):
+            on_end()
+
+
+def _closed() -> SystemFault:
+    return SystemFault("The host of the run is closed.", hint="Open another one.")

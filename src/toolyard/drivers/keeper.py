@@ -50,7 +50,7 @@ def main(leash: socket.socket, folder: str, given: str, words: list[str]) -> Non
         _close_output()
         codes: dict[int, int] = {}
         _watch(child, leash, heard, codes)
-        _end_all(codes)
+        _end_all(child, codes)
         _tell(leash, f"exit {codes[child]}" if child in codes else "lost")
     finally:
         _open_up(folder)
@@ -64,10 +64,13 @@ def _note(_number: int, _frame: object) -> None:
 
 def _started(words: list[str], given: str) -> int:
     """The CLI's pid, with a file as its input. Its end is taken with everybody else's, by `_reap`."""
+    keeper = os.getpid()
 
     def before() -> None:
         # Should the keeper itself be killed, at least the CLI goes with it.
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != keeper:  # it was killed before that could be said
+            os._exit(1)
 
     with open(given, "rb") as stdin:
         child = subprocess.Popen(words, stdin=stdin, process_group=0, preexec_fn=before)  # noqa: PLW1509
@@ -108,17 +111,19 @@ def _watch(child: int, leash: socket.socket, heard: int, codes: dict[int, int]) 
                     os.killpg(child, signal.SIGTERM)
 
 
-def _end_all(codes: dict[int, int]) -> None:
+def _end_all(child: int, codes: dict[int, int]) -> None:
     """End every descendant. All of them are held first, so that none can start another in the meantime."""
     until = time.monotonic() + _ENDING_SECONDS
     while time.monotonic() < until:
         held: set[int] = set()
-        while fresh := _descendants() - held:
+        while (fresh := _descendants() - held) and time.monotonic() < until:
             for pid in fresh:
                 _signal(pid, signal.SIGSTOP)
             held |= fresh
         for pid in held:
             _signal(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child, signal.SIGKILL)  # all that can be done where there is no /proc
         if not _reap(codes):
             return
         time.sleep(_TURN)
@@ -127,7 +132,11 @@ def _end_all(codes: dict[int, int]) -> None:
 def _descendants() -> set[int]:
     """Of this process, as they are now, without those that have ended."""
     parents: dict[int, int] = {}
-    for name in os.listdir("/proc"):
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return set()
+    for name in names:
         if not name.isdecimal():
             continue
         with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:

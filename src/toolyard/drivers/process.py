@@ -28,6 +28,9 @@ _GRACE_SECONDS = 1.0
 """Between SIGTERM and SIGKILL."""
 _KEEPER_SECONDS = 10.0
 """For a keeper to end everything and leave; it bounds itself at half of that."""
+_SILENCE_SECONDS = 1.0
+_MOST_AFTERWARDS = 4 * MIB
+"""Output after the end: what was on its way. More comes only from somebody who was handed our pipe."""
 _SWEEPS = 100
 RUN_VARIABLE = "TOOLYARD_RUN"
 """Names the run in the environment of each of its processes."""
@@ -66,7 +69,10 @@ class CliProcess:
     @classmethod
     async def start(cls, start: Start) -> CliProcess:
         """Raises SystemFault where not even the keeper can be started."""
-        ours, theirs = socket.socketpair()
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            raise _cannot(error) from error
         try:
             keeper = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-I", "-S", _KEEPER, str(theirs.fileno()), start.folder, start.given, *start.words),
@@ -78,20 +84,21 @@ class CliProcess:
                 start_new_session=True,
                 pass_fds=(theirs.fileno(), *((start.held,) if start.held >= 0 else ())),
             )
-        except OSError as error:
+        except BaseException as error:
             ours.close()
-            why = error.strerror or str(error)
-            raise SystemFault(f"No process could be started for the run: {why}.", retryable=True) from error
+            if isinstance(error, OSError):
+                raise _cannot(error) from error
+            raise
         finally:
             theirs.close()
         ours.settimeout(0)
         return cls(keeper, ours, start)
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """What it prints, line by line, until it and all its children have closed their output."""
+        """What it prints, line by line, until it and all its children have closed their output, or are gone."""
         held = bytearray()
         is_skipping = False
-        while chunk := await self._output.read(_CHUNK):
+        async for chunk in self._chunks():
             *whole, rest = chunk.split(b"\n")
             for piece in whole:
                 if not is_skipping:
@@ -107,6 +114,24 @@ class CliProcess:
                 held.clear()
         if held:
             yield bytes(held)
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        """Its output. A process that we may not end could hold it open for ever, so its end is not waited for."""
+        afterwards = 0
+        while afterwards <= _MOST_AFTERWARDS:
+            reading = asyncio.ensure_future(self._output.read(_CHUNK))
+            try:
+                await asyncio.wait({reading, self._ending}, return_when=asyncio.FIRST_COMPLETED)
+                if self._ending.done():
+                    await asyncio.wait({reading}, timeout=_SILENCE_SECONDS)
+                chunk = reading.result() if reading.done() else b""
+            finally:
+                reading.cancel()
+            if not chunk:
+                return
+            if self._ending.done():
+                afterwards += len(chunk)
+            yield chunk
 
     async def ended(self) -> int | None:
         """Wait for the end of the CLI. Its exit code, a signal as a negative number; None where nobody knows it.
@@ -160,6 +185,11 @@ class CliProcess:
                 await asyncio.shield(self._ending)
         with contextlib.suppress(OSError):
             self._leash.shutdown(socket.SHUT_WR)
+        # A keeper that cannot keep up with what it is to end is no keeper.
+        await asyncio.wait({self._ending}, timeout=_KEEPER_SECONDS)
+        if not self._ending.done():
+            with contextlib.suppress(ProcessLookupError):
+                self._keeper.kill()
 
     async def _heard_end(self) -> str:
         loop = asyncio.get_running_loop()
@@ -178,6 +208,11 @@ class CliProcess:
             del self._tail[:-_TAIL]
 
 
+def _cannot(error: OSError) -> SystemFault:
+    why = error.strerror or str(error)
+    return SystemFault(f"No process could be started for the run: {why}.", retryable=True)
+
+
 def _end_by_name(run: str) -> None:
     """End what names the run in its environment."""
     mark = f"{RUN_VARIABLE}={run}".encode()
@@ -191,7 +226,10 @@ def _end_by_name(run: str) -> None:
 
 
 def _pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    except OSError:  # it is not there, or we have no descriptor left to look
+        return []
 
 
 def _is_marked(pid: int, mark: bytes) -> bool:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import shutil
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, cast
+from typing import Self
 
 from toolyard.app.toolsets import Toolset, Toolsets
 from toolyard.app.yard import Yard, YardOptions
@@ -24,19 +23,24 @@ from toolyard.config.models import Config
 from toolyard.config.settings import Settings, environment
 from toolyard.core.actions import Action, Decision
 from toolyard.core.calls import Asker
-from toolyard.core.errors import SystemFault, ToolyardError
+from toolyard.core.errors import SystemFault, ToolyardError, ValidationError
 from toolyard.core.ids import new_id
+from toolyard.core.limits import MIB
 from toolyard.core.modes import PermissionMode
 from toolyard.drivers.approvals import Approvals, denied
 from toolyard.drivers.driver import TOKEN_VARIABLE, Driver, Heard, Reader, Recipe, RunSpec
 from toolyard.drivers.folder import RunFolder
+from toolyard.drivers.hearing import Hearing
 from toolyard.drivers.host import Host, Stay
+from toolyard.drivers.making import closed_in_thread, made_in_thread
 from toolyard.drivers.messages import Fault, Finished, Message, Status
 from toolyard.drivers.process import CliProcess, Start
 from toolyard.drivers.verdict import Ending, verdict
 from toolyard.serve.mcp.terms import APPROVE, Terms
 
 DEFAULT_TIMEOUT = 1800.0
+LONGEST_GIVEN = 4 * MIB
+"""Characters of a prompt. Some CLIs cut off what is longer than 8 MiB without a word."""
 _HANDED_ON = (
     *("PATH", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "SHELL", "SSL_CERT_FILE", "SSL_CERT_DIR"),
     *("NODE_EXTRA_CA_CERTS", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
@@ -120,24 +124,28 @@ class Run:
             async with contextlib.aclosing(self._attempt(outcome)) as messages:
                 async for message in messages:
                     yield message
-        except ToolyardError as error:
-            outcome.fault = error
-            yield Fault(error.message, error.hint, error.retryable)
+        except Exception as error:  # noqa: BLE001 - the outermost edge: a run has its last message, whatever happens
+            outcome.fault = error if isinstance(error, ToolyardError) else _unforeseen(error)
+            yield Fault(outcome.fault.message, outcome.fault.hint, outcome.fault.retryable)
         finally:
             expiry.cancel()
             self._process = None
         yield self._finished(outcome, time.monotonic() - began)
 
     async def _attempt(self, outcome: _Outcome) -> AsyncGenerator[Message]:
+        self._check()
         program = self._program()
         async with contextlib.AsyncExitStack() as owned:
             host = self._host
             if host is None:
-                host = await asyncio.to_thread(Host)
-                owned.push_async_callback(asyncio.to_thread, host.close)
+                host = await made_in_thread(Host)
+                owned.push_async_callback(closed_in_thread, host)
             stay = await owned.enter_async_context(host.stay(self._yard_options(), self._terms))
-            folder = await asyncio.to_thread(RunFolder)
-            owned.push_async_callback(asyncio.to_thread, folder.close)
+            loop = asyncio.get_running_loop()
+            owned.enter_context(host.watched(lambda: loop.call_soon_threadsafe(self._stop, Ending.UNSERVED)))
+            roots = stay.yard.mounts.declared
+            folder = await made_in_thread(lambda: RunFolder(roots, stay.yard.state))
+            owned.push_async_callback(closed_in_thread, folder)
             tools = tuple(stay.yard.dispatch.tools)
             spec = await asyncio.to_thread(self._spec, stay, folder, tools)
             recipe = self._driver.recipe(spec)
@@ -149,13 +157,32 @@ class Run:
                 process.stop()
             reader = self._driver.reader(self.id, tools)
             outcome.heard = reader.heard
+            secrets = (stay.token, *self._keys().values())
+            hearing = Hearing(secrets)
             async for line in process.lines():
-                for message in outcome.read(line, reader):
+                for message in outcome.read(hearing.masked(line), hearing, reader):
                     yield message
+            if process.too_long:
+                yield Fault(f"{process.too_long} messages of the CLI were too long, and are lost.")
             outcome.code = await process.ended()
             reader.heard.forgive(spec.denied)
             outcome.attached = stay.attached.is_set()
-            outcome.stderr = process.tail((stay.token, *self._keys().values()))
+            outcome.stderr = process.tail(secrets)
+
+    def _check(self) -> None:
+        """Refuse what no CLI could be given, or would take for something else. Raises ValidationError."""
+        given = {"prompt": self._prompt, "model": self._options.model, "instructions": self._options.instructions}
+        for name, text in given.items():
+            if len(text) > LONGEST_GIVEN:
+                raise ValidationError.of(
+                    name, "is too long", hint="Put it into a file of the workspace, and name it."
+                )
+            if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+                raise ValidationError.of(name, "holds half of a character", hint="Send text that UTF-8 can carry.")
+            if name != "prompt" and "\0" in text:
+                raise ValidationError.of(name, "holds a NUL character")
+        if self._options.model.startswith("-"):
+            raise ValidationError.of("model", f"{self._options.model!r} would be read as an option")
 
     def _program(self) -> str:
         """Where the CLI is."""
@@ -262,19 +289,25 @@ class _Outcome:
     noise: deque[str] = field(default_factory=lambda: deque(maxlen=_NOISE_LINES))
     """The last of what it printed that was no message."""
 
-    def read(self, line: bytes, reader: Reader) -> Iterator[Message]:
+    def read(self, line: bytes, hearing: Hearing, reader: Reader) -> Iterator[Message]:
         try:
-            record = json.loads(line)
-        except ValueError:
-            record = None
-        if isinstance(record, dict):
-            yield from reader.read(cast("dict[str, Any]", record))
+            record = hearing.record(line)
+        except SystemFault as error:
+            yield Fault(error.message, error.hint)
+            return
+        if record is not None:
+            yield from reader.read(record)
         elif line.strip():
             self.noise.append(line[:_NOISE_BYTES].decode("utf-8", "replace"))
 
     def said(self) -> str:
         """What it said beside its messages."""
         return self.stderr or "\n".join(self.noise)
+
+
+def _unforeseen(error: Exception) -> SystemFault:
+    why = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+    return SystemFault(f"The run could not go on: {why}.", hint="Look at the limits of this machine, then try again.")
 
 
 def _in_loop(ask: Asker) -> Asker:

@@ -36,6 +36,8 @@ class Ending(StrEnum):
     """Itself, or somebody we do not know."""
     CANCELLED = "cancelled"
     TIMED_OUT = "timed_out"
+    UNSERVED = "unserved"
+    """We, since our server ended before it: there is nothing it could do any more."""
 
 
 class Verdict(NamedTuple):
@@ -59,6 +61,8 @@ def verdict(
     if ending is Ending.TIMED_OUT:
         hint = advice(heard.error or said, driver.title, driver.keys) if not heard.answered else ""
         return Verdict(Status.TIMED_OUT, "The run took longer than it may.", hint or _MORE_TIME)
+    if ending is Ending.UNSERVED:
+        return _failed("Our server ended before the run did.", "Keep the host open until its runs are over.")
     return next(_objections(driver, heard, exit_code, attached, said), Verdict(Status.SUCCEEDED))
 
 

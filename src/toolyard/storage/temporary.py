@@ -23,10 +23,10 @@ _YOUNG_SECONDS = 60.0
 
 
 class TemporaryFolder(Closing):
-    def __init__(self, kind: str) -> None:
-        """Made in the system's folder for such, private to the user. Raises OSError."""
-        _sweep_once(kind)
-        self.path = os.path.realpath(tempfile.mkdtemp(prefix=_prefix(kind)))
+    def __init__(self, kind: str, parent: str = "") -> None:
+        """Made in the system's folder for such, or in another one, private to the user. Raises OSError."""
+        _sweep_once(kind, parent)
+        self.path = os.path.realpath(tempfile.mkdtemp(prefix=_prefix(kind), dir=parent or None))
         self._held = _open(self.path)
         fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -43,10 +43,9 @@ class TemporaryFolder(Closing):
         os.close(held)
 
 
-def sweep(kind: str) -> None:
+def sweep(kind: str, parent: str = "") -> None:
     """Remove the folders of this kind that nobody holds."""
-    parent = tempfile.gettempdir()
-    with contextlib.suppress(OSError), os.scandir(parent) as entries:
+    with contextlib.suppress(OSError), os.scandir(parent or tempfile.gettempdir()) as entries:
         for entry in entries:
             if entry.name.startswith(_prefix(kind)):
                 with contextlib.suppress(OSError):  # held, or gone: somebody else swept it
@@ -68,8 +67,8 @@ def _remove_unheld(path: str) -> None:
 
 
 @cache
-def _sweep_once(kind: str) -> None:
-    sweep(kind)
+def _sweep_once(kind: str, parent: str) -> None:
+    sweep(kind, parent)
 
 
 def _prefix(kind: str) -> str:

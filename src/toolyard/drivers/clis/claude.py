@@ -10,6 +10,7 @@ from toolyard.drivers.clis.cli import ATTEMPTS, START_SECONDS, TOOL_SECONDS, Cli
 from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
 
 _CONFIG = "claude"
+_INSTRUCTIONS = "instructions.md"
 
 
 class Claude(Cli):
@@ -55,8 +56,6 @@ class Claude(Cli):
             ]
         if run.model:
             words += ["--model", run.model]
-        if run.instructions:
-            words += ["--append-system-prompt", run.instructions]
         variables = {
             "CLAUDE_CONFIG_DIR": f"{run.folder}/{_CONFIG}",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -70,6 +69,9 @@ class Claude(Cli):
             "MCP_TOOL_TIMEOUT": str(TOOL_SECONDS * 1000),
         }
         files = {"servers.json": json.dumps({"mcpServers": {self.server: server}}, indent=1)}
+        if run.instructions:
+            files[_INSTRUCTIONS] = run.instructions
+            words += ["--append-system-prompt-file", f"{run.folder}/{_INSTRUCTIONS}"]
         return Recipe(tuple(words), variables, files, run.prompt)
 
     def reader(self, run: str, tools: Iterable[str]) -> Reader:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, cast
 
-from toolyard.drivers.clis.cli import Listener
+from toolyard.drivers.clis.cli import Cli, Listener
 from toolyard.drivers.clis.records import arguments, blocks, count, inner, message_of, money, objects, text
 from toolyard.drivers.driver import Reader
 from toolyard.drivers.messages import Message, Tokens
@@ -23,8 +23,11 @@ class ClaudeStreamReader(Listener, Reader):
     """What looks like a text of the model and is an error."""
     counts_cached_apart = True
     """Anthropic does not count what was read from the cache among the input."""
-    _streamed = ""
-    """Text that came in pieces and will come again, whole."""
+
+    def __init__(self, cli: Cli, run: str, tools: Collection[str]) -> None:
+        super().__init__(cli, run, tools)
+        self._pieces: list[str] = []
+        """Text that came bit by bit and will come again, whole."""
 
     def read(self, record: Mapping[str, Any]) -> Iterator[Message]:
         kind = text(record, "type")
@@ -56,12 +59,12 @@ class ClaudeStreamReader(Listener, Reader):
 
     def _piece(self, event: Mapping[str, Any]) -> Iterator[Message]:
         if text(event, "type") == "message_start":
-            self._streamed = ""
+            self._pieces = []
         delta = inner(event, "delta")
         if text(event, "type") == "content_block_delta" and text(delta, "type") == "text_delta":
             words = text(delta, "text")
             if not self.error_text.search(words):
-                self._streamed += words
+                self._pieces.append(words)
                 yield from self.said(words)
 
     def _assistant(self, record: Mapping[str, Any]) -> Iterator[Message]:
@@ -75,10 +78,17 @@ class ClaudeStreamReader(Listener, Reader):
                 yield from self.called(text(block, "id"), text(block, "name"), arguments(block.get("input")))
             elif kind == "text" and (is_error or self.error_text.search(words)):
                 yield from self.failed(words)
-            elif kind == "text" and words and self._streamed.startswith(words):
-                self._streamed = self._streamed.removeprefix(words)
+            elif kind == "text" and self._was_streamed(words):
+                continue
             elif kind == "text":
                 yield from self.said(words)
+
+    def _was_streamed(self, words: str) -> bool:
+        streamed = "".join(self._pieces)
+        if not words or not streamed.startswith(words):
+            return False
+        self._pieces = [streamed.removeprefix(words)]
+        return True
 
     def _result(self, record: Mapping[str, Any]) -> Iterator[Message]:
         heard, usage = self.heard, inner(record, "usage")

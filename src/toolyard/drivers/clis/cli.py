@@ -86,11 +86,11 @@ class Listener:
         if self._is_new_paragraph and self.heard.text:
             words = "\n\n" + words
         self._is_new_paragraph = False
-        self.heard.text.append(words)
+        self.heard.keep(words)
         yield TextDelta(words)
 
     def called(self, call: str, name: str, arguments: Mapping[str, Any]) -> Iterator[Message]:
-        if call in self._names:
+        if call in self.heard.open_calls:  # told before; one that is answered has left its id to others
             return
         tool, ours = self._ours(name)
         self._names[call] = name

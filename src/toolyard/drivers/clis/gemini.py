@@ -14,7 +14,7 @@ from typing import Any
 
 from toolyard.drivers.clis.cli import ATTEMPTS, TOOL_SECONDS, Cli, Listener, words_of
 from toolyard.drivers.clis.records import arguments, count, inner, is_object, message_of, text, toml
-from toolyard.drivers.clis.standing import NO_CONTEXT, beside
+from toolyard.drivers.clis.standing import NO_CONTEXT, as_words, beside
 from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
 from toolyard.drivers.messages import Message, Tokens
 
@@ -100,7 +100,7 @@ class Gemini(Cli):
         if run.model:
             words += ["--model", run.model]
         variables = {"GEMINI_CLI_HOME": run.folder, "GEMINI_CLI_NO_RELAUNCH": "true"}
-        return Recipe(tuple(words), variables, files, run.prompt)
+        return Recipe(tuple(words), variables, files, as_words(run.prompt))
 
     def _policy(self, run: RunSpec) -> str:
         rules = [_POLICY.format(server=self.server)]

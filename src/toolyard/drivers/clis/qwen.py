@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from toolyard.drivers.clis.claude_stream import ClaudeStreamReader
 from toolyard.drivers.clis.cli import TOOL_SECONDS, Cli, words_of
-from toolyard.drivers.clis.standing import NO_CONTEXT, beside
+from toolyard.drivers.clis.standing import NO_CONTEXT, as_words, beside
 from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
 
 
@@ -55,14 +55,14 @@ class Qwen(Cli):
             "disableAllHooks": True,
         }
         files = {".qwen/settings.json": json.dumps(settings, indent=1), beside(run, ".env"): ""}
+        if run.instructions:
+            files[f".qwen/{NO_CONTEXT}"] = run.instructions
         words = ["--output-format", "stream-json", "--include-partial-messages", "--approval-mode", "default"]
         words += ["--chat-recording", "false", "--allowed-mcp-server-names", self.server]
         if run.model:
             words += ["--model", run.model]
-        if run.instructions:
-            words += [f"--append-system-prompt={run.instructions}"]
         variables = {"QWEN_HOME": f"{run.folder}/.qwen", "QWEN_CODE_NO_RELAUNCH": "true"}
-        return Recipe(tuple(words), variables, files, run.prompt)
+        return Recipe(tuple(words), variables, files, as_words(run.prompt))
 
     def reader(self, run: str, tools: Iterable[str]) -> Reader:
         return QwenReader(self, run, tuple(tools))

@@ -1,4 +1,4 @@
-"""Where a CLI stands: an empty folder, so that nothing beside it or above it takes effect."""
+"""Where a CLI stands: an empty folder, so that nothing around it takes effect. And how it is spoken to."""
 
 from __future__ import annotations
 
@@ -16,3 +16,8 @@ def beside(run: RunSpec, name: str) -> str:
     Some CLIs go up from there until they find a file of some name. An empty one is where they stop.
     """
     return os.path.join(os.path.relpath(run.workdir, run.folder), name)
+
+
+def as_words(prompt: str) -> str:
+    """The prompt as words for the model. A slash at its very beginning would make it a command of the CLI's own."""
+    return "\n" + prompt if prompt.startswith("/") else prompt

@@ -39,8 +39,8 @@ class Guests:
         guest = _Guest(yard_app(yard, self._address, terms), on_attached)
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         guest.serving = asyncio.create_task(_serve(guest, ready))
+        self._guests[_digest(token.encode())] = guest  # from now on it can be dismissed, ready or not
         await ready
-        self._guests[_digest(token.encode())] = guest
 
     async def dismiss(self, token: str) -> None:
         guest = self._guests.pop(_digest(token.encode()), None)

@@ -153,6 +153,7 @@ def serve_http(yard: Yard, token: str, address: Address, listener: socket.socket
         access_log=False,
         server_header=False,
         lifespan="on",
+        ws="none",
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     _Server(config).run(sockets=[listener])
