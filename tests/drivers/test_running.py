@@ -226,6 +226,23 @@ def test_the_token_is_dead_after_its_run(started, tmp_path):
     assert (ended.attached, ended.status) == (False, Status.NOT_ATTACHED)
 
 
+def test_a_run_whose_host_ends_before_it_has_failed_at_once(started):
+    host = Host()
+    run = started(*ATTACH, ["say", "hm"], ["wait"], host=host)
+
+    async def closed():
+        told = []
+        async for message in run:
+            told.append(message)
+            if isinstance(message, TextDelta):
+                await asyncio.to_thread(host.close)
+        return told
+
+    ended = asyncio.run(asyncio.wait_for(closed(), SECONDS))[-1]
+    assert (ended.status, ended.reason) == (Status.FAILED, "Our server ended before the run did.")
+    assert processes_of_run(run.id) == []
+
+
 def test_runs_share_a_host_each_with_its_own_workspace(started, tmp_path):
     async def both(host):
         runs = []

@@ -1,8 +1,8 @@
 """The server that runs of agent CLIs call: one address on the loopback, a token and a workspace for each run.
 
 `Host` owns the listening socket and one thread with an event loop of its own, so that tools answer however busy the
-caller's loop is. One host serves any number of runs at once. `close()` ends the thread; runs that are still under way
-lose their tools.
+caller's loop is. One host serves any number of runs at once. `close()` ends the thread, and with it the
+runs that are still under way: they fail.
 """
 
 from __future__ import annotations
@@ -33,20 +33,12 @@ _CLOSE_SECONDS = 10.0
 _LOOK_SECONDS = 1.0
 _TOKEN_BYTES = 32
 
-_THREAD = "toolyard-host"
-
 T = TypeVar("T")
 
 
-class _Quiet(logging.Filter):
-    """Leaves out requests that ended with their host: uvicorn tells of each of them with a traceback."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        cause = record.exc_info[1] if record.exc_info else None
-        return record.threadName != _THREAD or not isinstance(cause, asyncio.CancelledError)
-
-
-logging.getLogger("uvicorn.error").addFilter(_Quiet())
+# They tell of requests that ended with their run or their host, with tracebacks: of interest to who asked for logs.
+for _name in ("uvicorn", "mcp"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +72,7 @@ class Host(Closing):
         )
         self._watchers: set[Callable[[], object]] = set()
         ready: Future[asyncio.AbstractEventLoop] = Future()
-        self._thread = threading.Thread(target=self._main, args=(ready,), name=_THREAD, daemon=True)
+        self._thread = threading.Thread(target=self._main, args=(ready,), name="toolyard-host", daemon=True)
         self._thread.start()
         self._loop = ready.result()
 
