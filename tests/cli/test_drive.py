@@ -14,11 +14,14 @@ import sys
 import time
 
 import pytest
+from click.testing import CliRunner
 from tests.cli import scripted_gemini
 
+from toolyard.cli.main import toolyard
 from toolyard.drivers import Finished, Status, from_json
 
-SECONDS = 50
+pytestmark = pytest.mark.timeout(150)  # each test starts three interpreters, one after the other
+SECONDS = 100
 
 
 class Driving:
@@ -29,6 +32,7 @@ class Driving:
         self.temporary = base / "tmp"
         self.temporary.mkdir()
         self.workspace.mkdir()
+        self.started: list[subprocess.Popen] = []
         self.programs = scripted_gemini.install(base / "bin")
         self.env = {
             "PATH": f"{self.programs}:{os.path.dirname(sys.executable)}:/usr/bin:/bin",
@@ -44,12 +48,17 @@ class Driving:
         more = [word for name, value in options.items() for word in _option(name, value)]
         return [sys.executable, "-m", "toolyard", "drive", "gemini", prompt, *where, *more]
 
-    def start(
-        self, *steps: list | str, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, **options
-    ) -> subprocess.Popen:
-        return subprocess.Popen(
-            self.words(*steps, **options), stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, env=self.env, text=True
-        )
+    def start(self, *steps: list | str, stdin=subprocess.DEVNULL, **options) -> subprocess.Popen:
+        pipe, words = subprocess.PIPE, self.words(*steps, **options)
+        process = subprocess.Popen(words, stdin=stdin, stdout=pipe, stderr=pipe, env=self.env, text=True)
+        self.started.append(process)
+        return process
+
+    def end(self) -> None:
+        """What a test that failed left running; with it goes all that it started."""
+        for process in self.started:
+            with process:
+                process.kill()
 
     def run(self, *steps: list | str, code: int = 0, stdin: str | None = None, **options) -> str:
         process = self.start(*steps, stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL, **options)
@@ -87,7 +96,10 @@ def _option(name: str, value: object) -> list[str]:
 @pytest.fixture
 def driving(tmp_path):
     made = Driving(tmp_path)
-    yield made
+    try:
+        yield made
+    finally:
+        made.end()
     assert made.is_gone(), made.leftovers()
 
 
@@ -183,17 +195,10 @@ def test_a_missing_cli_is_told_with_the_line_that_installs_it(driving):
         (["drive", "gemini", "hi", "--tools", "cluade"], "'cluade' is no set of tools"),
     ],
 )
-def test_wrong_use_is_told_before_anything_runs(driving, words, said):
-    done = subprocess.run(
-        [sys.executable, "-m", "toolyard", *words],
-        env=driving.env,
-        check=False,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-    )
-    assert done.returncode == 2
-    assert said in done.stderr
+def test_wrong_use_is_told_before_anything_runs(words, said):
+    done = CliRunner().invoke(toolyard, words, input="")
+    assert done.exit_code == 2
+    assert said in done.output
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -225,6 +230,7 @@ def test_a_run_whose_reader_is_gone_ends_though_it_has_nothing_to_say(driving):
     up = driving.base / "up"
     process = driving.start(["child"], ["touch", str(up)], ["pause", 1000], json=True)
     until(up)
+    assert "session_started" in process.stdout.readline()
     process.stdout.close()
     with process:
         assert process.wait(timeout=SECONDS) == 1
@@ -239,6 +245,7 @@ class Screen:
         words, variables = driving.words(*steps, **options), {**driving.env, "COLUMNS": "80", **(env or {})}
         ends = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
         self.process = subprocess.Popen(words, env=variables, start_new_session=True, **ends)
+        driving.started.append(self.process)
         os.close(theirs)
         self.shown = ""
 

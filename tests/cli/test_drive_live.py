@@ -107,6 +107,10 @@ def test_no_text_of_a_model_speaks_to_the_terminal(text):
     assert [c for c in shown if not c.isprintable() and c != "\n"] == []
 
 
+def test_a_link_shows_where_it_leads():
+    assert Terminal().lines(TextDelta("[safe](https://evil.example)\n\nx"))[0] == "safe (https://evil.example)"
+
+
 def test_text_is_split_where_a_paragraph_ends_and_nowhere_else():
     assert blocks_of("a\nb\n\nc") == (["a\nb\n\n"], "c", "")
     assert blocks_of("- a\n\n  more of a\n\nb") == (["- a\n\n  more of a\n\n"], "b", "")

@@ -58,8 +58,8 @@ def test_what_came_of_a_call_is_seen_at_a_glance(made, text, came):
     assert came_of(made, ToolResult("1", ok=True, text=text)) == came
 
 
-def test_a_failure_is_told_whole():
-    came = came_of(call("Read"), ToolResult("1", ok=False, text="It is outside.\nUse another."))
+def test_a_failure_is_told_whole_without_the_number_that_clients_put_before_it():
+    came = came_of(call("Read"), ToolResult("1", ok=False, text="MCP error -32001: It is outside.\nUse another."))
     assert came == CameOf(ok=False, why="It is outside.\nUse another.")
 
 

@@ -29,6 +29,8 @@ _OLD, _NEW = ("old_string", "oldText"), ("new_string", "newText")
 _REPLACED: Final = re.compile(r"(\d+) replacements?\b")
 _WRITTEN: Final = re.compile(r"^(Created|Replaced) .*\((\d[\d,]*) lines?\b")
 _EXIT: Final = re.compile(r"^Exit code (\d+)\.?$")
+_CODE: Final = re.compile(r"^(Error: )?MCP error -?\d+: ")
+"""What a client puts before an error of ours."""
 _UNSEEN: Final = frozenset("\u200b\u200c\u200d\u2060\ufeff\u00ad")
 """Joins and breaks of words: a terminal shows nothing for them, so nothing is lost."""
 _NOTE_CHARS: Final = 60
@@ -87,7 +89,7 @@ class CameOf:
 
 def came_of(call: ToolCall, result: ToolResult) -> CameOf:
     if not result.ok:
-        return CameOf(ok=False, why=clean(result.text).strip())
+        return CameOf(ok=False, why=_CODE.sub("", clean(result.text).strip()))
     lines = [line for line in clean(result.text).split("\n") if line.strip()]
     if call.name in _COMMANDS:
         return _ran(lines)
