@@ -201,6 +201,19 @@ def test_a_link_is_followed_and_stays_a_link(machine):
     assert os.listdir(kept.parent) == ["claude.json"]
 
 
+@pytest.mark.parametrize("link", [".cursor", ".cursor/mcp.json"])
+def test_a_link_in_a_project_does_not_choose_a_file_outside_of_it(machine, link):
+    others = machine.base / "others"
+    others.mkdir()
+    (others / "mcp.json").write_text("{}")
+    place = machine.base / "project" / link
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(others if link == ".cursor" else others / "mcp.json")
+    with pytest.raises(ConfigError, match="a link leads out of the project"):
+        install(machine.target("cursor", "project"), WORDS)
+    assert ((others / "mcp.json").read_text(), os.listdir(others)) == ("{}", ["mcp.json"])
+
+
 def test_a_pipe_or_a_folder_in_its_place_is_refused(machine):
     os.mkfifo(machine.home / ".claude.json")
     (machine.home / ".cursor" / "mcp.json").mkdir(parents=True)

@@ -16,6 +16,7 @@ from toolyard.config.clients.editing import Document
 from toolyard.config.clients.files import Content
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ConfigError, ToolError
+from toolyard.core.paths import is_beneath
 
 Outcome = Literal["added", "updated", "replaced", "unchanged", "removed", "absent"]
 
@@ -61,6 +62,7 @@ def install(target: Target, words: tuple[str, ...], *, force: bool = False, dry_
     """Put the entry that starts `words` where the client looks for it."""
     path, entry = target.path, target.client.entry(words)
     _check_words(target, words)
+    _check_place(target, path)
 
     def made(content: Content) -> bytes | None:
         document = target.document(content)
@@ -90,6 +92,7 @@ def uninstall(target: Target, *, dry_run: bool = False) -> Report:
     path = target.found()
     if not path:
         return Report("absent", target.path)
+    _check_place(target, path)
     former = files.content_of(path)
     if not is_ours(target.document(former).entry(target.name)):
         raise ToolError(
@@ -176,6 +179,15 @@ def _outcome(entry: Any, *, is_same: bool) -> Outcome:
     if entry is None:
         return "added"
     return "updated" if is_ours(entry) else "replaced"
+
+
+def _check_place(target: Target, path: str) -> None:
+    """A project may be a stranger's: a link in it is not to choose which file of the user's is written."""
+    real = os.path.realpath(path)
+    if target.scope == "project" and not is_beneath(real, os.path.realpath(target.folder)):
+        raise ConfigError(
+            f"a link leads out of the project, to {real}; nothing was changed", where=path, hint="Remove the link."
+        )
 
 
 def _check_words(target: Target, words: tuple[str, ...]) -> None:

@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from toolyard.app.yard import Yard
 from toolyard.core.errors import SystemFault
 from toolyard.serve.http.door import Door
+from toolyard.serve.mcp.connections import Connection
 from toolyard.serve.mcp.server import YardServer
 from toolyard.serve.mcp.terms import TERMS, Terms
 
@@ -154,6 +155,7 @@ def serve_http(yard: Yard, token: str, address: Address, listener: socket.socket
         server_header=False,
         lifespan="on",
         ws="none",
+        http=Connection,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     _Server(config).run(sockets=[listener])
