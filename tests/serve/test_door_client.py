@@ -11,7 +11,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from toolyard.core.errors import SecurityError, SystemFault, ToolError, ValidationError
+from toolyard.core.errors import SecurityError, SystemFault, ToolError, ToolyardError, ValidationError
 from toolyard.serve.http import Backoff, execute_tool_with_retry
 
 SOON = Backoff(first_seconds=0.001)
@@ -189,6 +189,30 @@ async def test_what_is_not_worth_it_is_not_tried_again(answer, kind):
         with pytest.raises(kind):
             await server.call()
     assert len(server.bodies) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"type": "error"},
+        {"type": "error", "error": {"kind": "validation", "validation_errors": [1]}},
+        {"type": "error", "error": {"kind": "validation", "validation_errors": 5}},
+        {"type": "result", "content": 5},
+        {"type": "result", "content": [1]},
+        {"type": "result", "structured": None},
+    ],
+    ids=repr,
+)
+async def test_a_server_that_talks_nonsense_is_met_with_an_error_of_ours(line):
+    async with Scripted(lines(line)) as server:
+        with pytest.raises(ToolyardError):
+            await server.call()
+
+
+async def test_brackets_without_an_end_are_nonsense_too():
+    async with Scripted(answered(200, b"[" * 100_000 + b"\n", "application/x-ndjson")) as server:
+        with pytest.raises(ToolyardError):
+            await server.call()
 
 
 async def test_the_last_error_is_raised_when_the_attempts_are_used_up():

@@ -71,7 +71,7 @@ class Attempt:
                     if line["type"] == "result":
                         return line
                     if line["type"] == "error":
-                        raise _said(line["error"])
+                        raise _said(line.get("error"))
         except httpx2.TransportError as broken:
             raise _broken(broken, self.client, is_told=is_told) from broken
         raise _broken(None, self.client, is_told=is_told)
@@ -124,11 +124,22 @@ async def _lines(answer: httpx2.Response) -> AsyncGenerator[dict[str, Any]]:
 def _line(text: bytes) -> dict[str, Any]:
     try:
         line: object = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _nonsense() from None
-    if not isinstance(line, dict) or not isinstance(cast("dict[str, Any]", line).get("type"), str):
+    if not isinstance(line, dict) or not _is_ours(cast("dict[str, Any]", line)):
         raise _nonsense()
     return cast("dict[str, Any]", line)
+
+
+def _is_ours(line: dict[str, Any]) -> bool:
+    """Whether it has the parts that a line of the door has, of the kinds they have there."""
+    if line.get("type") != "result":
+        return isinstance(line.get("type"), str)
+    content, structured = line.get("content", []), line.get("structured", {})
+    if not isinstance(content, list) or not isinstance(structured, dict):
+        return False
+    parts = cast("list[object]", content)
+    return all(isinstance(each, dict) for each in parts)
 
 
 async def _start_of(answer: httpx2.Response) -> bytes:
@@ -144,7 +155,7 @@ def _refused(status: int, body: bytes, after: str | None) -> FailedError:
     """What a status other than 200 means. A proxy's 502, 503 or 504 may come after the tool was run."""
     try:
         said: object = json.loads(body)["error"]
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         said = None
     wait = _seconds(after)
     if isinstance(said, dict):
@@ -174,8 +185,10 @@ def _said(words: object) -> FailedError:
 
 
 def _validation(message: str, hint: str, said: Mapping[str, Any]) -> ValidationError:
-    listed = cast("list[dict[str, Any]]", said.get("validation_errors") or [])
-    fields = tuple(FieldError(str(each.get("field")), str(each.get("error"))) for each in listed)
+    listed: object = said.get("validation_errors")
+    found = cast("list[object]", listed) if isinstance(listed, list) else []
+    known = [cast("dict[str, Any]", each) for each in found if isinstance(each, dict)]
+    fields = tuple(FieldError(str(each.get("field")), str(each.get("error"))) for each in known)
     return ValidationError(message, fields, hint=hint)
 
 
