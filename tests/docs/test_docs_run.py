@@ -78,6 +78,7 @@ def test_the_commands_run(page, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("page", pages_with("python"), ids=name)
 def test_the_snippets_run(page, tmp_path):
     event = Event("c", "s", "a", "", "Read", "read", "/ws/a", "allow", "inside", Outcome.OK, 0, 1.0)
@@ -87,7 +88,7 @@ def test_the_snippets_run(page, tmp_path):
     env = {**os.environ, "PATH": f"{driven}:{os.environ['PATH']}", "XDG_STATE_HOME": str(tmp_path / "state")}
     for snippet in blocks(page, "python"):
         words = [sys.executable, "-c", snippet]
-        done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
 
 
