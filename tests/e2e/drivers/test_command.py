@@ -20,7 +20,7 @@ from toolyard.drivers import Finished, Status, ToolCall, ToolResult, from_json
 
 TOOLYARD = pathlib.Path(sys.executable).with_name("toolyard")
 SECONDS = 300.0
-SOON = 2.0 + 3.0
+SOON = 2.0 + 8.0
 """Everything is gone within 2 s; a busy machine may take longer."""
 
 

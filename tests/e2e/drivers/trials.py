@@ -32,6 +32,7 @@ _SLACK_SECONDS = 45.0
 """What a busy machine may add to the deadline of a run."""
 _BATCH_SECONDS = 460.0
 _SOON = 0.02
+_TRIES = 100
 
 
 @dataclass
@@ -99,14 +100,19 @@ class Trial:
 
     def strike(self, number: int) -> None:
         """Send the CLI a signal."""
+        pid, tries = self.program(), _TRIES
+        while not pid and tries:  # a process that is just becoming another program shows no environment
+            time.sleep(_SOON)
+            pid, tries = self.program(), tries - 1
+        assert pid > 1, "the CLI is not there"
         self.struck = time.monotonic()
-        os.kill(self.program(), number)
+        os.kill(pid, number)
 
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
     steps: tuple[Step, ...] = ()
-    seconds: float = 60.0
+    seconds: float = 240.0
     """The deadline of the run."""
     mode: PermissionMode | None = None
     tools: Toolset = Toolset.CLAUDE
