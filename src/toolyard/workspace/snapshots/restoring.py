@@ -209,6 +209,12 @@ class Restoring(Closing):
         self._held.look_into(folder, self._names_in(folder))
         if not self._held.is_held(fd, entry, status):
             raise Kept("it was changed after the snapshot")
+        try:
+            # A file that looks as it did was not stored again: what is stored of it may have been damaged since.
+            for _ in pieces(self._reader, entry):
+                self._check()
+        except Damaged as damage:
+            raise Kept(f"what is stored of it is damaged, and this may be the only copy: {damage.why}") from None
 
     def _names_in(self, folder: bytes) -> list[bytes]:
         """What the snapshot just taken has in a folder."""
