@@ -37,6 +37,8 @@ _MOST_ARCHIVE_BYTES = MOST_BYTES
 _TIME = (1980, 1, 1, 0, 0, 0)  # the earliest a zip can say: the same skill is the same file
 _PLAIN, _EXECUTABLE = (stat.S_IFREG | 0o644) << 16, (stat.S_IFREG | 0o755) << 16
 _UNIX = 3
+_COMPRESSED = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+"""Of the others some take as much memory as the archive says, before a byte comes out."""
 
 
 def export_skill(root: Root, owner: str, name: str, target: str) -> str:
@@ -180,6 +182,8 @@ def _safe(info: zipfile.ZipInfo, what: str) -> str:
         raise _bad(what, f"{name} in it is a link or a special file")
     if info.flag_bits & 1:
         raise _bad(what, "it is encrypted")
+    if info.compress_type not in _COMPRESSED:
+        raise _bad(what, f"{name} in it is compressed in a way that is not read")
     return name
 
 
