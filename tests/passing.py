@@ -1,4 +1,4 @@
-"""Time that passes at once: what happens after a while is tested without waiting, and without depending on the load."""
+"""Time that passes at once: what happens after a while is tested without waiting, whatever the load."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Clock:
 
 
 def put_forward(loop: asyncio.AbstractEventLoop, seconds: float) -> None:
-    """Let a loop that runs in another thread, and everything that waits on it, believe that so much time has passed."""
+    """Let a loop that runs in another thread, and all that waits on it, believe that so much time has passed."""
     done = threading.Event()
 
     def jump() -> None:

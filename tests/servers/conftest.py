@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Iterator
 
 import pytest
-
 from tests.passing import Clock
+
 from toolyard.config.models import ServerEntry
 from toolyard.servers import ServerPool, upstream
 

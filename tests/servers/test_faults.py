@@ -9,11 +9,10 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 
 import pytest
-
 from tests.passing import put_own_forward
+
 from toolyard.config.models import ServerEntry
 from toolyard.servers import CallFailed, CallTimedOut, ServerMisbehaved, ServerUnavailable
 
