@@ -25,6 +25,7 @@ from typing import Any, cast
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
 from toolyard.core.upstream import Json, ServerListing, ToolSchema
+from toolyard.storage.fullness import FREE_SPACE, is_full
 
 FILE_NAME = "catalog.sqlite"
 _VERSION = 1
@@ -112,7 +113,12 @@ class Catalog(Closing):
             connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False, isolation_level=None)
             catalog = cls(connection)
             catalog._prepare()
-        except (sqlite3.Error, OSError) as error:
+        except OSError as error:
+            said = f"The catalog {path} cannot be used: {error.strerror}."
+            raise SystemFault(said, hint="Free some space, or look at the folder's rights.") from error
+        except sqlite3.Error as error:
+            if is_full(error, path):
+                raise SystemFault(f"The catalog {path} cannot be used: the disk is full.", hint=FREE_SPACE) from error
             raise SystemFault(
                 f"The catalog {path} cannot be used: {error}.",
                 hint="Delete the file and run `toolyard sync`, which makes it anew.",

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
+from toolyard.storage.fullness import FREE_SPACE, is_full
 from toolyard.workspace.snapshots.packs import Place, Row
 from toolyard.workspace.snapshots.records import Counts, Note, Snapshot
 
@@ -41,7 +42,7 @@ CREATE TABLE seen (
 """
 _UPGRADES = {1: "ALTER TABLE snapshots ADD COLUMN record BLOB"}
 """What makes an index of the version after it."""
-_FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE}
+_REBUILD = "If its disk is fine, `toolyard snapshot verify --rebuild` makes it again from the packs."
 _COLUMNS = "number, id, root, time_ns, agent, reason, parent, tree, mode, files, folders, links, skipped, torn, size"
 
 
@@ -57,21 +58,16 @@ class Seen(NamedTuple):
 
 
 @contextlib.contextmanager
-def in_words() -> Generator[None]:
-    """What SQLite says, as an error of ours."""
+def in_words(path: str = "") -> Generator[None]:
+    """What SQLite says, as an error of ours. `path` is where the index lies, for who opens it."""
     try:
         yield
     except sqlite3.Error as error:
-        if (error.sqlite_errorcode & 0xFF) == sqlite3.SQLITE_FULL or error.sqlite_errorcode in _FULL:
-            raise SystemFault(
-                "The disk is full; the snapshots taken so far are whole.", hint="Free some space and try again."
-            ) from error
+        if is_full(error, path):
+            raise SystemFault("The disk is full; the snapshots taken so far are whole.", hint=FREE_SPACE) from error
         if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
             raise SystemFault("The snapshot index is in use.", hint="Try again.", retryable=True) from error
-        raise SystemFault(
-            f"The snapshot index cannot be used: {error}.",
-            hint="If its disk is fine, `toolyard snapshot verify --rebuild` makes it again from the packs.",
-        ) from error
+        raise SystemFault(f"The snapshot index cannot be used: {error}.", hint=_REBUILD) from error
 
 
 class Index(Closing):
@@ -79,7 +75,7 @@ class Index(Closing):
         """Opens the index at `path`, made when it is missing."""
         # Made here, so that it is private from the start; SQLite gives its other files the same mode.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        with in_words():
+        with in_words(path):
             # Whoever uses it makes sure that no two threads do so at once.
             self._db = sqlite3.connect(
                 path, timeout=_BUSY_MILLISECONDS / 1e3, isolation_level=None, check_same_thread=False
