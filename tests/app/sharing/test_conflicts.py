@@ -2,17 +2,7 @@
 
 import pytest
 
-
-def names(entries):
-    return [entry["path"] for entry in entries]
-
-
-async def start(a, b, **texts):
-    """Both have the same files: b wrote them, a merged them."""
-    for name, text in texts.items():
-        await b.write(f"{name}.txt", text)
-    await b.share()
-    await a.merge("agent_b", "**")
+from .conftest import names, start
 
 
 async def test_a_conflict_is_marked_and_its_resolution_stands(a, b):
