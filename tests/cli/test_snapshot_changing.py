@@ -42,6 +42,23 @@ def test_undoing_the_restore_of_some_paths_leaves_the_others_alone(place):
     assert (place.root / "b.txt").read_text() == "written later"
 
 
+@pytest.mark.parametrize("name", [b"od\xffd", b"two\nlines", b"it's \x1b[2J"])
+def test_the_command_that_undoes_it_works_whatever_a_file_is_called(place, name):
+    path = os.path.join(os.fsencode(place.root), name)
+    for text in (b"old", b"new"):
+        with open(path, "wb") as file:
+            file.write(text)
+        if text == b"old":
+            snapshot = place.json("create")["id"]
+    said = place.run("restore", snapshot, os.fsdecode(name))
+    assert said.isascii()
+    assert all(line.isprintable() for line in said.splitlines())
+    undo = shlex.split(said.partition("To undo it: toolyard snapshot restore ")[2])
+    place.run("restore", *undo[:2])
+    with open(path, "rb") as file:
+        assert file.read() == b"new"
+
+
 def test_a_restore_that_changes_nothing_says_so_and_records_nothing(place):
     snapshot = place.json("create")["id"]
     said = place.run("restore", snapshot)

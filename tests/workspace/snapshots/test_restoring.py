@@ -105,6 +105,40 @@ def test_a_file_in_a_folder_that_is_gone_brings_only_itself(place):
     assert os.listdir(place.root / "a" / "b") == ["two.bin"]
 
 
+def test_a_name_is_known_by_the_spelling_in_which_it_is_told(place):
+    for name in (b"d\xfe/od\xffd", b"line\nbreak", b"plain"):
+        place.write(name, "old")
+    snapshot = place.take().snapshot
+    for name in (b"d\xfe/od\xffd", b"line\nbreak", b"plain"):
+        place.write(name, "new")
+    place.write(b"la\xffter", "new")
+
+    told = [r"d\xfe/od\xffd", r"line\nbreak", r"la\xffter"]
+    restored = place.store.restore(snapshot.id, paths=told)
+
+    after = {name: content for name, (kind, *_, content) in place.picture().items() if kind == "-"}
+    assert after == {b"d\xfe/od\xffd": b"old", b"line\nbreak": b"old", b"plain": b"new"}
+    place.store.restore(restored.before.id, paths=told)
+    assert place.picture()[b"la\xffter"][-1] == b"new"
+    assert place.picture()[b"d\xfe/od\xffd"][-1] == b"new"
+
+
+def test_a_name_itself_goes_before_one_that_is_told_so_and_two_told_alike_are_none(place):
+    place.write(b"x\xff", "old")
+    place.write(rb"x\xff", "old")
+    snapshot = place.take().snapshot
+    place.write(b"x\xff", "new")
+    place.write(rb"x\xff", "new")
+    place.store.restore(snapshot.id, paths=[r"x\xff"])
+    assert [place.picture()[name][-1] for name in (rb"x\xff", b"x\xff")] == [b"old", b"new"]
+
+    for name in (b"y\x85", b"y\xc2\x85"):  # both are told as y\\x85
+        place.write(name, "new")
+    with pytest.raises(ToolError, match="Neither the snapshot nor the folder has"):
+        place.store.restore(snapshot.id, paths=[r"y\x85"])
+    assert {place.picture()[name][-1] for name in (b"y\x85", b"y\xc2\x85")} == {b"new"}
+
+
 def test_a_path_that_nobody_has_is_said_so(place):
     fill(place)
     snapshot = place.take().snapshot

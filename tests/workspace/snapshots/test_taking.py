@@ -185,6 +185,19 @@ def test_a_change_in_the_moment_of_the_snapshot_is_seen_by_the_next(place):
         assert place.store.read(place.take().snapshot.id, "f") == b"bbbb", attempt
 
 
+def test_a_change_whose_size_and_time_were_put_back_is_seen(place):
+    path = place.write("f", "aaaa")
+    place.write("other", "x")
+    place.settle()
+    status = os.stat(path)
+    place.take()
+    with open(path, "r+b") as file:
+        file.write(b"bbbb")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    taken = place.take()
+    assert (place.store.read(taken.snapshot.id, "f"), taken.work.files_read) == (b"bbbb", 1)
+
+
 def test_a_look_is_trusted_only_when_it_is_older_than_the_clock_is_coarse():
     now = 1_700_000_000_123_456_789
     assert looks.is_racy(now, now)
@@ -231,6 +244,24 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(place, monkeypatch):
         during_read(patch, change)
         snapshot = place.take().snapshot
     assert place.store.read(snapshot.id, "f") == b"newer"
+    assert snapshot.notes == ()
+
+
+def test_a_change_within_one_tick_of_the_clock_is_seen_though_no_time_tells(place, monkeypatch):
+    path = place.write("f", "old")
+    real = contents.look_of
+
+    def change():
+        with open(path, "r+b") as file:
+            file.write(b"new")
+
+    with monkeypatch.context() as patch:
+        # As a clock that stands still has them. That they are young is still seen.
+        patch.setattr(contents, "look_of", lambda *seen: real(*seen)._replace(changed_ns=1, touched_ns=1))
+        patch.setattr(contents, "is_racy", lambda touched_ns, now_ns: True)
+        during_read(patch, change)
+        snapshot = place.take().snapshot
+    assert place.store.read(snapshot.id, "f") == b"new"
     assert snapshot.notes == ()
 
 
