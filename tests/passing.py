@@ -18,6 +18,9 @@ class Clock:
     def monotonic(self) -> float:
         return time.monotonic() + self.ahead
 
+    def put_forward(self, seconds: float) -> None:
+        self.ahead += seconds
+
     def __getattr__(self, name: str) -> object:
         return getattr(time, name)
 

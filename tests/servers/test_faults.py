@@ -36,7 +36,7 @@ def test_a_server_that_dies_at_its_start_is_explained_and_left_alone_for_a_while
     status = pool.status()["up"]
     assert (status.state, status.starts) == ("failed", 1)
     assert 0 < status.retry_in <= FIRST_PAUSE
-    clock.ahead += FIRST_PAUSE
+    clock.put_forward(FIRST_PAUSE)
     assert pool.status()["up"].retry_in == 0
     with pytest.raises(ServerUnavailable, match="exit code 3"):
         echo(pool)
