@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -44,6 +45,22 @@ def test_several_processes_make_it_at_once(tmp_path: Path) -> None:
     )
     with together(program, [[str(tmp_path)]] * 4) as running:
         assert [process.wait(30) for process in running] == [0, 0, 0, 0]
+    assert folders(tmp_path) == EVERYTHING
+
+
+def test_somebody_else_may_make_each_folder_in_the_very_moment_we_do(
+    root: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.mkdir
+
+    def slower(name: str, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        with contextlib.suppress(FileExistsError):
+            real(name, mode, dir_fd=dir_fd)
+        real(name, mode, dir_fd=dir_fd)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "mkdir", slower)
+        create(root, ["a", "b"])
     assert folders(tmp_path) == EVERYTHING
 
 

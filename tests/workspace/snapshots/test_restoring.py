@@ -314,6 +314,29 @@ def test_a_torn_file_replaces_the_live_one_only_when_it_is_named(place, monkeypa
     assert set((place.root / "f").read_text()) == {"0"}
 
 
+@pytest.mark.parametrize("name", ["held", "new"], ids=["replaced", "removed"])
+def test_a_file_that_keeps_changing_is_left_alone(place, monkeypatch, name):
+    place.write("held", "old")
+    place.write("other", "old")
+    snapshot = place.take().snapshot
+    path = place.write(name, "log")
+    place.write("other", "changed")
+    real = os.pread
+
+    def pread(fd, size, at):
+        data = real(fd, size, at)
+        with open(path, "a") as file:
+            file.write(".")
+        return data
+
+    with monkeypatch.context() as patch:
+        patch.setattr(contents.os, "pread", pread)
+        restored = place.store.restore(snapshot.id)
+    assert (place.root / name).read_text().startswith("log.")
+    assert [note.path for note in restored.kept] == [os.fsencode(name)]
+    assert (place.root / "other").read_text() == "old"
+
+
 def test_holes_stay_holes(place):
     path = place.write("sparse", b"")
     with open(path, "r+b") as file:
@@ -329,6 +352,29 @@ def test_holes_stay_holes(place):
     with open(path, "rb") as file:
         assert file.read() == content
     assert os.stat(path).st_blocks * 512 < 2 << 20
+
+
+def test_holes_are_skipped_and_not_read(place, monkeypatch):
+    path = place.write("sparse", b"begin")
+    with open(path, "r+b") as file:
+        file.seek(64 << 20)
+        file.write(b"middle")
+        file.truncate(128 << 20)
+        file.flush()
+        os.fsync(file.fileno())
+        if os.lseek(file.fileno(), 1 << 20, os.SEEK_DATA) == 1 << 20:
+            pytest.skip("this disk keeps no holes")
+    real, read = os.pread, []
+
+    def pread(fd, size, at):
+        read.append(size)
+        return real(fd, size, at)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(contents.os, "pread", pread)
+        snapshot = place.take().snapshot
+    assert sum(read) < 8 << 20
+    assert place.store.read(snapshot.id, "sparse")[64 << 20 :].startswith(b"middle\0")
 
 
 def test_zeros_are_the_same_whether_they_were_written_or_not(place):
