@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from toolyard.app.snapshots.history import is_latest
-from toolyard.app.snapshots.telling import change_fields, entry_fields, note_fields, path_of, snapshot_fields
+from toolyard.app.snapshots.telling import change_fields, counted, entry_fields, note_fields, path_of, snapshot_fields
 from toolyard.cli import snapshot_changing
 from toolyard.cli import snapshot_printing as printing
 from toolyard.cli.audit import printable
@@ -48,7 +48,8 @@ def create(where: Where, *, reason: str, wants_json: bool) -> None:
         seconds = round(taken.work.seconds, 4)
         printing.as_json({**snapshot_fields(made), "changed": taken.changed, **work, "seconds": seconds})
     elif taken.changed:
-        click.echo(f"Took snapshot {made.id} of {made.counts.files:,} files ({made.counts.size:,} bytes).")
+        size = counted(made.counts.size, "byte")
+        click.echo(f"Took snapshot {made.id} of {counted(made.counts.files, 'file')} ({size}).")
     else:
         click.echo(f"Nothing has changed since snapshot {made.id}.")
 

@@ -45,7 +45,7 @@ _WORTH_COLLECTING = 10
 _MOST_NOTICES = 5
 _SECONDS_A_DAY = 86_400.0
 _SHOWN_TOOLS = 3
-WATCHED = "the folder"
+WATCHED = "a change from outside"
 """In place of a tool: somebody else changed something."""
 OUTPUT_RULE = "/.toolyard/output/"
 """What runs printed, kept by us for the agent to read: no work of anybody's."""

@@ -101,7 +101,7 @@ class Planning:
         left = sorted(path for path, entry in repositories.items() if mine_too.get(path) != entry)
         if not items and not left:
             raise ToolError(
-                f"{wish.peer} shows no such files, and had none.", hint="Look at shared_list, or at its folder."
+                f"{wish.peer} shows no such files, and had none.", hint=f"See what shared/{wish.peer} holds."
             )
         return Plan(_with_renames(items), tuple(os.fsdecode(os.path.dirname(path)) for path in left))
 
