@@ -23,6 +23,7 @@ from toolyard.workspace.snapshots import DiffLimits, Snapshot, SnapshotStore
 
 DIFF_LIMITS = DiffLimits(chars_each=200_000, chars=20_000_000)
 all_option = click.option("--all", "wants_all", is_flag=True, help="Tell also what changed inside .git folders.")
+git_option = click.option("--with-git", is_flag=True, help="Take the commits of repositories (.git) back, too.")
 _WHO = "Whose workspace, where the configuration has several agents."
 _EXAMPLES = """\b
 Examples:

@@ -20,9 +20,11 @@ from toolyard.app.snapshots.telling import (
     counted,
     entry_line,
     folded_line,
+    left_line,
     line_counts,
     note_lines,
     path_of,
+    restored_text,
     stat_line,
 )
 from toolyard.cli.audit import printable
@@ -145,13 +147,15 @@ def _change(change: Change, *, stat: bool) -> None:
 
 
 def restored(result: Restored) -> None:
-    if not result.differed:
-        click.echo(f"Nothing differs from snapshot {result.snapshot.id}, so nothing was changed.")
-        return
-    files = counted(result.written, "file")
-    click.echo(f"Restored {result.snapshot.id}: wrote {files}, removed {result.removed:,}.")
-    for line in note_lines(result, _NOTES_SHOWN):
+    click.echo(restored_text(result))
+    for line in note_lines(result, _NOTES_SHOWN) if result.differed else ():
         click.echo(printable(line), err=True)
+    left(result.left, "Left")
+
+
+def left(paths: Sequence[bytes], verb: str) -> None:
+    if paths:
+        click.echo(printable(f"{left_line(paths, verb, '--with-git')}."))
 
 
 def collected(result: Collected) -> None:

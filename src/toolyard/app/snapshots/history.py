@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from toolyard.workspace.snapshots.reading import ObjectReader
 
 _BACK = re.compile(rf"{LATEST}(?:~([0-9]{{1,9}}))?")
-_ONE_CHANGE = DiffLimits(changes=1, chars=0)
 _MOST_COUNTED = 10_000
 """Changes of one snapshot; what has more is told as that many."""
 
@@ -59,18 +58,19 @@ class History:
             f'There is no snapshot "{name}".', hint=f"List them to see their ids; the newest is {LATEST}."
         )
 
-    def differing(self, check: Callable[[], None]) -> Snapshot | None:
-        """The newest that differs from its folder as it is now."""
+    def differing(self, check: Callable[[], None], *, with_git: bool) -> Snapshot | None:
+        """The newest that differs from its folder as it is now, in what a restore would bring back."""
+        limits = DiffLimits(changes=1, chars=0, leaves_git=not with_git)
         same: set[tuple[bytes, int]] = set()
         for snapshot in self.store.list(self._root):
             look = (snapshot.tree, snapshot.mode)
-            if look not in same and self._differs(snapshot, check):
+            if look not in same and self._differs(snapshot, limits, check):
                 return snapshot
             same.add(look)
         return None
 
-    def _differs(self, snapshot: Snapshot, check: Callable[[], None]) -> bool:
-        return self.store.diff(snapshot.id, root=snapshot.root, limits=_ONE_CHANGE, check=check).total > 0
+    def _differs(self, snapshot: Snapshot, limits: DiffLimits, check: Callable[[], None]) -> bool:
+        return self.store.diff(snapshot.id, root=snapshot.root, limits=limits, check=check).total > 0
 
     def listed(self, most: int | None = None, path: bytes = b"") -> list[Listed]:
         """The newest first, each with how much it changed; with `path` only those that changed something there."""

@@ -66,6 +66,8 @@ class Restored:
     """Not restored: its stored bytes are damaged, or the system said no."""
     differed: bool = True
     """Whether there was anything to do."""
+    left: tuple[bytes, ...] = ()
+    """Repositories that differ and were not to be restored."""
 
 
 class Restoring(Closing):
@@ -98,6 +100,7 @@ class Restoring(Closing):
         """What is to be added one by one, for its folder is there although no snapshot knows it."""
         self.written = self.removed = 0
         self._differed = False
+        self._left: tuple[bytes, ...] = ()
         self.kept: list[Note] = []
         self.failed: list[Note] = []
 
@@ -107,10 +110,12 @@ class Restoring(Closing):
 
     def result(self, before: Snapshot, snapshot: Snapshot) -> Restored:
         kept, failed = tuple(self.kept), tuple(self.failed)
-        return Restored(before, snapshot, self.written, self.removed, kept, failed, self._differed or bool(failed))
+        differed = self._differed or bool(failed)
+        return Restored(before, snapshot, self.written, self.removed, kept, failed, differed, self._left)
 
     def run(self, plan: Plan) -> None:
         self._differed = bool(plan.removals or plan.additions or plan.modes)
+        self._left = tuple(plan.left)
         for change in plan.removals:
             self._each(change, self._remove)
         for change in plan.additions:
