@@ -54,7 +54,7 @@ OnTaken = Callable[["Taken"], None]
 
 
 class Waiter(Protocol):
-    """What the Keeper asks of a call that is about to change something: a Gate."""
+    """What the Keeper asks of a call that is about to change something: a Gate, or the command line."""
 
     def takes_long(self) -> None: ...
 
@@ -262,7 +262,7 @@ class Keeper(Closing):
             self._take(reason, check, budget=budget.spend)
         except Stopped:
             return False
-        except _faults() as error:
+        except Exception as error:  # noqa: BLE001 - the thread's edge: without it the next snapshot would never come
             self._failed(error)
             return False
         finally:
