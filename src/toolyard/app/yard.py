@@ -21,7 +21,7 @@ from toolyard.app.home import Home, home_of
 from toolyard.app.sandboxes import Sandboxes, own_environment
 from toolyard.app.seen import Seen
 from toolyard.app.settling import apart, guarded, make_folders, make_links, standing_links, view_of
-from toolyard.app.snapshots.keeper import Keeper, Place
+from toolyard.app.snapshots.keeper import Keeper, Place, Waiter
 from toolyard.app.tool import Tool
 from toolyard.app.tools.resources import RESOURCE_TOOLS, SKILL_RESOURCE_TOOLS
 from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode, sets_of, tools_of
@@ -221,10 +221,14 @@ class Yard(Closing):
         allowed, excluded = agent.backend.allowed_tools, agent.backend.exclude_tools
         return {name: tool for name, tool in tools.items() if _is_served(name, allowed, excluded)}
 
+    def calling(self, name: str, schema: ToolSchema, waiter: Waiter) -> None:
+        """Before a tool of somebody else's is called past the dispatch: if it changes files, keep what is there."""
+        if self.detector.learn(name, schema.input_schema, schema.annotations):
+            self.snapshots.before_change(waiter)
+
     def _called_upstream(self, name: str, schema: ToolSchema, arguments: Mapping[str, Any]) -> None:
         """On the servers' loop, after each call of a tool of somebody else's: it may have changed files."""
-        self.detector.learn(name, schema.input_schema, schema.annotations)
-        if self.detector.changes_files(name):
+        if self.detector.learn(name, schema.input_schema, schema.annotations):
             self.snapshots.changed(name)
         self.detector.notify_filesystem_operation(name, arguments)
 
