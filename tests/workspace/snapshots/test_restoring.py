@@ -132,6 +132,11 @@ def test_a_name_itself_goes_before_one_that_is_told_so_and_two_told_alike_are_no
     place.store.restore(snapshot.id, paths=[r"x\xff"])
     assert [place.picture()[name][-1] for name in (rb"x\xff", b"x\xff")] == [b"old", b"new"]
 
+    place.write(b"f\xff/other", "old")
+    place.write(rb"f\xff/" + b"z\xfe", "new")
+    place.store.restore(snapshot.id, paths=[r"f\xff/z\xfe"])
+    assert not os.path.exists(os.path.join(os.fsencode(place.root), rb"f\xff/" + b"z\xfe"))
+
     for name in (b"y\x85", b"y\xc2\x85"):  # both are told as y\\x85
         place.write(name, "new")
     with pytest.raises(ToolError, match="Neither the snapshot nor the folder has"):
