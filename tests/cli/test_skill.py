@@ -15,7 +15,9 @@ from toolyard.cli.main import toolyard
 from toolyard.core.errors import ToolyardError
 from toolyard.fs.roots import Root
 from toolyard.storage.audit_read import read
+from toolyard.storage.state import ensure_state_dir, state_dir
 from toolyard.workspace.skills import Skill, save
+from toolyard.workspace.skills.uses import Uses
 
 ADD = 'def add(a, b):\n    """Adds.\n\n    >>> add(1, 2)\n    3\n    """\n    return a + b\n'
 PAGE = "---\nname: pdf-forms\ndescription: Fills forms.\n---\n"
@@ -61,13 +63,32 @@ def test_an_empty_workspace_says_how_a_skill_is_kept(line: Line) -> None:
     assert line.run("list", "--json").startswith("[]")
 
 
-def test_the_agents_own_come_first_and_uses_are_told(line: Line) -> None:
+def test_the_agents_own_come_first(line: Line) -> None:
     for owner in ("b", "a", "community"):
         folder = line.workspace / f"skills/{owner}/add_up"
         folder.mkdir(parents=True)
         (folder / "SKILL.md").write_text(PAGE)
     assert [entry["owner"] for entry in line.json("list", "--agent", "b")] == ["b", "community", "a"]
     assert [entry["owner"] for entry in line.json("list", "--owner", "community")] == ["community"]
+
+
+def test_how_often_each_was_used_and_by_whomever_is_told(line: Line) -> None:
+    for name in ("add_up", "seldom", "never"):
+        line.save(name=name)
+    state = Root(ensure_state_dir(state_dir(str(line.base / "state"), str(line.workspace))))
+    for agent in ("a", "b", "b"):
+        Uses(state).add("a/add_up", agent)
+    Uses(state).add("a/seldom", "a")
+    state.close()
+
+    said = line.run("list").splitlines()
+    (often,) = (text for text in said if text.startswith("a/add_up"))
+    (once,) = (text for text in said if text.startswith("a/seldom"))
+    (never,) = (text for text in said if text.startswith("a/never"))
+
+    assert ("used 3 times" in often, "used once" in once, "used" in never) == (True, True, False)
+    assert {entry["name"]: entry["uses"] for entry in line.json("list")} == {"add_up": 3, "seldom": 1, "never": 0}
+    assert line.json("show", "add_up")["uses"] == 3
 
 
 def test_a_skill_is_shown_whole_with_its_versions(line: Line) -> None:
