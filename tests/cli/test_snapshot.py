@@ -1,5 +1,6 @@
 """`toolyard snapshot` as a user runs it."""
 
+import contextlib
 import json
 import os
 from datetime import datetime
@@ -78,6 +79,46 @@ def test_a_diff_is_unified_and_coloured_in_a_terminal(place):
         "2 paths changed, +1 -1",
     ]
     assert [each["path"] for each in place.json("diff", "--path", "b.bin")["changes"]] == ["b.bin"]
+
+
+def test_each_kind_of_change_has_its_colour_in_a_terminal(place):
+    for name in ("gone.txt", "old.txt", "mode.txt"):
+        (place.root / name).write_text(f"the text of {name}\n" * 3)
+    (place.root / "mode.txt").chmod(0o644)
+    place.run("create")
+    (place.root / "gone.txt").unlink()
+    (place.root / "old.txt").rename(place.root / "renamed.txt")
+    (place.root / "mode.txt").chmod(0o600)
+    (place.root / "a.txt").write_text("one\n2\n")
+    (place.root / "new.txt").write_text("new")
+
+    shown = place.run("diff", color=True)
+
+    colours = {"M": 33, "D": 31, "A": 32, "R": 36, "m": 35}
+    assert {
+        mark: f"\x1b[{colour}m\x1b[1m{mark}\x1b[0m" in shown for mark, colour in colours.items()
+    } == dict.fromkeys(colours, True)
+    assert "\x1b[31m-two\x1b[0m" in shown
+    assert "\x1b[36m@@ -1,2 +1,2 @@\x1b[0m" in shown
+    assert "\x1b" not in place.run("diff")
+
+
+def test_a_terminal_gets_colours_and_a_file_gets_none(place, tmp_path):
+    place.run("create")
+    (place.root / "a.txt").write_text("one\n2\n")
+    command = ["snapshot", "diff", "--workspace", str(place.root), "--state", str(place.state)]
+    ours, theirs = os.openpty()
+    try:
+        with open(theirs, "w", closefd=False) as terminal, contextlib.redirect_stdout(terminal):
+            toolyard.main(command, standalone_mode=False)
+        shown = os.read(ours, 100_000)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    with (tmp_path / "said").open("w") as file, contextlib.redirect_stdout(file):
+        toolyard.main(command, standalone_mode=False)
+    said = (tmp_path / "said").read_bytes()
+    assert (b"\x1b[32m+2" in shown, b"\n+2\n" in said, b"\x1b" in said) == (True, True, False)
 
 
 def test_a_mode_that_changed_with_the_content_is_told_beside_it(place):
