@@ -16,9 +16,10 @@ from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli import snapshot_printing as printing
 from toolyard.cli.placed import placed
 from toolyard.cli.standing import Kept, Where, find_kept, require_agent
-from toolyard.core.errors import ToolError, ValidationError
+from toolyard.core.errors import ConfigError, ToolError, ValidationError
 from toolyard.core.events import Outcome
 from toolyard.core.paths import beneath
+from toolyard.workspace.layout import AGENTS, MEMORY, TASKS, WORKSPACE
 from toolyard.workspace.snapshots import DiffLimits, Snapshot, SnapshotStore
 
 DIFF_LIMITS = DiffLimits(chars_each=200_000, chars=20_000_000)
@@ -46,7 +47,20 @@ def snapshot() -> None:
 class Opened:
     yard: Yard
     keeper: Keeper
-    history: History
+    every: History
+
+    @property
+    def history(self) -> History:
+        """Raises ConfigError in a team's folder without its configuration, where nobody said whose are meant."""
+        root = self.keeper.place.root
+        if not self.yard.options.config.agents and (team := _team(root)) and not self.keeper.store.list(root):
+            one = f"--config FILE --agent {shlex.quote(team[0])}"
+            raise ConfigError(
+                f"{root} is the folder of a team ({', '.join(team)}) and has no snapshots of its own.",
+                hint=f"Name the team's configuration and one of them: {one}. "
+                "For this folder alone, take one with `toolyard snapshot create`.",
+            )
+        return self.every
 
     def is_of_a_peer(self, snapshot: Snapshot) -> bool:
         """Whether it is of another agent of the same layout."""
@@ -91,6 +105,17 @@ def opened_store(where: Where, *, acts: bool = True, adds: bool = False, rebuild
             taken_by = (each.agent for each in keeper.store.list(keeper.place.root))
             require_agent(place.config, yard.home, where.agent, taken_by)
         yield Opened(yard, keeper, History(keeper.store, None if everybody else keeper.place.root))
+
+
+def _team(root: str) -> list[str]:
+    """The agents that have their folders here, as a layout makes them."""
+    agents = os.path.join(root, AGENTS)
+    try:
+        names = sorted(os.listdir(agents))
+    except OSError:
+        return []
+    parts = (WORKSPACE, MEMORY, TASKS)
+    return [name for name in names if all(os.path.isdir(os.path.join(agents, name, part)) for part in parts)]
 
 
 def inside(path: str, root: str) -> bytes:
