@@ -103,22 +103,44 @@ def test_each_kind_of_change_has_its_colour_in_a_terminal(place):
     assert "\x1b" not in place.run("diff")
 
 
+def in_a_terminal(command):
+    """All that a terminal is sent, which is little enough to wait in it."""
+    ours, theirs = os.openpty()
+    sent = b""
+    try:
+        with open(theirs, "w") as terminal, contextlib.redirect_stdout(terminal):
+            toolyard.main(command, standalone_mode=False)
+        with contextlib.suppress(OSError):  # its other end is closed: that was all
+            while piece := os.read(ours, 100_000):
+                sent += piece
+    finally:
+        os.close(ours)
+    return sent
+
+
+def in_a_file(command, path):
+    with path.open("w") as file, contextlib.redirect_stdout(file):
+        toolyard.main(command, standalone_mode=False)
+    return path.read_bytes()
+
+
 def test_a_terminal_gets_colours_and_a_file_gets_none(place, tmp_path):
     place.run("create")
     (place.root / "a.txt").write_text("one\n2\n")
     command = ["snapshot", "diff", "--workspace", str(place.root), "--state", str(place.state)]
-    ours, theirs = os.openpty()
-    try:
-        with open(theirs, "w", closefd=False) as terminal, contextlib.redirect_stdout(terminal):
-            toolyard.main(command, standalone_mode=False)
-        shown = os.read(ours, 100_000)
-    finally:
-        os.close(ours)
-        os.close(theirs)
-    with (tmp_path / "said").open("w") as file, contextlib.redirect_stdout(file):
-        toolyard.main(command, standalone_mode=False)
-    said = (tmp_path / "said").read_bytes()
+    shown, said = in_a_terminal(command), in_a_file(command, tmp_path / "said")
     assert (b"\x1b[32m+2" in shown, b"\n+2\n" in said, b"\x1b" in said) == (True, True, False)
+
+
+def test_a_terminal_acts_on_nothing_that_a_file_holds_and_a_file_gets_it_as_it_was(place, tmp_path):
+    data = "\tone\x1b]0;title\x07\r\ntwo\x9b31m\rhidden\u202e\n".encode()
+    (place.root / "a.txt").write_bytes(data)
+    place.run("create")
+    command = ["snapshot", "show", "latest", "a.txt", "--workspace", str(place.root), "--state", str(place.state)]
+    shown = b"\tone\\x1b]0;title\\x07\ntwo\\x9b31m\\rhidden\\u202e\n"
+    # A terminal's own line ends, and its tab, may be written in more than one way.
+    assert in_a_terminal(command).replace(b"\r\n", b"\n").expandtabs() == shown.expandtabs()
+    assert in_a_file(command, tmp_path / "said") == data
 
 
 def test_a_mode_that_changed_with_the_content_is_told_beside_it(place):

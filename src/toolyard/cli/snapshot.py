@@ -99,9 +99,13 @@ def show(where: Where, *, name: str, path: str, wants_json: bool) -> None:
 
 
 def _print_file(data: bytes, path: str) -> None:
-    if sys.stdout.isatty() and sniff(data, path).category is not Category.TEXT:
-        told = f"{path} is no text ({len(data):,} bytes)"
-        raise ValidationError.of("path", told, hint="Send it to a file: toolyard snapshot show ID PATH > FILE")
+    """As it is where it goes to a program or a file. A terminal gets nothing that it would act on."""
+    if sys.stdout.isatty():
+        if sniff(data, path).category is not Category.TEXT:
+            told = f"{path} is no text ({len(data):,} bytes)"
+            raise ValidationError.of("path", told, hint="Send it to a file: toolyard snapshot show ID PATH > FILE")
+        printing.content(data)
+        return
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()

@@ -122,6 +122,18 @@ def head(snapshot: Snapshot) -> None:
         click.echo(f"  {printable(path_of(note.path))}: {printable(note.why)}")
 
 
+def content(data: bytes) -> None:
+    """The lines of a file, which may be an agent's, for a terminal."""
+    decoded = data.decode("utf-8", "backslashreplace").removesuffix("\n")
+    for line in decoded.split("\n") if data else ():
+        click.echo(_tabbed(line.removesuffix("\r")))
+
+
+def _tabbed(line: str) -> str:
+    """Everything else that is not printable is escaped."""
+    return "\t".join(map(printable, line.split("\t")))
+
+
 def diff(found: Diff, *, stat: bool) -> None:
     for change in found.changes:
         _change(change, stat=stat)
@@ -142,7 +154,7 @@ def _change(change: Change, *, stat: bool) -> None:
     click.echo(f"{click.style(mark, fg=_COLOURS[change.what], bold=True)}{click.style(shown, bold=not stat or None)}")
     for text in change.text.splitlines() if not stat else ():
         is_heading = text.startswith(_HEADINGS)
-        shown = "\t".join(map(printable, text.split("\t")))
+        shown = _tabbed(text)
         click.echo(click.style(shown, bold=is_heading or None, fg=None if is_heading else _LINES.get(text[:1])))
 
 
