@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from toolyard.app.toolsets import Toolset
+from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.main import toolyard
+from toolyard.cli.opening import find_place
 from toolyard.core.errors import ConfigError
 
 LOOKING = [
@@ -133,3 +137,60 @@ def test_a_skill_that_lies_somewhere_is_checked_from_anywhere(project: Project) 
     page.write_text("---\nname: pdf\ndescription: Fills forms.\n---\n")
     ran = project.run(f"skill validate {page.parent}")
     assert (ran.exit_code, "passes" in ran.output) == (0, True), ran.output
+
+
+@pytest.mark.parametrize("is_linked", [True, False], ids=["with links", "without links"])
+@pytest.mark.parametrize("below", ["", "src"])
+def test_in_an_agents_folder_outside_the_root_the_configuration_is_named(
+    project: Project, below: str, *, is_linked: bool
+) -> None:
+    config = _outside(project, is_linked=is_linked)
+    (project.folder / "a/src").mkdir()
+    project.stand(project.folder / "a" / below)
+    for words in LOOKING:
+        assert f"--config {config} --agent one." in project.refusal(words)
+    ran = project.run("snapshot create")
+    assert "What is kept here now is apart from it." in ran.stderr
+    assert f"--config {config} --agent one." in ran.stderr
+
+
+def test_links_alone_tell_whose_folder_it_is(project: Project) -> None:
+    config = _outside(project, is_linked=True)
+    shutil.rmtree(project.state)
+    project.stand(project.folder / "a")
+    assert "--config FILE --agent one." in project.refusal("snapshot list")
+    config.unlink()
+    assert project.run("snapshot create --workspace .").exit_code == 0
+    assert project.run("snapshot list").exit_code == 0
+
+
+def test_no_command_takes_our_links_for_files(project: Project) -> None:
+    _outside(project, is_linked=False)
+    folder = project.folder / "a"
+    project.stand(folder)
+    assert project.run("snapshot create").exit_code == 0  # before there are links
+    project.stand(project.folder)
+    _outside(project, is_linked=True)
+    links = {path.name for path in folder.iterdir() if path.is_symlink()}
+    assert links == {"servers", "tools", "skills", "memory", "tasks", "shared"}
+    project.stand(folder)
+    (folder / "new.txt").write_text("new")
+    for words in ("snapshot undo --with-git", "snapshot restore latest~1", "snapshot restore latest~1 memory shared"):
+        project.run(words)
+        assert links == {path.name for path in folder.iterdir() if path.is_symlink()}, words
+    assert "memory" not in project.run("snapshot show latest").stdout
+
+
+def _outside(project: Project, *, is_linked: bool) -> Path:
+    """A team with an agent that works outside the root and has taken a snapshot; with code mode it has links."""
+    config = project.home.parent / "team.yaml"
+    agent = f"{{id: one, backend: {{cwd: {project.folder}/a}}}}"
+    config.write_text(f"toolyard: {{workspace: {project.folder}/ws}}\nagents: [{agent}, {{id: two}}]\n")
+    if is_linked:
+        place = find_place(None, str(config), "one")
+        state = str(project.state)
+        Yard.open(
+            YardOptions(place.workspace, place.config, agent="one", toolset=Toolset.CODE, state_home=state)
+        ).close()
+    assert project.run(f"snapshot create --config {config} --agent one").exit_code == 0
+    return config

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Self
 
+from toolyard.app.belonging import note
 from toolyard.app.codemode.codemode import CodeMode, Surroundings
 from toolyard.app.dispatch import Dispatch
 from toolyard.app.gate import Resources
@@ -157,6 +158,7 @@ class Yard(Closing):
                 undo.callback(session.close)
             if code_mode or home.is_own_folder:
                 make_links(home, links)
+            note(home, options.config.source or "")
             others = [context.path for context in policy.context] + (
                 list(policy.extra_roots) if policy.mode is PermissionMode.MODERATE else []
             )
