@@ -10,6 +10,7 @@ import threading
 import time
 
 import pytest
+from tests.descriptors import open_now
 
 from toolyard.core.errors import SecurityError, ToolError
 from toolyard.fs import confine
@@ -173,11 +174,11 @@ def test_where_there_is_no_holder_a_search_runs_all_the_same(yard, monkeypatch):
 def test_a_finished_search_leaves_no_descriptor_open(yard):
     yard.write("a.py")
     yard.grep()
-    before = os.listdir("/proc/self/fd")
+    before = open_now()
     yard.grep(output_mode="content")
     yard.grep(start="a.py")
     yard.glob("*.py")
-    assert os.listdir("/proc/self/fd") == before
+    assert open_now() == before
 
 
 needs_landlock = pytest.mark.skipif(
