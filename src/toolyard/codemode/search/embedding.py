@@ -91,6 +91,9 @@ def _run(numbered: list[list[int]]) -> Any:
 
 @cache
 def _session() -> Any:
+    # It would tell its makers of every use, from threads of its own. The variable counts only before the import; its
+    # function to turn that off leaves a number for this machine on the disk, and what is sent at the start.
+    os.putenv("ORT_DISABLE_TELEMETRY", "1")
     runtime: Any = import_module("onnxruntime")
     package = find_spec(_MODEL_PACKAGE)
     places = package.submodule_search_locations if package is not None else None
