@@ -18,7 +18,7 @@ from toolyard.app.belonging import note
 from toolyard.app.codemode.codemode import CodeMode, Surroundings
 from toolyard.app.dispatch import Dispatch
 from toolyard.app.gate import Resources
-from toolyard.app.home import Home, home_of
+from toolyard.app.home import Home, home_of, how_to_make
 from toolyard.app.sandboxes import Sandboxes, own_environment
 from toolyard.app.seen import Seen
 from toolyard.app.settling import apart, guarded, make_folders, make_links, standing_links, view_of
@@ -124,7 +124,12 @@ class Yard(Closing):
             *(mounts, policy, self.limits, Seen(), self.sandboxes, self.codemode),
             *(self.snapshots, self.detector, home, self.sharing),
         )
-        served = self._served()
+        with contextlib.ExitStack() as undo:  # a choice of tools that cannot be served leaves nothing open
+            for part in (self.sharing, self.snapshots, self.codemode, self.sandboxes):
+                if part is not None:
+                    undo.callback(part.close)
+            served = self._served()
+            undo.pop_all()
         # Who is not served the reading tools does not get the files as resources either.
         hidden = RESOURCE_TOOLS if _READING & served.keys() else SKILL_RESOURCE_TOOLS
         self.dispatch = Dispatch(served, hidden, resources, audit)
@@ -136,7 +141,7 @@ class Yard(Closing):
         home = home_of(options.config, real, options.agent, options.settings, options.state_home or "")
         make_folders(home)
         if not os.path.isdir(workspace):
-            raise ConfigError(f"the workspace {workspace} is not a folder.", hint="Create it, or name another one.")
+            raise ConfigError(f"the workspace {workspace} is not a folder.", hint=how_to_make(options.config))
         if options.agent is not None and not _AGENT.fullmatch(options.agent):
             raise ConfigError(
                 f"{options.agent!r} cannot be an agent's name: it is part of paths.",

@@ -32,6 +32,7 @@ _VERSION = 1
 _BUSY_SECONDS = 10.0
 _SHORT_SECONDS = 1.0
 _PRIVATE = 0o600
+_MADE_ANEW = "Delete the file and run `toolyard sync`, which makes it anew."
 _TABLES = """
 create table servers (
     name text primary key, evidence text not null default '', asked real not null default 0,
@@ -112,17 +113,17 @@ class Catalog(Closing):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE))
             connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False, isolation_level=None)
             catalog = cls(connection)
-            catalog._prepare()
+            try:
+                catalog._prepare()
+            except BaseException:
+                catalog.close()
+                raise
         except OSError as error:
             said = f"The catalog {path} cannot be used: {error.strerror}."
             raise SystemFault(said, hint="Free some space, or look at the folder's rights.") from error
         except sqlite3.Error as error:
-            if is_full(error, path):
-                raise SystemFault(f"The catalog {path} cannot be used: the disk is full.", hint=FREE_SPACE) from error
-            raise SystemFault(
-                f"The catalog {path} cannot be used: {error}.",
-                hint="Delete the file and run `toolyard sync`, which makes it anew.",
-            ) from error
+            why, hint = ("the disk is full", FREE_SPACE) if is_full(error, path) else (str(error), _MADE_ANEW)
+            raise SystemFault(f"The catalog {path} cannot be used: {why}.", hint=hint) from error
         return catalog
 
     def _prepare(self) -> None:
@@ -148,14 +149,11 @@ class Catalog(Closing):
 
     def tools(self, server: str) -> tuple[KnownTool, ...]:
         """The tools of a server, in its own order."""
-        return tuple(
-            _known(server, row)
-            for row in self._rows(
-                "select schema, fingerprint, waiting, inferred from tools where server = ? and gone = 0"
-                " order by position",
-                server,
-            )
+        rows = self._rows(
+            "select schema, fingerprint, waiting, inferred from tools where server = ? and gone = 0 order by position",
+            server,
         )
+        return tuple(_known(server, row) for row in rows)
 
     def tool(self, server: str, name: str) -> KnownTool | None:
         rows = self._rows(
@@ -165,10 +163,8 @@ class Catalog(Closing):
         return next((_known(server, row) for row in rows), None)
 
     def tool_names(self, server: str) -> tuple[str, ...]:
-        return tuple(
-            row[0]
-            for row in self._rows("select name from tools where server = ? and gone = 0 order by position", server)
-        )
+        rows = self._rows("select name from tools where server = ? and gone = 0 order by position", server)
+        return tuple(row[0] for row in rows)
 
     def counts(self) -> Mapping[str, int]:
         """How many tools each server has."""
