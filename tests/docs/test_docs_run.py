@@ -53,7 +53,7 @@ def test_the_way_in_shows_how_to_run_one_file_and_one_test():
     assert re.search(r"pytest tests/\S+\.py::test_\w+$", commands, re.MULTILINE)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(360)
 @pytest.mark.parametrize("page", pages_with("sh"), ids=name)
 def test_the_commands_run(page, tmp_path):
     script = MAKE.sub("true", "\n".join(blocks(page, "sh"))).replace("/tmp/", f"{tmp_path}/")
@@ -69,7 +69,7 @@ def test_the_commands_run(page, tmp_path):
         env=env,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=340,  # twenty commands a page, each a start of Python
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -82,7 +82,7 @@ def test_the_snippets_run(page, tmp_path):
         log.append(event)
     for snippet in blocks(page, "python"):
         done = subprocess.run(
-            [sys.executable, "-c", snippet], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
+            [sys.executable, "-c", snippet], cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False
         )
         assert done.returncode == 0, done.stderr
 
