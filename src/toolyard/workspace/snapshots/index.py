@@ -12,6 +12,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from toolyard.core.closing import Closing
@@ -23,7 +24,8 @@ from toolyard.workspace.snapshots.records import Counts, Note, Snapshot
 _VERSION = 2
 _BUSY_MILLISECONDS = 30_000
 _ASKED_AT_ONCE = 500
-_ROW_BATCH = 2_000
+_ROWS_AT_ONCE = 50
+"""Of objects, in one statement: each statement costs more than a row of it."""
 _SCHEMA = """
 CREATE TABLE packs (pack INTEGER PRIMARY KEY AUTOINCREMENT, size INTEGER NOT NULL);
 CREATE TABLE objects (
@@ -188,7 +190,11 @@ class Index(Closing):
         self._db.execute("DELETE FROM packs WHERE pack = ?", (pack,))
 
     def put_objects(self, objects: Iterable[tuple[bytes, Row]]) -> None:
-        self._db.executemany("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)", _in_order(objects))
+        rows = chain.from_iterable(_in_order(objects))
+        while some := list(islice(rows, _ROWS_AT_ONCE)):
+            marks = ",".join(["(?,?,?,?)"] * len(some))
+            statement = f"INSERT OR REPLACE INTO objects VALUES {marks}"  # noqa: S608 - marks
+            self._db.execute(statement, list(chain.from_iterable(some)))
 
     def drop_objects(self, digests: Iterable[bytes]) -> None:
         self._db.executemany("DELETE FROM objects WHERE digest = ?", ((digest,) for digest in digests))
@@ -273,17 +279,17 @@ class Index(Closing):
             return self._db.execute(statement, values).fetchone()
 
 
-def _in_order(objects: Iterable[tuple[bytes, Row]]) -> Iterator[tuple[bytes, int, int, int]]:
+def _in_order(objects: Iterable[tuple[bytes, Row]]) -> Iterator[list[tuple[bytes, int, int, int]]]:
     """In the order of the tree they go into: its pages are then filled one after the other.
 
     Sorted in parts, for nothing else of the process runs while a list is sorted.
     """
     parts: list[list[tuple[bytes, int, int, int]]] = [[] for _ in range(256)]
-    for digest, place in objects:
-        parts[digest[0]].append((digest, *place))
+    for digest, (pack, at, size) in objects:
+        parts[digest[0]].append((digest, pack, at, size))
     for part in parts:
         part.sort()
-        yield from part
+        yield part
 
 
 def _snapshot(row: tuple[Any, ...]) -> Snapshot:

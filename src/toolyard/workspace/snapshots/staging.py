@@ -18,7 +18,7 @@ from toolyard.kernel.renameat2 import rename_without_replacing
 from toolyard.workspace.snapshots.folders import RootFolder, join, parent_of
 from toolyard.workspace.snapshots.leftovers import remove_folder
 from toolyard.workspace.snapshots.objects import Entry, Kind
-from toolyard.workspace.snapshots.placing import FOLDER_MODE, Kept, make, not_held, pieces
+from toolyard.workspace.snapshots.placing import FOLDER_MODE, Kept, make, make_small, not_held, pieces
 from toolyard.workspace.snapshots.reading import ObjectReader
 from toolyard.workspace.snapshots.records import Damaged, Note
 
@@ -116,7 +116,7 @@ class Staging:
                 if isinstance(data, Damaged):
                     self.failed.append(Note(join(path, entry.name), data.message))
                     continue
-                make(fd, entry.name, entry, ((0, data),) if entry.size else ())
+                make_small(fd, entry.name, entry, data)
                 written += 1
         return written
 
