@@ -35,10 +35,11 @@ class Line:
         save(root, agent, Skill(name, code, "Adds two numbers."))
         root.close()
 
-    def run(self, *words: str, code: int = 0) -> str:
+    def run(self, *words: str, code: int = 0, only: str = "output") -> str:
+        """What the command says on both streams, or on `only` one of them."""
         where = ("--workspace", str(self.workspace), "--state", str(self.base / "state"))
         ran = CliRunner().invoke(toolyard, ["skill", *words, *where])
-        ended, said = ran.exit_code, ran.output
+        ended, said = ran.exit_code, str(getattr(ran, only))
         if isinstance(ran.exception, ToolyardError):  # which the program's entry point prints
             ended = 2 if ran.exception.kind in {"config", "validation"} else 1
             said += str(ran.exception)
@@ -48,7 +49,7 @@ class Line:
         return said
 
     def json(self, *words: str, code: int = 0) -> Any:
-        return json.loads(self.run(*words, "--json", code=code))
+        return json.loads(self.run(*words, "--json", code=code, only="stdout"))
 
 
 @pytest.fixture
@@ -104,6 +105,18 @@ def test_a_skill_is_shown_whole_with_its_versions(line: Line) -> None:
     assert 'Did you mean "add_up"?' in line.run("show", "add_op", code=2)
 
 
+def test_a_promotion_is_not_guessed_and_not_repeated(line: Line) -> None:
+    line.save("writer")
+    line.save("reviewer")
+    assert "several have a skill 'add_up': " in line.run("promote", "add_up", code=2)
+    assert "Promoted writer/add_up" in line.run("promote", "writer/add_up")
+    assert "is everybody's as it is" in line.run("promote", "writer/add_up")
+    assert [each["number"] for each in line.json("show", "community/add_up")["versions"]] == [1]
+    assert "by hand  from writer/add_up" in line.run("show", "community/add_up")
+    line.run("remove", "reviewer/add_up")
+    assert "writer/add_up is everybody's as it is" in line.run("promote", "add_up")  # the agent's, not everybody's
+
+
 def test_what_agents_wrote_cannot_speak_to_the_terminal(line: Line) -> None:
     line.save(code='"""Doc."""\nx = "\x1b[31m"')
     for words in (("list",), ("show", "add_up"), ("list", "--json"), ("show", "add_up", "--json")):
@@ -139,6 +152,17 @@ def test_a_folder_is_checked_before_it_is_imported(line: Line) -> None:
     (folder / "__init__.py").write_text('"""Doc."""\nx = 2\n')
     assert "AssertionError" in line.run("validate", str(folder), code=1)
     assert list(line.workspace.glob("skills/*/[!.]*")) == []
+
+
+def test_a_folder_of_skills_is_checked_one_by_one(line: Line) -> None:
+    for name, page in (("pdf", PAGE.replace("pdf-forms", "pdf")), ("broken", "no page")):
+        folder = line.base / "downloads" / name
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(page)
+    checked = line.json("validate", str(line.base / "downloads"), code=1)
+    assert [(os.path.basename(each["skill"]), each["ok"]) for each in checked] == [("broken", False), ("pdf", True)]
+    (line.base / "empty").mkdir()
+    assert "there is no skill" in line.run("validate", str(line.base / "empty"), code=2)
 
 
 def test_a_promoted_skill_is_everybodys_and_the_log_says_so(line: Line) -> None:

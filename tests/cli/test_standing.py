@@ -115,6 +115,35 @@ def test_an_agent_that_nobody_knows_is_refused_with_who_is_meant(project: Projec
         assert not isinstance(project.run(f"{words} --agent ana").exception, ConfigError)
 
 
+def test_who_adds_for_an_agent_that_is_new_beside_others_is_told(project: Project) -> None:
+    page = project.home / "pdf/SKILL.md"
+    page.parent.mkdir()
+    page.write_text("---\nname: pdf\ndescription: Fills forms.\n---\n")
+    assert project.run("memory add tea --agent ana").stderr == ""  # nobody else is known
+    for words in ("memory add tea --agent", f"skill import {page.parent} --agent", "snapshot create --agent"):
+        told = project.run(f"{words} anna{len(words)}")
+        assert (told.exit_code, told.stderr.splitlines()) == (
+            0,
+            [f'Agent anna{len(words)} is new here. Did you mean "ana"?'],
+        )
+        assert project.run(f"{words} ana").stderr == ""
+        project.run(f"skill remove anna{len(words)}/pdf")
+        shutil.rmtree(project.folder / f"agents/anna{len(words)}", ignore_errors=True)
+        shutil.rmtree(project.folder / f"skills/anna{len(words)}", ignore_errors=True)
+
+
+def test_a_found_file_whose_folder_is_missing_says_how_it_is_made(project: Project) -> None:
+    config = project.folder / "toolyard.yaml"
+    for agents in ("", "agents: [{id: ana}, {id: bo}]\n"):
+        config.write_text(f"toolyard: {{workspace: ws}}\n{agents}")
+        for words in ("skill list", "exec --bash -c true", "memory list"):
+            agent = " --agent ana" if agents and words.startswith("exec") else ""
+            if words == "memory list" and not agents:
+                continue  # which needs no folder
+            assert f"which has it made: --config {config}" in project.refusal(f"{words}{agent}")
+    assert project.run(f"skill list --config {config}").exit_code == 0
+
+
 def test_an_agent_that_took_snapshots_alone_is_known_by_them(project: Project) -> None:
     project.run("snapshot create --agent bo")
     assert project.run("snapshot list --agent bo").exit_code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from dataclasses import asdict
 
 import click
@@ -12,20 +13,27 @@ from toolyard.cli.audit import printable
 from toolyard.cli.memory_opening import SHORTEST_PREFIX, command, echo_json, end, one_line, open_memories
 from toolyard.cli.standing import Where
 from toolyard.core.errors import ToolyardError, ValidationError
+from toolyard_runtime.memory_entries import MOST_TEXT
 
 _SHOWN_REFUSALS = 5
 _SHOWN_IDS = 5
+_FROM_INPUT = "-"
 
 
 @command(
     "add",
     'toolyard memory add "The reports need an index on created_at" --topic databases',
     'toolyard memory add "Ask before you deploy" --config team.yaml --agent writer',
+    "git log -1 --format=%B | toolyard memory add - --topic release",
 )
 @click.argument("text")
 @click.option("--topic", default="", metavar="T", help="What it is about, in a word or two.")
 def add_fact(where: Where, *, text: str, topic: str, wants_json: bool) -> None:
-    """Let an agent remember a fact."""
+    """Let an agent remember a fact. TEXT is read from the input where it is -."""
+    if text == _FROM_INPUT:
+        # One more than a fact may have: what is longer is refused, however long it is.
+        read = sys.stdin.read(MOST_TEXT + 1)
+        text = read.strip() if len(read) <= MOST_TEXT else read
     with open_memories(where, acts=True, adds=True) as memories:
         fact = memories.of(memories.agent).remember(text, topic)
         who = memories.agent

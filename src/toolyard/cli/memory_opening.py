@@ -41,8 +41,7 @@ def open_memories(where: Where, *, acts: bool = False, adds: bool = False) -> Me
     place = find_kept(Kept.MEMORY, where, acts=acts, adds=adds)
     real = os.path.realpath(place.workspace)
     home = home_of(place.config, real, where.agent, Settings.from_environment(), where.state or "")
-    if not adds:
-        require_agent(place.config, home, where.agent)
+    require_agent(place.config, home, where.agent, adds=adds)
     return Memories(home)
 
 

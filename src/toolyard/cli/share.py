@@ -11,12 +11,14 @@ import contextlib
 import json
 import os
 import sys
+import time
 from collections.abc import Generator
 from typing import Any
 
 import click
 
 from toolyard.app.sharing.sharing import Sharing
+from toolyard.app.snapshots.telling import age, counted
 from toolyard.app.tools.sharing import UNDO, origin_line, origins, peer_fields
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard, YardOptions
@@ -29,13 +31,16 @@ from toolyard.config.models import Config
 from toolyard.core.calls import Call
 from toolyard.core.errors import ConfigError
 from toolyard.core.paths import beneath
+from toolyard.workspace.sharing.notes import Published
+from toolyard.workspace.sharing.peers import Peers
 
 FAILED = 1
+_NS = 1_000_000_000
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _HEADINGS = ("--- ", "+++ ")
 _EXAMPLES = """\b
 Examples:
-  toolyard share list --config team.yaml --agent agent_a
+  toolyard share list --config team.yaml
   toolyard share diff agent_b src/app.py --agent agent_a
   toolyard share merge agent_b "**/*.md" --agent agent_a
   toolyard share origin src/app.py --agent agent_a
@@ -52,10 +57,16 @@ command = placed(
 )
 
 
-@command("list", "toolyard share list --config team.yaml --agent agent_a --json")
+@command("list", "toolyard share list --config team.yaml", "toolyard share list --config team.yaml --agent agent_a")
 def list_peers(where: Where, *, wants_json: bool) -> None:
-    """List the agent's peers: where their work is, which snapshot, and what changed since the agent last looked."""
-    with _opened(where) as yard:
+    """List the agent's peers: where their work is, which snapshot, and what changed since the agent last looked.
+
+    Of a team, without --agent: who has shared what, and when.
+    """
+    with _opened(where, acts=False) as yard:
+        if yard.home.has_layout and not yard.home.is_member:
+            _overview(yard, wants_json=wants_json)
+            return
         sharing = _sharing(yard)
         peers = [peer_fields(sharing, peer, looking=False) for peer in sharing.peers.agents]
     lines = [peer.pop("line") for peer in peers]
@@ -69,17 +80,19 @@ def list_peers(where: Where, *, wants_json: bool) -> None:
 @click.argument("peer")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@click.option("--ours", "prefer", flag_value="ours", help="Where both changed the same lines, keep the agent's.")
-@click.option("--theirs", "prefer", flag_value="theirs", help="Where both changed the same lines, take the peer's.")
+@click.option("--ours", is_flag=True, help="Where both changed the same lines, keep the agent's.")
+@click.option("--theirs", is_flag=True, help="Where both changed the same lines, take the peer's.")
 def merge(
-    where: Where, *, peer: str, paths: tuple[str, ...], dry_run: bool, prefer: str | None, wants_json: bool
+    where: Where, *, peer: str, paths: tuple[str, ...], dry_run: bool, ours: bool, theirs: bool, wants_json: bool
 ) -> None:
     """Merge PATHs of PEER (files, folders, globs; "**" for all) into the agent's workspace, by three-way merge."""
+    if ours and theirs:
+        raise click.UsageError("Conflicts are settled by one side: --ours or --theirs.")
     with _opened(where) as yard:
         _sharing(yard)
         arguments: dict[str, Any] = {"peer": peer, "paths": list(paths), "dry_run": dry_run}
-        if prefer is not None:
-            arguments["prefer"] = prefer
+        if ours or theirs:
+            arguments["prefer"] = "ours" if ours else "theirs"
         call = Call("shared_merge", arguments, surface="cli", agent=yard.agent, ask=terminal_asker())
         result = asyncio.run(yard.dispatch(call))
     if wants_json:
@@ -125,9 +138,34 @@ def origin(where: Where, *, path: str, wants_json: bool) -> None:
         _print([origin_line(one) for one in found] or [nothing])
 
 
+def _overview(yard: Yard, *, wants_json: bool) -> None:
+    """Of everybody, for the user."""
+    peers = Peers(yard.home.shared, yard.home.agents)
+    notes = [(agent, peers.published(agent)) for agent in peers.agents]
+    if wants_json:
+        _print_json([_overview_fields(agent, peers.place(agent), note) for agent, note in notes])
+        return
+    width = max(len(agent) for agent in peers.agents)
+    for agent, note in notes:
+        told = "has shared nothing yet"
+        if note is not None:
+            last = note.steps[-1] if note.steps else None
+            changed = f", {counted(last.total, 'file')} changed" if last is not None and last.total else ""
+            told = f"{peers.place(agent)}  (snapshot {note.snapshot}, {age(note.time_ns)}{changed})"
+        click.echo(printable(f"{agent:<{width}}  {told}"))
+
+
+def _overview_fields(agent: str, place: str, note: Published | None) -> dict[str, Any]:
+    fields: dict[str, Any] = {"agent": agent, "path": place, "snapshot": note.snapshot if note is not None else ""}
+    if note is not None:
+        fields["age_seconds"] = round(max(time.time() - note.time_ns / _NS, 0.0), 1)
+        fields["files"] = list(note.steps[-1].paths) if note.steps else []
+    return fields
+
+
 @contextlib.contextmanager
-def _opened(where: Where) -> Generator[Yard]:
-    place = find_kept(Kept.SHARED, where, acts=True)
+def _opened(where: Where, *, acts: bool = True) -> Generator[Yard]:
+    place = find_kept(Kept.SHARED, where, acts=acts)
     config = _for_the_user(place.config)
     options = YardOptions(
         place.workspace, config, agent=where.agent, toolset=Toolset.WORKSPACE, state_home=where.state

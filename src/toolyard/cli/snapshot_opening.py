@@ -101,9 +101,9 @@ def opened_store(where: Where, *, acts: bool = True, adds: bool = False, rebuild
         keeper = yard.snapshots
         if rebuild:
             SnapshotStore.rebuild(keeper.place.folder, printing.ticking("Rebuilding"))
-        if where.agent is not None and not adds:
+        if where.agent is not None:
             taken_by = (each.agent for each in keeper.store.list(keeper.place.root))
-            require_agent(place.config, yard.home, where.agent, taken_by)
+            require_agent(place.config, yard.home, where.agent, taken_by, adds=adds)
         yield Opened(yard, keeper, History(keeper.store, None if everybody else keeper.place.root))
 
 

@@ -61,10 +61,13 @@ def find_kept(kept: Kept, where: Where, *, acts: bool = False, adds: bool = Fals
     return find_place(where.workspace, where.config_file, where.agent, acts=acts)
 
 
-def require_agent(config: Config, home: Home, agent: str | None, more: Iterable[str] = ()) -> None:
+def require_agent(
+    config: Config, home: Home, agent: str | None, more: Iterable[str] = (), *, adds: bool = False
+) -> None:
     """Raises ConfigError for an agent that the user names and of whom nothing is kept: a slip, or a missing --config.
 
-    Where the configuration has agents, it was asked already. `more` are agents that left no folder.
+    Where the configuration has agents, it was asked already. `more` are agents that left no folder. Who `adds` is
+    only told that the agent is new, where others are not.
     """
     if agent is None or agent == NOBODY or config.agents:
         return
@@ -72,6 +75,10 @@ def require_agent(config: Config, home: Home, agent: str | None, more: Iterable[
     known = {name for name in folders - {COMMUNITY} if not name.startswith(".")} | {name for name in more if name}
     if agent not in known and folder_name(agent) not in known:
         named = did_you_mean(agent, known - {NOBODY}) if known - {NOBODY} else ""
+        if adds:
+            if named:
+                click.echo(printable(f"Agent {agent} is new here. {named}"), err=True)
+            return
         raise ConfigError(
             f'nothing is kept of an agent "{agent}" in {home.root}.',
             where=config.source or "",

@@ -89,6 +89,12 @@ def read_source(source: str, name: str = "") -> tuple[str, dict[str, File]]:
     return chosen, tree
 
 
+def skills_in(folder: str) -> list[str]:
+    """The skills of a folder of skills: those below it that have a page, and archives."""
+    inside = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+    return [path for path in inside if os.path.isfile(os.path.join(path, PAGE)) or path.endswith(ARCHIVES)]
+
+
 def packed(folder: str, tree: Tree) -> bytes:
     """The archive of a skill: the same bytes for the same files."""
     data = io.BytesIO()
