@@ -25,7 +25,7 @@ def test_a_snapshot_is_taken_once_and_listed_with_what_it_changed(place):
     assert [(each["id"], each["changes"]) for each in listed] == [(second["id"], 1), (first["id"], None)]
     lines = place.run("list", "--limit", "1").splitlines()
     assert len(lines) == 1
-    assert all(word in lines[0] for word in (second["id"], "2 files", "1 change", "agent: on demand"))
+    assert all(word in lines[0] for word in (second["id"], "2 files", "1 change", "by hand: on demand"))
 
 
 def test_a_snapshot_that_takes_a_while_is_told_once_where_there_is_no_terminal(place, monkeypatch):

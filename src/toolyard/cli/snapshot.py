@@ -6,6 +6,7 @@ Exit codes: 0 fine, 1 when it failed, something could not be restored or stored 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from dataclasses import replace
 from typing import Any
@@ -41,7 +42,8 @@ def create(where: Where, *, reason: str, wants_json: bool) -> None:
         root = opened.keeper.place.root
         is_home = root == os.path.realpath(opened.yard.options.settings.home)
         doing = f"Taking a snapshot of {printable(root)}, your home folder" if is_home else "Taking a snapshot"
-        taken = opened.keeper.create(reason=reason, check=printing.ticking(doing, tells_all=True))
+        check = printing.ticking(doing, tells_all=True)
+        taken = opened.keeper.create(reason=reason, check=check, agent=opened.who)
     made = taken.snapshot
     if wants_json:
         work = {"files_read": taken.work.files_read, "bytes_written": taken.work.bytes_written}
@@ -77,7 +79,7 @@ def list_snapshots(where: Where, *, limit: int | None, path: str, wants_json: bo
 def show(where: Where, *, name: str, path: str, wants_json: bool) -> None:
     """Show a snapshot: what a folder in it holds, or a file's content as it was."""
     with opened_store(where, acts=is_latest(name)) as opened:
-        found = opened.history.get(name, of_others=True)
+        found = opened.get(name, f"show {LATEST} {shlex.quote(name)}")
         place = inside(path, found.root)
         with opened.keeper.store.reader() as reader:
             entry = find(reader, top_of(found), place)
@@ -86,7 +88,9 @@ def show(where: Where, *, name: str, path: str, wants_json: bool) -> None:
     if wants_json:
         fields: dict[str, Any] = {**snapshot_fields(found), "path": path_of(place)}
         if entry.is_file:
-            printing.as_json({**fields, **entry_fields(entry), "content": data.decode("utf-8", "backslashreplace")})
+            text = data.decode("utf-8", "backslashreplace")
+            # A number, as of a whole snapshot: how many files may be torn.
+            printing.as_json({**fields, **entry_fields(entry), "torn": int(entry.torn), "content": text})
         else:
             notes = [note_fields(note) for note in found.notes]
             printing.as_json({**fields, "entries": [entry_fields(each) for each in listed], "notes": notes})
@@ -136,8 +140,9 @@ def _compared(
 ) -> tuple[Snapshot, Snapshot | None, Diff]:
     """Of any agent's snapshots: they are the user's to see."""
     with opened_store(where, acts=is_latest(before) or (after is not None and is_latest(after))) as opened:
-        old = opened.history.get(before, of_others=True)
-        new = opened.history.get(after, of_others=True) if after is not None else None
+        old = opened.get(before, f"diff --path {shlex.quote(before)}")
+        way = f"diff {before} --path {shlex.quote(after or '')}"
+        new = opened.get(after, way) if after is not None else None
         if new is not None or old.agent == where.agent or not opened.is_of_a_peer(old):
             found = opened.keeper.store.diff(
                 old.id,

@@ -5,6 +5,7 @@ What is restored here is restored for the user: no policy says what may be writt
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from dataclasses import replace
 
 import click
 
-from toolyard.app.snapshots.telling import age, counted, path_of, restored_fields, restored_line
+from toolyard.app.snapshots.telling import about, age, counted, path_of, restored_fields, restored_line
 from toolyard.cli import snapshot_printing as printing
 from toolyard.cli.audit import printable
 from toolyard.cli.snapshot_opening import DIFF_LIMITS, Opened, all_option, command, git_option, inside, opened_store
@@ -59,14 +60,21 @@ def restore(
 
 
 @command("undo", "toolyard snapshot undo --dry-run")
+@click.argument("paths", metavar="", nargs=-1)
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @git_option
 @all_option
-def undo(where: Where, *, dry_run: bool, with_git: bool, wants_all: bool, wants_json: bool) -> None:
+def undo(
+    where: Where, *, paths: tuple[str, ...], dry_run: bool, with_git: bool, wants_all: bool, wants_json: bool
+) -> None:
     """Go back to the newest snapshot that differs from the workspace as it is. Done again, it undoes itself.
 
     Commits stay: a repository's .git is left as it is, unless --with-git is given; one that is gone comes back.
     """
+    if paths:
+        named = shlex.join(paths)
+        ways = f"`toolyard snapshot restore latest {named}`, or an older one: `toolyard snapshot list --path {named}`"
+        raise ValidationError.of("undo", "takes back the whole workspace, and no single path", hint=f"Perhaps {ways}")
     with opened_store(where) as opened:
         found = opened.history.differing(printing.ticking("Comparing"), with_git=with_git)
         if found is None:
@@ -87,7 +95,7 @@ def _restored(opened: Opened, found: Snapshot, paths: Sequence[bytes] | None, *,
         found.id,
         root=place.root,
         paths=paths,
-        agent=place.agent,
+        agent=opened.who,
         check=printing.ticking("Restoring"),
         leaves_git=not with_git,
     )
@@ -100,7 +108,8 @@ def _restored(opened: Opened, found: Snapshot, paths: Sequence[bytes] | None, *,
 def _keep_restored(opened: Opened, found: Snapshot) -> None:
     """Take what came back as the newest snapshot: what is changed after this is then undone to it."""
     try:
-        opened.keeper.create(reason=f"after restoring {found.id}", check=printing.ticking("Taking a snapshot"))
+        check = printing.ticking("Taking a snapshot")
+        opened.keeper.create(reason=f"after restoring {found.id}", check=check, agent=opened.who)
     except (ToolyardError, OSError) as error:  # what was asked for is done
         why = error.message if isinstance(error, ToolyardError) else error.strerror
         click.echo(printable(f"It was restored, and no snapshot of that could be taken: {why}"), err=True)
@@ -192,7 +201,7 @@ def _would_drop(gone: Sequence[Snapshot], *, wants_json: bool) -> None:
         printing.as_json({"would_drop": [each.id for each in gone]})
         return
     for each in gone:
-        click.echo(printable(f"would drop {each.id}, {age(each.time_ns)}, {each.agent}: {each.reason}"))
+        click.echo(printable(f"would drop {each.id}, {age(each.time_ns)}, {about(each)}"))
     if not gone:
         click.echo("Nothing would be dropped.")
 

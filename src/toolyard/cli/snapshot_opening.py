@@ -10,17 +10,18 @@ from dataclasses import dataclass
 
 import click
 
+from toolyard.app.home import NOBODY
 from toolyard.app.snapshots.history import History
 from toolyard.app.snapshots.keeper import Keeper
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli import snapshot_printing as printing
 from toolyard.cli.placed import placed
 from toolyard.cli.standing import Kept, Where, find_kept, require_agent
-from toolyard.core.errors import ConfigError, ToolError, ValidationError
+from toolyard.core.errors import ConfigError, ToolError, ToolyardError, ValidationError
 from toolyard.core.events import Outcome
 from toolyard.core.paths import beneath
 from toolyard.workspace.layout import AGENTS, MEMORY, TASKS, WORKSPACE
-from toolyard.workspace.snapshots import DiffLimits, Snapshot, SnapshotStore
+from toolyard.workspace.snapshots import LATEST, DiffLimits, Snapshot, SnapshotStore
 
 DIFF_LIMITS = DiffLimits(chars_each=200_000, chars=20_000_000)
 all_option = click.option("--all", "wants_all", is_flag=True, help="Tell also what changed inside .git folders.")
@@ -62,13 +63,28 @@ class Opened:
             )
         return self.every
 
+    @property
+    def who(self) -> str:
+        """As whom snapshots are taken: an agent that is configured or named, else the user."""
+        return "" if self.keeper.place.agent == NOBODY else self.keeper.place.agent
+
+    def get(self, name: str, way: str) -> Snapshot:
+        """A snapshot, of any agent's. Whoever writes a path in its place is told the `way`, a command."""
+        try:
+            return self.history.get(name, of_others=True)
+        except ToolyardError as error:
+            if not name or not os.path.lexists(os.path.join(self.keeper.place.root, name)):
+                raise
+            told = f"{name} is a path of the workspace, and no snapshot"
+            raise ValidationError.of("snapshot", told, hint=f"Perhaps `toolyard snapshot {way}`?") from error
+
     def is_of_a_peer(self, snapshot: Snapshot) -> bool:
         """Whether it is of another agent of the same layout."""
         return snapshot.root != self.keeper.place.root and snapshot.agent in self.yard.home.agents
 
     def own(self, name: str) -> Snapshot:
         """A snapshot to be restored here. Raises ToolError with whose it is where it is not of this workspace."""
-        found = self.history.get(name, of_others=True)
+        found = self.get(name, f"restore {LATEST} {shlex.quote(name)}")
         if found.root == self.keeper.place.root:
             return found
         whose = f"{found.agent}'s" if self.is_of_a_peer(found) else f"of {found.root}"

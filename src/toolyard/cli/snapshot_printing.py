@@ -15,6 +15,7 @@ import click
 from toolyard.app.snapshots.telling import (
     MARKS,
     Listed,
+    about,
     age,
     change_line,
     counted,
@@ -115,9 +116,10 @@ def folder(entries: Iterable[Entry]) -> None:
 
 
 def head(snapshot: Snapshot) -> None:
-    about = f"{snapshot.agent}: {snapshot.reason}" if snapshot.agent else snapshot.reason
     files = counted(snapshot.counts.files, "file")
-    click.echo(click.style(f"{snapshot.id}, {age(snapshot.time_ns)}, {files}, {printable(about)}", bold=True))
+    click.echo(
+        click.style(f"{snapshot.id}, {age(snapshot.time_ns)}, {files}, {printable(about(snapshot))}", bold=True)
+    )
     for note in snapshot.notes[:_NOTES_SHOWN]:
         click.echo(f"  {printable(path_of(note.path))}: {printable(note.why)}")
 

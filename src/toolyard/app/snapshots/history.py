@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from toolyard.workspace.snapshots.reading import ObjectReader
 
 _BACK = re.compile(rf"{LATEST}(?:~([0-9]{{1,9}}))?")
+_RESTORING = ("before restoring ", "after restoring ")
+_BY_TOOL = "after snapshot_restore"
 _MOST_COUNTED = 10_000
 """Changes of one snapshot; what has more is told as that many."""
 
@@ -30,7 +32,7 @@ class History:
         self._root = root
 
     def get(self, name: str, *, of_others: bool = False) -> Snapshot:
-        """By id, by the beginning of one, "latest", or "latest~2": so many before it.
+        """By id, by the beginning of one, "latest", or "latest~2": so many before it, those of restores not counted.
 
         One of another folder is refused, unless `of_others`: then it is found where no own one has the name.
         """
@@ -95,13 +97,21 @@ def _steps_back(name: str) -> int | None:
     return int(match[1] or 0) if match is not None else None
 
 
-def _counted_back(every: Sequence[Snapshot], back: int) -> Snapshot:
+def _counted_back(newest: Sequence[Snapshot], back: int) -> Snapshot:
+    if back == 0:
+        return newest[0]
+    # What a restore took would be counted after it: the same restore again would then bring back something else.
+    every = [each for each in newest if not _is_of_a_restore(each)] or newest
     if back < len(every):
         return every[back]
     raise ToolError(
         f'There is no snapshot "{LATEST}~{back}": there {"is" if len(every) == 1 else "are"} only {len(every)}.',
         hint=f"The oldest is {LATEST}~{len(every) - 1}." if len(every) > 1 else f"Name it {LATEST}.",
     )
+
+
+def _is_of_a_restore(snapshot: Snapshot) -> bool:
+    return snapshot.reason.startswith(_RESTORING) or snapshot.reason == _BY_TOOL
 
 
 def _touches(reader: ObjectReader, old: Snapshot | None, new: Snapshot, path: bytes) -> bool:

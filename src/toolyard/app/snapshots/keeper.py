@@ -143,8 +143,12 @@ class Keeper(Closing):
 
     # On demand
 
-    def create(self, *, reason: str = "", check: Callable[[], None] = lambda: None) -> Taken:
+    def create(
+        self, *, reason: str = "", check: Callable[[], None] = lambda: None, agent: str | None = None
+    ) -> Taken:
         """A snapshot of now. Of a tree that is as it was, the one before, with `changed` false.
+
+        It is the agent's of the place, where no other is named; empty for the user's.
 
         Raises our errors, and whatever `check` raises. Not for the event loop's thread: it waits.
         """
@@ -155,7 +159,7 @@ class Keeper(Closing):
                 raise Stopped
             check()
 
-        made: Future[Taken] = self._thread.submit(lambda: self._take(reason or "on demand", checked))
+        made: Future[Taken] = self._thread.submit(lambda: self._take(reason or "on demand", checked, agent=agent))
         try:
             while True:
                 with contextlib.suppress(WaitedTooLong):
@@ -272,7 +276,12 @@ class Keeper(Closing):
         return True
 
     def _take(
-        self, reason: str, check: Callable[[], None], *, budget: Callable[[int, int], None] | None = None
+        self,
+        reason: str,
+        check: Callable[[], None],
+        *,
+        budget: Callable[[int, int], None] | None = None,
+        agent: str | None = None,
     ) -> Taken:
         yielded = time.monotonic()
 
@@ -289,9 +298,8 @@ class Keeper(Closing):
         with self._lock:
             store = self._ready()
         place = self.place
-        taken = store.create(
-            place.root, agent=place.agent, reason=reason, check=checked, only_changed=True, budget=budget
-        )
+        who = place.agent if agent is None else agent
+        taken = store.create(place.root, agent=who, reason=reason, check=checked, only_changed=True, budget=budget)
         self._recorded += taken.changed
         for callback in tuple(self._on_taken):
             try:

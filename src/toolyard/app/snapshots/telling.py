@@ -16,6 +16,8 @@ _UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 _KINDS = {Kind.FOLDER: "folder", Kind.LINK: "link", Kind.SKIPPED: "not held"}
 MARKS = {What.ADDED: "A", What.REMOVED: "D", What.CHANGED: "M", What.MODE: "m", What.RENAMED: "R"}
 _LEFT_SHOWN = 3
+_BY_HAND = "by hand"
+"""Of a snapshot that the user had taken, and no agent."""
 _NS = 1_000_000_000
 
 
@@ -35,9 +37,8 @@ class Listed:
         snapshot = self.snapshot
         changes = "first" if self.changes is None else counted(self.changes, "change")
         files = counted(snapshot.counts.files, "file")
-        about = f"{snapshot.agent}: {snapshot.reason}" if snapshot.agent else snapshot.reason
         ago = f"{age(snapshot.time_ns):>14}{when}"
-        return f"{snapshot.id}  {ago}  {files:>12}  {changes:>11}  {shown(about)}".rstrip()
+        return f"{snapshot.id}  {ago}  {files:>12}  {changes:>11}  {shown(about(snapshot))}".rstrip()
 
 
 def snapshot_fields(snapshot: Snapshot) -> dict[str, Any]:
@@ -56,6 +57,11 @@ def snapshot_fields(snapshot: Snapshot) -> dict[str, Any]:
         "torn": counts.torn,
         "bytes": counts.size,
     }
+
+
+def about(snapshot: Snapshot) -> str:
+    """Who took it, and why."""
+    return f"{snapshot.agent or _BY_HAND}: {snapshot.reason}"
 
 
 def age(time_ns: int) -> str:

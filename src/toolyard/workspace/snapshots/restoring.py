@@ -127,7 +127,7 @@ class Restoring(Closing):
         self.close()
         for path in sorted(self._modes, reverse=True):
             self._finish_mode(path, self._modes[path])
-        if self.written or self.removed:
+        if self._differed:
             # Once for all: each on its own would take many times as long.
             sync_file_system(self._root.fd)
 

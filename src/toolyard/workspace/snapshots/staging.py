@@ -55,7 +55,6 @@ class Staging:
             if isinstance(error, FileExistsError):
                 raise Kept("something else appeared there") from None
             raise
-        self.written += 1
 
     def _fill_all(self, folders: Sequence[tuple[bytes, bytes, Entry]]) -> None:
         with ThreadPoolExecutor(_WORKERS, thread_name_prefix="toolyard-restore") as pool:
@@ -87,7 +86,6 @@ class Staging:
                 if one.kind is Kind.FOLDER:
                     os.mkdir(one.name, _WORKING_MODE, dir_fd=fd)
                     below.append((join(place, one.name), join(path, one.name), one))
-                    written += 1
                 elif one.kind is Kind.FILE:
                     small[one.ref].append(one)
                 elif one.kind is Kind.SKIPPED:
