@@ -149,10 +149,8 @@ class Catalog(Closing):
 
     def tools(self, server: str) -> tuple[KnownTool, ...]:
         """The tools of a server, in its own order."""
-        rows = self._rows(
-            "select schema, fingerprint, waiting, inferred from tools where server = ? and gone = 0 order by position",
-            server,
-        )
+        columns = "schema, fingerprint, waiting, inferred"
+        rows = self._rows(f"select {columns} from tools where server = ? and gone = 0 order by position", server)  # noqa: S608 - constant
         return tuple(_known(server, row) for row in rows)
 
     def tool(self, server: str, name: str) -> KnownTool | None:
