@@ -25,13 +25,13 @@ from typing import Any, cast
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
 from toolyard.core.upstream import Json, ServerListing, ToolSchema
+from toolyard.storage.databases import make_private
 from toolyard.storage.fullness import FREE_SPACE, is_full
 
 FILE_NAME = "catalog.sqlite"
 _VERSION = 1
 _BUSY_SECONDS = 10.0
 _SHORT_SECONDS = 1.0
-_PRIVATE = 0o600
 _MADE_ANEW = "Delete the file and run `toolyard sync`, which makes it anew."
 _TABLES = """
 create table servers (
@@ -110,7 +110,7 @@ class Catalog(Closing):
         """The catalog of a state folder, made where there is none."""
         path = os.path.join(state, FILE_NAME)
         try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE))
+            make_private(path)
             connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False, isolation_level=None)
             catalog = cls(connection)
             try:

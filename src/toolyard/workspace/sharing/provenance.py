@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
+from toolyard.storage.databases import make_private
 from toolyard.storage.fullness import FREE_SPACE, is_full
 from toolyard.storage.state import ensure_state_dir
 from toolyard.workspace.sharing.publishing import SHARING
@@ -60,7 +61,7 @@ class Provenance(Closing):
         self._path = path = os.path.join(folder, _FILE)
         self._using = threading.Lock()
         with self._in_words():
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            make_private(path)
             self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             try:
                 self._db.execute("PRAGMA journal_mode = WAL")

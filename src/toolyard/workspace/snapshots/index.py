@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
+from toolyard.storage.databases import make_private
 from toolyard.storage.fullness import FREE_SPACE, is_full
 from toolyard.workspace.snapshots.packs import Place, Row
 from toolyard.workspace.snapshots.records import Counts, Note, Snapshot
@@ -75,8 +76,7 @@ def in_words(path: str = "") -> Generator[None]:
 class Index(Closing):
     def __init__(self, path: str) -> None:
         """Opens the index at `path`, made when it is missing."""
-        # Made here, so that it is private from the start; SQLite gives its other files the same mode.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        make_private(path)
         with in_words(path):
             # Whoever uses it makes sure that no two threads do so at once.
             self._db = sqlite3.connect(
