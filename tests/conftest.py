@@ -1,5 +1,7 @@
 """What holds for every test."""
 
+import signal
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -9,3 +11,9 @@ pytest.register_assert_rewrite("toolyard.testing")
 # How long one example takes says what else the machine does. The test as a whole has its deadline.
 settings.register_profile("toolyard", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("toolyard")
+
+# A signal that was ignored when the tests were started (by nohup, or by a shell in the background) would stay so in
+# every program they start, and some of those have to hear it.
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)

@@ -17,6 +17,10 @@ _STATUS_BYTES = 4096
 _MY_CHILDREN = f"/proc/self/task/{os.getpid()}/children"
 
 
+def one_ended(number: int, frame: object) -> None:
+    """Handles SIGCHLD only so that it is delivered: the wake-up descriptor tells the loop."""
+
+
 def children() -> set[int]:
     """The pids of this process's children, zombies too."""
     try:

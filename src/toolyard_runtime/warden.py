@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import select
 import sys
-from time import monotonic
+from time import monotonic, sleep
 
 from toolyard_runtime import making, processes, shell, walls, wire, worker
 from toolyard_runtime.making import COMMAND, PYTHON
@@ -36,6 +36,7 @@ _FOLDER_BYTES = 8192
 _WALLS_MS = 5_000
 _ANSWER_BYTES = 48 * 1024 * 1024
 _REAPING_SECONDS = 0.05  # a run may make orphans faster than they can be reaped, and the host must be heard
+_MOST_WAITS, _DYING_SECONDS = 1_000, 0.002
 
 
 class Warden:
@@ -54,7 +55,7 @@ class Warden:
         self._forwarder = 0
         self._woken, self._waking = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         _signal.set_wakeup_fd(self._waking, warn_on_full_buffer=False)
-        _signal.signal(_signal.SIGCHLD, _wake_up)
+        _signal.signal(_signal.SIGCHLD, processes.one_ended)
         # A run may send it. The kernel keeps signals without a handler from a namespace's first process, and Python
         # brings a handler for this one.
         _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
@@ -113,8 +114,11 @@ class Warden:
         try:
             if os.getpid() != 1:
                 walls.adopt_orphans()
-            if "mounts" in setup:
-                _move_in(setup)
+            if "mounts" in setup:  # into a file system of its own, where nobody else has seen to that
+                from toolyard_runtime import mounting
+
+                mounting.bring_up_loopback()
+                mounting.enter(setup.get("mounts", []), setup.get("runtime", ""))
             if setup["shown"] or setup["hidden"]:
                 from toolyard_runtime import mounted
 
@@ -190,8 +194,16 @@ class Warden:
         self._used = COMMAND if for_shell and self._may_wait_in_shell() else PYTHON
         run = self._spares.pop(self._used, None) or self._made(self._used)
         if run is None:
-            self._reap()  # the dead take up room too
+            self._make_room()
         return run or self._made(self._used)
+
+    def _make_room(self) -> None:
+        """The dead take up room too. While nothing runs, all are waited for: the killed die late where it is busy."""
+        for _ in range(_MOST_WAITS):
+            self._reap()
+            if self._is_busy() or not self._strangers():
+                return
+            sleep(_DYING_SECONDS)
 
     def _refuse(self, number: int, why: bytes) -> None:
         self._send(number, wire.ERR, why)
@@ -371,18 +383,6 @@ class Warden:
 
     def _send(self, number: int, kind: int, body: bytes) -> None:
         wire.write_all(self._outgoing, wire.frame(number, kind, body))
-
-
-def _wake_up(number: int, frame: object) -> None:
-    """Only so that the signal is delivered: the wake-up descriptor tells the loop."""
-
-
-def _move_in(setup: Setup) -> None:
-    """Into a file system of its own, where nobody else has seen to that."""
-    from toolyard_runtime import mounting
-
-    mounting.bring_up_loopback()
-    mounting.enter(setup.get("mounts", []), setup.get("runtime", ""))
 
 
 def main(first: First | None = None) -> None:

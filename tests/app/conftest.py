@@ -2,7 +2,13 @@ from contextlib import closing
 
 import pytest
 
+from toolyard.app.yard import Yard
 from toolyard.fs.mounts import Mounts
+from toolyard.sandbox.bubblewrap import bubblewrap, find_bubblewrap
+from toolyard.sandbox.choose import Choice
+from toolyard.sandbox.landlocked import landlocked
+from toolyard.sandbox.namespaces import find_unshare, namespaces
+from toolyard.sandbox.spec import Tier
 from toolyard.testing.probes import Bench
 
 
@@ -30,3 +36,17 @@ def opened(bench):
     bench.log.broken = False
     for dispatch in made:
         dispatch.close()
+
+
+TIERS = {
+    Tier.BUBBLEWRAP: lambda: bubblewrap(find_bubblewrap()),
+    Tier.NAMESPACES: lambda: namespaces(find_unshare()),
+    Tier.LANDLOCK: landlocked,
+}
+
+
+@pytest.fixture(params=TIERS, ids=[tier.value for tier in TIERS])
+def walls(request, monkeypatch):
+    """Each kind of sandbox in its turn, for every Yard that is opened."""
+    tier = request.param
+    monkeypatch.setattr(Yard, "_choose", lambda _: Choice(tier, TIERS[tier]))

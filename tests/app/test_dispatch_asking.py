@@ -4,8 +4,10 @@ import asyncio
 import os
 
 import pytest
+from tests.passing import Clock
 
 from toolyard.app import dispatch as module
+from toolyard.app import gate
 from toolyard.core.actions import Kind
 from toolyard.core.calls import AnswerPending
 from toolyard.core.errors import SecurityError, SystemFault, ToolError
@@ -93,12 +95,16 @@ async def test_a_call_puts_eight_questions_at_most(bench, opened, questions, ref
     assert bench.log.outcomes == ["denied" if refused else "ok"]
 
 
-async def test_the_time_somebody_thinks_is_not_the_calls(bench, opened):
+async def test_the_time_somebody_thinks_is_not_the_calls(bench, opened, monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(gate, "time", clock)
+
     async def slowly(action, decision):
-        await asyncio.sleep(0.2)
+        clock.put_forward(100.0)
         return True
 
-    dispatch = opened(touching(WRITE), PermissionMode.DEFAULT, limits=Limits(call_seconds=0.15))
+    dispatch = opened(touching(WRITE), PermissionMode.DEFAULT, limits=Limits(call_seconds=60.0))
 
     assert await dispatch(call(arguments={"paths": ["a.txt"]}, ask=slowly)) == done("done")
 

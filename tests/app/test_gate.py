@@ -4,6 +4,7 @@ import os
 import time
 
 import pytest
+from tests.descriptors import count_open
 
 from toolyard.app.gate import NeedsAnswer
 from toolyard.core.actions import Action, Effect, Kind
@@ -54,12 +55,12 @@ def test_a_link_is_judged_by_both_its_ends_and_closed_when_refused(bench):
     os.makedirs(hooks)
     os.symlink(hooks, os.path.join(bench.workspace, "link"))
     gate = bench.gate()
-    before = len(os.listdir("/proc/self/fd"))
+    before = count_open()
 
     with pytest.raises(SecurityError, match="which leads to"):
         gate.target("link/pre-commit", Kind.WRITE)
 
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert count_open() == before
     path, real = f"{bench.workspace}/link/pre-commit", f"{hooks}/pre-commit"
     assert [judged for judged, _ in gate.judged] == [action(Kind.WRITE, path), action(Kind.WRITE, path, real)]
     assert gate.verdict() == gate.judged[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,12 +18,6 @@ from toolyard.config.settings import Settings
 from toolyard.core.calls import Call
 from toolyard.core.errors import ConfigError, SecurityError, SystemFault
 from toolyard.core.modes import PermissionMode
-from toolyard.sandbox.boxes import BoxSandbox
-from toolyard.sandbox.bubblewrap import bubblewrap, find_bubblewrap
-from toolyard.sandbox.choose import Choice
-from toolyard.sandbox.landlocked import landlocked
-from toolyard.sandbox.namespaces import find_unshare, namespaces
-from toolyard.sandbox.spec import Tier
 from toolyard.storage.audit_read import read
 from toolyard.workspace.snapshots import SnapshotStore
 
@@ -263,19 +257,6 @@ async def test_file_tools_write_nothing_of_others(team: Team, path: str) -> None
 
 def tree(folder: Path) -> dict[str, str]:
     return {str(path): path.read_text() for path in folder.rglob("*") if path.is_file() and not path.is_symlink()}
-
-
-TIERS: list[tuple[Tier, Callable[[], BoxSandbox]]] = [
-    (Tier.BUBBLEWRAP, lambda: bubblewrap(find_bubblewrap())),
-    (Tier.NAMESPACES, lambda: namespaces(find_unshare())),
-    (Tier.LANDLOCK, landlocked),
-]
-
-
-@pytest.fixture(params=TIERS, ids=[tier.value for tier, _ in TIERS])
-def walls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    tier, make = request.param
-    monkeypatch.setattr(Yard, "_choose", lambda _: Choice(tier, make))
 
 
 TRYING = """

@@ -133,3 +133,35 @@ def test_the_same_name_in_two_places_is_never_guessed(attached: Attached) -> Non
     said = attached.run("call", "echo", code=2)
     assert "Did you mean my-server.echo or other.echo?" in said
     assert json.loads(attached.run("call", "other.echo", "--args", TEXT))["isError"] is False
+
+
+SAVING = '''
+def save_note(path: str, text: str) -> str:
+    """Writes a note."""
+    with open(path, "w") as file:
+        file.write(text)
+    return path
+'''
+
+
+def test_what_a_tool_overwrites_is_kept_first_and_can_be_undone(attached: Attached) -> None:
+    (attached.base / "notes.py").write_text(SAVING)
+    attached.document["toolyard"]["available_custom_tools"] = [{"group": "notes", "path": "notes.py"}]
+    note = attached.base / "ws" / "note.txt"
+    note.write_text("the user's")
+    given = json.dumps({"path": str(note), "text": "the tool's"})
+    attached.json("call", "notes.save_note", "--args", given, "--permission-mode", "bypassPermissions")
+    assert note.read_text() == "the tool's"
+    taken = attached.json("snapshot", "list")
+    assert [(each["reason"], each["changes"]) for each in taken] == [
+        ("after notes.save_note", 1),
+        ("before a change", None),
+    ]
+    attached.run("snapshot", "undo")
+    assert note.read_text() == "the user's"
+
+
+def test_a_tool_that_only_reads_has_no_snapshot_taken(attached: Attached) -> None:
+    (attached.base / "ws" / "a.txt").write_text("a")
+    attached.json("call", "shop.price_of", "--args", '{"part": "nut"}')
+    assert attached.json("snapshot", "list") == []

@@ -186,7 +186,6 @@ def test_an_interrupted_run_shows_what_it_had_printed(run, tmp_path, options):
         until = time.monotonic() + SOON
         while not (run.workspace / "begun").exists() and time.monotonic() < until:
             time.sleep(0.01)
-        time.sleep(0.1)  # what was printed before is on its way
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=SOON)
     assert process.returncode == 130

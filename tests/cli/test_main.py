@@ -1,5 +1,7 @@
 """`toolyard` without and around its commands."""
 
+import os
+import signal
 import subprocess
 import sys
 
@@ -10,6 +12,14 @@ from toolyard import __version__
 from toolyard.cli import main as module
 from toolyard.cli.main import main, toolyard
 from toolyard.core.errors import ConfigError, SystemFault, ValidationError
+
+
+@pytest.fixture(autouse=True)
+def interrupts():
+    """As they were: the entry point expects that nothing follows it."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_help_lists_every_command_with_an_example():
@@ -100,3 +110,30 @@ def test_an_error_that_quotes_a_server_cannot_steer_the_terminal(monkeypatch, ca
     with pytest.raises(SystemExit):
         main()
     assert capsys.readouterr().err == "toolyard: it said \\x1b[2J\\x9b2J. Look.\n"
+
+
+def test_output_that_nobody_reads_any_more_ends_a_command_quietly(tmp_path):
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws/a.txt").write_text("a")
+    where = ["--workspace", str(tmp_path / "ws"), "--state", str(tmp_path / "state")]
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        for words in (["create"], ["show", "latest", "a.txt"]):
+            command = [sys.executable, "-m", "toolyard", "snapshot", *words, *where]
+            done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, timeout=50, check=False)
+            assert (done.returncode, done.stderr) == (0, b""), words
+    finally:
+        os.close(write)
+
+
+def test_an_interrupt_while_the_interpreter_ends_is_quiet():
+    program = """
+import atexit, os, signal, sys
+from toolyard.cli.main import main
+atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))
+sys.argv = ["toolyard", "--version"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=50, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")

@@ -13,6 +13,7 @@ import pytest
 from toolyard.fs.roots import Root
 from toolyard.workspace.memory import Memory
 from toolyard.workspace.memory.tasks import Tasks
+from toolyard_runtime.memory_entries import MOST_TEXT
 
 from .conftest import Attached
 
@@ -48,6 +49,14 @@ def kept(team: Attached) -> Attached:
 
 def folder(team: Attached, agent: str) -> Path:
     return team.base / "ws/agents" / agent / "memory"
+
+
+def test_a_fact_is_read_from_the_input(team: Attached) -> None:
+    team.run("memory", "add", "-", "--agent", "a", stdin="The reports need an index\non created_at\n")
+    (fact,) = team.json("memory", "list", "--agent", "a")[0]["entries"]
+    assert fact["text"] == "The reports need an index\non created_at"
+    assert "text" in team.run("memory", "add", "-", "--agent", "a", stdin=" \n", code=2)
+    assert "text" in team.run("memory", "add", "-", "--agent", "a", stdin="x" * (MOST_TEXT + 9), code=2)
 
 
 def test_everybodys_memory_is_listed_with_counts(kept: Attached) -> None:

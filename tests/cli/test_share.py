@@ -23,7 +23,8 @@ class Team:
         (path / "team.yaml").write_text(CONFIG)
 
     def run(self, *words, agent="agent_a"):
-        where = ["--config", str(self.path / "team.yaml"), "--agent", agent, "--state", str(self.path / "state")]
+        where = ["--config", str(self.path / "team.yaml"), "--state", str(self.path / "state")]
+        where += ["--agent", agent] if agent else []
         return CliRunner().invoke(toolyard, [*words, *where])
 
     def json(self, *words, **options):
@@ -150,6 +151,26 @@ def test_conflicts_are_settled_by_the_side_that_is_asked_for(team, side):
 
     assert done.exit_code == 0, done.output
     assert (team.work("agent_a") / "x.txt").read_text() == f"{side}\n"
+
+
+def test_conflicts_are_not_settled_by_both_sides(team):
+    done = team.run("share", "merge", "agent_b", "x.txt", "--ours", "--theirs")
+
+    assert done.exit_code == 2
+    assert "--ours or --theirs" in done.output
+
+
+def test_without_an_agent_it_is_told_who_has_shared_what(team):
+    team.write("agent_b", "x.txt", "hello")
+
+    told = team.run("share", "list", agent="").stdout.splitlines()
+    facts = team.json("share", "list", agent="")
+
+    assert [line.split()[0] for line in told] == ["agent_a", "agent_b"]
+    assert told[0].endswith("has shared nothing yet")
+    assert f"{team.path}/team/shared/agent_b" in told[1]
+    assert [(one["agent"], bool(one["snapshot"])) for one in facts] == [("agent_a", False), ("agent_b", True)]
+    assert facts[1]["files"] == ["x.txt"]
 
 
 def test_conflicts_that_are_still_marked_are_an_exit_code(team):

@@ -15,7 +15,9 @@ from toolyard.cli.main import toolyard
 from toolyard.core.errors import ToolyardError
 from toolyard.fs.roots import Root
 from toolyard.storage.audit_read import read
+from toolyard.storage.state import ensure_state_dir, state_dir
 from toolyard.workspace.skills import Skill, save
+from toolyard.workspace.skills.uses import Uses
 
 ADD = 'def add(a, b):\n    """Adds.\n\n    >>> add(1, 2)\n    3\n    """\n    return a + b\n'
 PAGE = "---\nname: pdf-forms\ndescription: Fills forms.\n---\n"
@@ -33,10 +35,11 @@ class Line:
         save(root, agent, Skill(name, code, "Adds two numbers."))
         root.close()
 
-    def run(self, *words: str, code: int = 0) -> str:
+    def run(self, *words: str, code: int = 0, only: str = "output") -> str:
+        """What the command says on both streams, or on `only` one of them."""
         where = ("--workspace", str(self.workspace), "--state", str(self.base / "state"))
         ran = CliRunner().invoke(toolyard, ["skill", *words, *where])
-        ended, said = ran.exit_code, ran.output
+        ended, said = ran.exit_code, str(getattr(ran, only))
         if isinstance(ran.exception, ToolyardError):  # which the program's entry point prints
             ended = 2 if ran.exception.kind in {"config", "validation"} else 1
             said += str(ran.exception)
@@ -46,7 +49,7 @@ class Line:
         return said
 
     def json(self, *words: str, code: int = 0) -> Any:
-        return json.loads(self.run(*words, "--json", code=code))
+        return json.loads(self.run(*words, "--json", code=code, only="stdout"))
 
 
 @pytest.fixture
@@ -61,13 +64,32 @@ def test_an_empty_workspace_says_how_a_skill_is_kept(line: Line) -> None:
     assert line.run("list", "--json").startswith("[]")
 
 
-def test_the_agents_own_come_first_and_uses_are_told(line: Line) -> None:
+def test_the_agents_own_come_first(line: Line) -> None:
     for owner in ("b", "a", "community"):
         folder = line.workspace / f"skills/{owner}/add_up"
         folder.mkdir(parents=True)
         (folder / "SKILL.md").write_text(PAGE)
     assert [entry["owner"] for entry in line.json("list", "--agent", "b")] == ["b", "community", "a"]
     assert [entry["owner"] for entry in line.json("list", "--owner", "community")] == ["community"]
+
+
+def test_how_often_each_was_used_and_by_whomever_is_told(line: Line) -> None:
+    for name in ("add_up", "seldom", "never"):
+        line.save(name=name)
+    state = Root(ensure_state_dir(state_dir(str(line.base / "state"), str(line.workspace))))
+    for agent in ("a", "b", "b"):
+        Uses(state).add("a/add_up", agent)
+    Uses(state).add("a/seldom", "a")
+    state.close()
+
+    said = line.run("list").splitlines()
+    (often,) = (text for text in said if text.startswith("a/add_up"))
+    (once,) = (text for text in said if text.startswith("a/seldom"))
+    (never,) = (text for text in said if text.startswith("a/never"))
+
+    assert ("used 3 times" in often, "used once" in once, "used" in never) == (True, True, False)
+    assert {entry["name"]: entry["uses"] for entry in line.json("list")} == {"add_up": 3, "seldom": 1, "never": 0}
+    assert line.json("show", "add_up")["uses"] == 3
 
 
 def test_a_skill_is_shown_whole_with_its_versions(line: Line) -> None:
@@ -81,6 +103,18 @@ def test_a_skill_is_shown_whole_with_its_versions(line: Line) -> None:
     assert line.json("show", "a/add_up", "--version", "2")["__init__.py"].endswith("return a + b\n")
     assert "Version 7 of a/add_up is not kept" in line.run("show", "a/add_up", "--version", "7", code=1)
     assert 'Did you mean "add_up"?' in line.run("show", "add_op", code=2)
+
+
+def test_a_promotion_is_not_guessed_and_not_repeated(line: Line) -> None:
+    line.save("writer")
+    line.save("reviewer")
+    assert "several have a skill 'add_up': " in line.run("promote", "add_up", code=2)
+    assert "Promoted writer/add_up" in line.run("promote", "writer/add_up")
+    assert "is everybody's as it is" in line.run("promote", "writer/add_up")
+    assert [each["number"] for each in line.json("show", "community/add_up")["versions"]] == [1]
+    assert "by hand  from writer/add_up" in line.run("show", "community/add_up")
+    line.run("remove", "reviewer/add_up")
+    assert "writer/add_up is everybody's as it is" in line.run("promote", "add_up")  # the agent's, not everybody's
 
 
 def test_what_agents_wrote_cannot_speak_to_the_terminal(line: Line) -> None:
@@ -118,6 +152,17 @@ def test_a_folder_is_checked_before_it_is_imported(line: Line) -> None:
     (folder / "__init__.py").write_text('"""Doc."""\nx = 2\n')
     assert "AssertionError" in line.run("validate", str(folder), code=1)
     assert list(line.workspace.glob("skills/*/[!.]*")) == []
+
+
+def test_a_folder_of_skills_is_checked_one_by_one(line: Line) -> None:
+    for name, page in (("pdf", PAGE.replace("pdf-forms", "pdf")), ("broken", "no page")):
+        folder = line.base / "downloads" / name
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(page)
+    checked = line.json("validate", str(line.base / "downloads"), code=1)
+    assert [(os.path.basename(each["skill"]), each["ok"]) for each in checked] == [("broken", False), ("pdf", True)]
+    (line.base / "empty").mkdir()
+    assert "there is no skill" in line.run("validate", str(line.base / "empty"), code=2)
 
 
 def test_a_promoted_skill_is_everybodys_and_the_log_says_so(line: Line) -> None:

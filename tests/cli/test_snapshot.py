@@ -1,5 +1,6 @@
 """`toolyard snapshot` as a user runs it."""
 
+import contextlib
 import json
 import os
 from datetime import datetime
@@ -24,7 +25,7 @@ def test_a_snapshot_is_taken_once_and_listed_with_what_it_changed(place):
     assert [(each["id"], each["changes"]) for each in listed] == [(second["id"], 1), (first["id"], None)]
     lines = place.run("list", "--limit", "1").splitlines()
     assert len(lines) == 1
-    assert all(word in lines[0] for word in (second["id"], "2 files", "1 change", "agent: on demand"))
+    assert all(word in lines[0] for word in (second["id"], "2 files", "1 change", "by hand: on demand"))
 
 
 def test_a_snapshot_that_takes_a_while_is_told_once_where_there_is_no_terminal(place, monkeypatch):
@@ -78,6 +79,68 @@ def test_a_diff_is_unified_and_coloured_in_a_terminal(place):
         "2 paths changed, +1 -1",
     ]
     assert [each["path"] for each in place.json("diff", "--path", "b.bin")["changes"]] == ["b.bin"]
+
+
+def test_each_kind_of_change_has_its_colour_in_a_terminal(place):
+    for name in ("gone.txt", "old.txt", "mode.txt"):
+        (place.root / name).write_text(f"the text of {name}\n" * 3)
+    (place.root / "mode.txt").chmod(0o644)
+    place.run("create")
+    (place.root / "gone.txt").unlink()
+    (place.root / "old.txt").rename(place.root / "renamed.txt")
+    (place.root / "mode.txt").chmod(0o600)
+    (place.root / "a.txt").write_text("one\n2\n")
+    (place.root / "new.txt").write_text("new")
+
+    shown = place.run("diff", color=True)
+
+    colours = {"M": 33, "D": 31, "A": 32, "R": 36, "m": 35}
+    assert {
+        mark: f"\x1b[{colour}m\x1b[1m{mark}\x1b[0m" in shown for mark, colour in colours.items()
+    } == dict.fromkeys(colours, True)
+    assert "\x1b[31m-two\x1b[0m" in shown
+    assert "\x1b[36m@@ -1,2 +1,2 @@\x1b[0m" in shown
+    assert "\x1b" not in place.run("diff")
+
+
+def in_a_terminal(command):
+    """All that a terminal is sent, which is little enough to wait in it."""
+    ours, theirs = os.openpty()
+    sent = b""
+    try:
+        with open(theirs, "w") as terminal, contextlib.redirect_stdout(terminal):
+            toolyard.main(command, standalone_mode=False)
+        with contextlib.suppress(OSError):  # its other end is closed: that was all
+            while piece := os.read(ours, 100_000):
+                sent += piece
+    finally:
+        os.close(ours)
+    return sent
+
+
+def in_a_file(command, path):
+    with path.open("w") as file, contextlib.redirect_stdout(file):
+        toolyard.main(command, standalone_mode=False)
+    return path.read_bytes()
+
+
+def test_a_terminal_gets_colours_and_a_file_gets_none(place, tmp_path):
+    place.run("create")
+    (place.root / "a.txt").write_text("one\n2\n")
+    command = ["snapshot", "diff", "--workspace", str(place.root), "--state", str(place.state)]
+    shown, said = in_a_terminal(command), in_a_file(command, tmp_path / "said")
+    assert (b"\x1b[32m+2" in shown, b"\n+2\n" in said, b"\x1b" in said) == (True, True, False)
+
+
+def test_a_terminal_acts_on_nothing_that_a_file_holds_and_a_file_gets_it_as_it_was(place, tmp_path):
+    data = "\tone\x1b]0;title\x07\r\ntwo\x9b31m\rhidden\u202e\n".encode()
+    (place.root / "a.txt").write_bytes(data)
+    place.run("create")
+    command = ["snapshot", "show", "latest", "a.txt", "--workspace", str(place.root), "--state", str(place.state)]
+    shown = b"\tone\\x1b]0;title\\x07\ntwo\\x9b31m\\rhidden\\u202e\n"
+    # A terminal's own line ends, and its tab, may be written in more than one way.
+    assert in_a_terminal(command).replace(b"\r\n", b"\n").expandtabs() == shown.expandtabs()
+    assert in_a_file(command, tmp_path / "said") == data
 
 
 def test_a_mode_that_changed_with_the_content_is_told_beside_it(place):

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 
 import pytest
 
@@ -40,6 +41,23 @@ def test_undoing_the_restore_of_some_paths_leaves_the_others_alone(place):
     place.run("restore", *undo[:3])
     assert {(place.root / name).read_text() for name in ("a.txt", "-odd name")} == {"new"}
     assert (place.root / "b.txt").read_text() == "written later"
+
+
+@pytest.mark.parametrize("name", [b"od\xffd", b"two\nlines", b"it's \x1b[2J"])
+def test_the_command_that_undoes_it_works_whatever_a_file_is_called(place, name):
+    path = os.path.join(os.fsencode(place.root), name)
+    for text in (b"old", b"new"):
+        with open(path, "wb") as file:
+            file.write(text)
+        if text == b"old":
+            snapshot = place.json("create")["id"]
+    said = place.run("restore", snapshot, os.fsdecode(name))
+    assert said.isascii()
+    assert all(line.isprintable() for line in said.splitlines())
+    undo = shlex.split(said.partition("To undo it: toolyard snapshot restore ")[2])
+    place.run("restore", *undo[:2])
+    with open(path, "rb") as file:
+        assert file.read() == b"new"
 
 
 def test_a_restore_that_changes_nothing_says_so_and_records_nothing(place):
@@ -112,7 +130,7 @@ def test_what_would_be_dropped_is_told_and_stays(place):
     (place.root / "a.txt").write_text("new")
     place.run("create")
     said = place.run("gc", "--keep", "0", "--dry-run")
-    assert all(word in said for word in (f"would drop {first}", "agent: old"))
+    assert all(word in said for word in (f"would drop {first}", "by hand: old"))
     assert place.json("gc", "--older-than", "0s", "--dry-run")["would_drop"] == [first]
     assert len(place.json("list")) == 2
 
@@ -137,3 +155,58 @@ def test_at_a_terminal_the_user_is_asked_before_all_but_the_newest_go(place, mon
     monkeypatch.setattr(snapshot_changing, "_at_terminal", lambda: True)
     assert "all but the newest" in place.run("gc", "--keep", "0", code=code, typed=answer)
     assert len(place.json("list")) == left
+
+
+def test_the_same_restore_again_brings_back_the_same(place):
+    for text in ("1", "2", "3"):
+        (place.root / "a.txt").write_text(text)
+        place.run("create")
+    (place.root / "a.txt").write_text("not kept yet")
+    for name, text in (("latest~1", "2"), ("latest~1", "2"), ("latest~2", "1"), ("latest~1", "2")):
+        place.run("restore", name, "a.txt")
+        assert (place.root / "a.txt").read_text() == text
+    assert place.run("show", "latest", "a.txt") == "2"
+    assert "only 3" in place.run("show", "latest~3", code=1)
+
+
+@pytest.mark.parametrize(
+    ("words", "way"),
+    [
+        ("undo a.txt", "toolyard snapshot restore latest a.txt"),
+        ("restore a.txt", "toolyard snapshot restore latest a.txt"),
+        ("diff a.txt", "toolyard snapshot diff --path a.txt"),
+        ("diff latest a.txt", "toolyard snapshot diff latest --path a.txt"),
+        ("show src/b.txt", "toolyard snapshot show latest src/b.txt"),
+    ],
+)
+def test_a_path_in_the_place_of_a_snapshot_is_told_the_right_command(place, words, way):
+    (place.root / "src").mkdir()
+    (place.root / "src/b.txt").write_text("b")
+    place.run("create")
+    assert way in place.run(*words.split(), code=2)
+    assert "no snapshot" in place.run("show", "nothing.txt", code=1)
+
+
+def test_files_that_were_written_are_counted_without_their_folders(place):
+    (place.root / "deep/er/empty").mkdir(parents=True)
+    for name in ("deep/1", "deep/er/2", "deep/er/3"):
+        (place.root / name).write_text(name)
+    place.run("create")
+    shutil.rmtree(place.root / "deep")
+    assert "wrote 3 files, removed 0" in place.run("restore", "latest")
+    assert (place.root / "deep/er/empty").is_dir()
+
+
+def test_torn_is_a_number_of_a_file_too(place):
+    place.run("create")
+    assert [type(place.json("show", "latest", *path)["torn"]) for path in ([], ["a.txt"])] == [int, int]
+
+
+def test_what_the_user_took_is_no_agents(place):
+    place.run("create", "--reason", "mine")
+    (place.root / "a.txt").write_text("changed")
+    place.run("restore", "latest")
+    assert {each["agent"] for each in place.json("list")} == {""}
+    assert "by hand: mine" in place.run("list")
+    (place.root / "a.txt").write_text("changed again")
+    assert place.json("create", "--agent", "ana")["agent"] == "ana"

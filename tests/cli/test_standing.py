@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from toolyard.app.toolsets import Toolset
+from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.main import toolyard
+from toolyard.cli.opening import find_place
 from toolyard.core.errors import ConfigError
 
 LOOKING = [
@@ -111,6 +115,35 @@ def test_an_agent_that_nobody_knows_is_refused_with_who_is_meant(project: Projec
         assert not isinstance(project.run(f"{words} --agent ana").exception, ConfigError)
 
 
+def test_who_adds_for_an_agent_that_is_new_beside_others_is_told(project: Project) -> None:
+    page = project.home / "pdf/SKILL.md"
+    page.parent.mkdir()
+    page.write_text("---\nname: pdf\ndescription: Fills forms.\n---\n")
+    assert project.run("memory add tea --agent ana").stderr == ""  # nobody else is known
+    for words in ("memory add tea --agent", f"skill import {page.parent} --agent", "snapshot create --agent"):
+        told = project.run(f"{words} anna{len(words)}")
+        assert (told.exit_code, told.stderr.splitlines()) == (
+            0,
+            [f'Agent anna{len(words)} is new here. Did you mean "ana"?'],
+        )
+        assert project.run(f"{words} ana").stderr == ""
+        project.run(f"skill remove anna{len(words)}/pdf")
+        shutil.rmtree(project.folder / f"agents/anna{len(words)}", ignore_errors=True)
+        shutil.rmtree(project.folder / f"skills/anna{len(words)}", ignore_errors=True)
+
+
+def test_a_found_file_whose_folder_is_missing_says_how_it_is_made(project: Project) -> None:
+    config = project.folder / "toolyard.yaml"
+    for agents in ("", "agents: [{id: ana}, {id: bo}]\n"):
+        config.write_text(f"toolyard: {{workspace: ws}}\n{agents}")
+        for words in ("skill list", "exec --bash -c true", "memory list"):
+            agent = " --agent ana" if agents and words.startswith("exec") else ""
+            if words == "memory list" and not agents:
+                continue  # which needs no folder
+            assert f"which has it made: --config {config}" in project.refusal(f"{words}{agent}")
+    assert project.run(f"skill list --config {config}").exit_code == 0
+
+
 def test_an_agent_that_took_snapshots_alone_is_known_by_them(project: Project) -> None:
     project.run("snapshot create --agent bo")
     assert project.run("snapshot list --agent bo").exit_code == 0
@@ -133,3 +166,60 @@ def test_a_skill_that_lies_somewhere_is_checked_from_anywhere(project: Project) 
     page.write_text("---\nname: pdf\ndescription: Fills forms.\n---\n")
     ran = project.run(f"skill validate {page.parent}")
     assert (ran.exit_code, "passes" in ran.output) == (0, True), ran.output
+
+
+@pytest.mark.parametrize("is_linked", [True, False], ids=["with links", "without links"])
+@pytest.mark.parametrize("below", ["", "src"])
+def test_in_an_agents_folder_outside_the_root_the_configuration_is_named(
+    project: Project, below: str, *, is_linked: bool
+) -> None:
+    config = _outside(project, is_linked=is_linked)
+    (project.folder / "a/src").mkdir()
+    project.stand(project.folder / "a" / below)
+    for words in LOOKING:
+        assert f"--config {config} --agent one." in project.refusal(words)
+    ran = project.run("snapshot create")
+    assert "What is kept here now is apart from it." in ran.stderr
+    assert f"--config {config} --agent one." in ran.stderr
+
+
+def test_links_alone_tell_whose_folder_it_is(project: Project) -> None:
+    config = _outside(project, is_linked=True)
+    shutil.rmtree(project.state)
+    project.stand(project.folder / "a")
+    assert "--config FILE --agent one." in project.refusal("snapshot list")
+    config.unlink()
+    assert project.run("snapshot create --workspace .").exit_code == 0
+    assert project.run("snapshot list").exit_code == 0
+
+
+def test_no_command_takes_our_links_for_files(project: Project) -> None:
+    _outside(project, is_linked=False)
+    folder = project.folder / "a"
+    project.stand(folder)
+    assert project.run("snapshot create").exit_code == 0  # before there are links
+    project.stand(project.folder)
+    _outside(project, is_linked=True)
+    links = {path.name for path in folder.iterdir() if path.is_symlink()}
+    assert links == {"servers", "tools", "skills", "memory", "tasks", "shared"}
+    project.stand(folder)
+    (folder / "new.txt").write_text("new")
+    for words in ("snapshot undo --with-git", "snapshot restore latest~1", "snapshot restore latest~1 memory shared"):
+        project.run(words)
+        assert links == {path.name for path in folder.iterdir() if path.is_symlink()}, words
+    assert "memory" not in project.run("snapshot show latest").stdout
+
+
+def _outside(project: Project, *, is_linked: bool) -> Path:
+    """A team with an agent that works outside the root and has taken a snapshot; with code mode it has links."""
+    config = project.home.parent / "team.yaml"
+    agent = f"{{id: one, backend: {{cwd: {project.folder}/a}}}}"
+    config.write_text(f"toolyard: {{workspace: {project.folder}/ws}}\nagents: [{agent}, {{id: two}}]\n")
+    if is_linked:
+        place = find_place(None, str(config), "one")
+        state = str(project.state)
+        Yard.open(
+            YardOptions(place.workspace, place.config, agent="one", toolset=Toolset.CODE, state_home=state)
+        ).close()
+    assert project.run(f"snapshot create --config {config} --agent one").exit_code == 0
+    return config

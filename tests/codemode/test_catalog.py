@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from pathlib import Path
 
 import pytest
+from tests.descriptors import open_now
 
 from toolyard.codemode.catalog import FILE_NAME, Catalog, Change, KnownTool, ToolChange, fingerprint
 from toolyard.core.errors import SystemFault
@@ -193,15 +195,19 @@ def test_a_forgotten_server_is_gone(catalog: Catalog) -> None:
 
 def test_a_file_that_is_no_catalog_is_said_to_be_none(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_bytes(b"nothing of the kind" * 100)
+    before = open_now()
     with pytest.raises(SystemFault, match=r"cannot be used.*Delete the file and run `toolyard sync`"):
         Catalog.open(str(tmp_path))
+    assert open_now() <= before
 
 
 def test_a_catalog_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / FILE_NAME) as connection:
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
         connection.execute("pragma user_version = 99")
+    before = open_now()
     with pytest.raises(SystemFault, match="another version"):
         Catalog.open(str(tmp_path))
+    assert open_now() <= before
 
 
 def test_nobody_else_may_read_it(catalog: Catalog, tmp_path: Path) -> None:

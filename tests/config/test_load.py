@@ -321,10 +321,10 @@ def test_merge_keys_work_and_own_keys_win(write):
 def test_an_alias_bomb_is_refused_at_once(write):
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
-    started = time.monotonic()
+    started = time.process_time()
     error = refused(write("\n".join(lines)))
     assert "holds more values than a configuration can need" in str(error)
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize("depth", [100, 3_000])

@@ -176,10 +176,10 @@ def test_trailing_commas_go_and_those_in_text_stay():
 
 @pytest.mark.parametrize("piece", ['\\"', '"', "/*", "//", ",", ", ", "\\"])
 def test_text_without_end_is_refused_in_linear_time(piece):
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(ConfigError):
         parse_jsonc('{"a": "' + piece * 200_000, name="x")
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 ANY = st.recursive(

@@ -33,7 +33,7 @@ def test_commands_run_and_see_nothing_outside(played):
 def test_what_the_agent_removed_by_mistake_is_put_back(played):
     (restored,) = (done for done in played if done.step.tool == "snapshot_restore")
     assert restored.text.startswith("Restored")
-    assert "wrote 6 files, removed 0" in restored.text
+    assert "wrote 4 files, removed 0" in restored.text
 
 
 def test_the_near_miss_shows_the_real_line(played):

@@ -55,7 +55,7 @@ def test_the_way_in_shows_how_to_run_one_file_and_one_test():
     assert re.search(r"pytest tests/\S+\.py::test_\w+$", commands, re.MULTILINE)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(360)
 @pytest.mark.parametrize("page", pages_with("sh"), ids=name)
 def test_the_commands_run(page, tmp_path):
     script = MAKE.sub("true", "\n".join(blocks(page, "sh"))).replace("/tmp/", f"{tmp_path}/")
@@ -72,7 +72,7 @@ def test_the_commands_run(page, tmp_path):
         env=env,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=340,  # twenty commands a page, each a start of Python
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -88,7 +88,7 @@ def test_the_snippets_run(page, tmp_path):
     env = {**os.environ, "PATH": f"{driven}:{os.environ['PATH']}", "XDG_STATE_HOME": str(tmp_path / "state")}
     for snippet in blocks(page, "python"):
         words = [sys.executable, "-c", snippet]
-        done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=50, check=False)
         assert done.returncode == 0, done.stderr
 
 

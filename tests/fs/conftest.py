@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.descriptors import count_open
 
 from toolyard.core.limits import Limits
 from toolyard.fs.files import move, read, rewrite
@@ -51,9 +52,9 @@ class Place:
 
 @pytest.fixture
 def no_descriptor_is_left_behind():
-    before = len(os.listdir("/proc/self/fd"))
+    before = count_open()
     yield
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert count_open() == before
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import os
 from contextlib import closing
 
 import pytest
+from tests.descriptors import count_open
 
 from toolyard.core.errors import SecurityError, ToolError, ValidationError
 from toolyard.core.limits import Limits
@@ -63,12 +64,12 @@ def test_a_path_through_a_link_is_known_by_where_it_really_lies(mounts, place):
 )
 def test_a_link_out_or_to_nowhere_is_refused(mounts, place, link, path):
     (place / "ws" / "link").symlink_to(link)
-    before = len(os.listdir("/proc/self/fd"))
+    before = count_open()
 
     with pytest.raises(SecurityError, match="through a link"):
         mounts.find(f"{place}/ws/{path}")
 
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert count_open() == before
 
 
 def test_a_file_where_a_folder_should_be_is_said(mounts, place):
@@ -158,12 +159,12 @@ def test_a_link_from_an_inner_root_to_the_outer_one_leads_out(place):
 
 
 def test_the_host_is_opened_once_and_only_when_asked_for(mounts, place):
-    before = len(os.listdir("/proc/self/fd"))
+    before = count_open()
 
     first, second = mounts.root_of("/etc"), mounts.root_of("/usr")
 
     assert first is second
-    assert len(os.listdir("/proc/self/fd")) == before + 1
+    assert count_open() == before + 1
     assert facts(mounts.find("/etc"))[1] == "/etc"
 
 
@@ -174,24 +175,24 @@ def test_paths_are_shown_relative_in_the_workspace_and_absolute_elsewhere(mounts
 
 
 def test_closing_gives_back_every_descriptor(place):
-    before = len(os.listdir("/proc/self/fd"))
+    before = count_open()
     mounts = Mounts(str(place / "ws"), [str(place / "other")])
     mounts.root_of("/etc")
 
     mounts.close()
     mounts.close()
 
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert count_open() == before
 
 
 def test_a_root_that_cannot_be_opened_leaves_nothing_open(place, monkeypatch):
-    before = len(os.listdir("/proc/self/fd"))
+    before = count_open()
     monkeypatch.setattr(os.path, "isdir", lambda path: True)
 
     with pytest.raises(ToolError, match="No such file or folder"):
         Mounts(str(place / "ws"), [str(place / "other"), str(place / "missing")])
 
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert count_open() == before
 
 
 def test_a_workspace_that_was_removed_is_said_to_be_gone(place):

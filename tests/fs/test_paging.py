@@ -1,11 +1,11 @@
 """Pages of files too large to read whole."""
 
-import os
 from contextlib import closing
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.descriptors import count_open
 
 from toolyard.core.errors import SystemFault, ToolError, ValidationError
 from toolyard.core.limits import Limits
@@ -124,13 +124,13 @@ def test_a_disk_that_fails_while_reading_is_a_fault_of_the_machine(page, monkeyp
 
 
 def test_no_descriptor_is_left_behind(page):
-    before = len(os.listdir("/proc/self/fd"))
+    before = count_open()
 
     page(LINES)
     with pytest.raises(ToolError):
         page(LINES, 1000)
 
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert count_open() == before
 
 
 def test_small_files_and_folders_are_not_large(tmp_path):

@@ -7,6 +7,7 @@ import tempfile
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.descriptors import count_open
 
 from toolyard.fs import resolve
 from toolyard.fs.resolve import Folder, by_kernel, by_walk, open_beneath
@@ -99,12 +100,12 @@ def test_what_is_opened_is_closed_when_a_program_is_started(resolver, traps):
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_no_lookup_leaves_a_descriptor_behind(case, traps):
-    before = len(os.listdir("/proc/self/fd"))
+    before = count_open()
 
     for kernel in (openat2.available(), False):
         answer(lambda *a, k=kernel, **o: open_beneath(*a, kernel=k, **o), traps, case.path, links=case.links)
 
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert count_open() == before
 
 
 def test_a_kernel_that_keeps_saying_try_again_gives_way_to_the_walk(traps, monkeypatch):

@@ -5,6 +5,7 @@ import os
 import stat
 
 import pytest
+from tests.descriptors import count_open
 
 from toolyard.core.errors import SecurityError, ToolError
 from toolyard.fs.roots import Handle, Root
@@ -28,10 +29,6 @@ def put(root, name, text="content"):
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
     return path
-
-
-def open_descriptors():
-    return len(os.listdir("/proc/self/fd"))
 
 
 def test_a_handle_knows_where_it_really_lies_and_what_it_is(root):
@@ -81,12 +78,12 @@ def test_reopening_never_waits_for_data(root):
 
 def test_closing_twice_is_harmless(root):
     handle = root.open(".")
-    before = open_descriptors()
+    before = count_open()
 
     handle.close()
     handle.close()
 
-    assert open_descriptors() == before - 1
+    assert count_open() == before - 1
 
 
 def test_a_file_whose_name_ends_like_a_deleted_one_is_not_taken_for_gone(root):
@@ -112,24 +109,24 @@ def test_a_file_that_is_replaced_while_it_is_opened_is_looked_up_again(root, mon
     os.symlink("file", os.path.join(root.path, "link"))  # where it lies has to be read from the handle
     answers = iter([True, True, False])
     monkeypatch.setattr(Handle, "is_gone", property(lambda self: next(answers)))
-    before = open_descriptors()
+    before = count_open()
 
     with root.open("link") as handle:
         assert handle.real == path
 
-    assert (open_descriptors(), next(answers, None)) == (before, None)
+    assert (count_open(), next(answers, None)) == (before, None)
 
 
 def test_a_file_that_is_replaced_for_ever_counts_as_missing(root, monkeypatch):
     put(root, "file")
     os.symlink("file", os.path.join(root.path, "link"))
     monkeypatch.setattr(Handle, "is_gone", property(lambda self: True))
-    before = open_descriptors()
+    before = count_open()
 
     with pytest.raises(FileNotFoundError):
         root.open("link")
 
-    assert open_descriptors() == before
+    assert count_open() == before
 
 
 def test_folders_are_opened_for_reading_without_any_link_on_the_way(root):

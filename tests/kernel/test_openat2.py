@@ -4,6 +4,7 @@ import errno
 import os
 
 import pytest
+from tests.descriptors import count_open
 
 from toolyard.kernel import openat2 as module
 from toolyard.kernel.openat2 import (
@@ -96,8 +97,8 @@ def test_an_unexpected_error_while_probing_is_not_hidden(monkeypatch):
         raise OSError(errno.EMFILE, "too many")
 
     monkeypatch.setattr(module, "openat2", fail)
-    before = len(os.listdir("/proc/self/fd"))
+    before = count_open()
 
     with pytest.raises(OSError, match="too many"):
         available.__wrapped__()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert count_open() == before

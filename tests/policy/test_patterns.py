@@ -112,10 +112,10 @@ def test_a_home_pattern_without_a_home_is_refused():
 @pytest.mark.parametrize("pattern", ["*a" * 100 + "b", "**/a/" * 31 + "b", "?*" * 100 + "b", "[a-z]*" * 100 + "9"])
 def test_no_pattern_is_catastrophic(pattern):
     compiled = parse_pattern(pattern)
-    started = time.monotonic()
+    started = time.process_time()
     for names in (["a" * 255] * 16, ["a"] * 2000):
         compiled.matches(names)
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 NAME = st.text(st.sampled_from("ab.*?[!]-"), min_size=1, max_size=6)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 
 from toolyard.fs.roots import Root
+from toolyard.testing.together import together
 from toolyard.workspace.memory import Memory, search_memories
 from toolyard_runtime import memory, memory_entries, shared_file
 
@@ -166,16 +165,6 @@ for number in range({EACH}):
 
 
 def test_the_host_and_programs_that_write_at_once_lose_nothing(host: Memory) -> None:
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, f"program{number}"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(2)
-    ]
-
     def write(name: str, remember, add_task) -> None:
         for number in range(EACH):
             remember(f"{name} {number}")
@@ -185,23 +174,12 @@ def test_the_host_and_programs_that_write_at_once_lose_nothing(host: Memory) -> 
         threading.Thread(target=write, args=("host", host.remember, host.add_task)),
         threading.Thread(target=write, args=("code", memory.remember, memory.add_task)),
     ]
-    try:
-        for process in running:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-        for process in running:
-            assert process.stdin is not None
-            process.stdin.write("\n")
-            process.stdin.flush()
+    with together(PROGRAM, [[f"program{number}"] for number in range(2)]) as running:
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(50)
         assert [process.wait(50) for process in running] == [0, 0]
-    finally:
-        for process in running:
-            process.kill()
-            process.communicate()
     wanted = sorted(f"{who} {n}" for who in ("host", "code", "program0", "program1") for n in range(EACH))
     assert sorted(fact.text for fact in host.facts()) == wanted
     assert sorted(task.description for task in host.history()) == wanted

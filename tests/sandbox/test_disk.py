@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+from tests.descriptors import count_open
 
 from toolyard.sandbox import disk, disk_account
 from toolyard.sandbox.disk import DiskWatch
@@ -35,13 +36,13 @@ def mounted(tmp_path_factory):
 @pytest.fixture
 def small_disk(mounted):
     """Two folders on it: the run's own, and that of somebody else."""
-    handles = len(os.listdir("/proc/self/fd"))
+    handles = count_open()
     for name in ("run", "other"):
         (mounted / name).mkdir(mode=0o777)
         (mounted / name).chmod(0o777)
     yield mounted
     subprocess.run(["rm", "-rf", mounted / "run", mounted / "other"], check=True)
-    assert len(os.listdir("/proc/self/fd")) == handles
+    assert count_open() == handles
 
 
 @contextlib.contextmanager

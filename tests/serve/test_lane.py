@@ -16,7 +16,7 @@ CAN_ANSWER = {"elicitation": {"form": {}}}
 YES = {"action": "accept", "content": {"allow": True}}
 NO = {"action": "decline"}
 ENDLESS_BYTES = 1 << 38
-PATIENCE_SECONDS = 5.0
+PATIENCE_SECONDS = 20.0
 STOP_SECONDS = 6.0
 
 

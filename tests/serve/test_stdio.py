@@ -35,6 +35,20 @@ def test_the_handshake_names_the_server_its_abilities_and_the_workspace(place):
         }
 
 
+def test_who_runs_code_is_told_in_a_line_how_to_keep_what_later_sessions_need(place):
+    with place.stdio("--tools", "code", "--permission-mode", "bypassPermissions") as client:
+        said = client.greeting["result"]["instructions"]
+        told = said.partition("There, toolyard_runtime keeps what later sessions need: ")[2].partition(". ")[0]
+        assert told.split(", ") == ["memory.remember", "memory.recall", "save_skill"]
+        code = (
+            "from toolyard_runtime import memory, save_skill\n"
+            "memory.remember('deploy on Tuesdays')\n"
+            "(memory.recall('when to deploy')[0]['text'], callable(save_skill))"
+        )
+        answer = client.call("execute_python", code=code)["result"]
+    assert answer["structuredContent"]["value"] == "('deploy on Tuesdays', True)"
+
+
 def test_a_client_of_the_stateless_protocol_discovers_the_same_without_a_handshake(place):
     with place.stdio(modern=True) as client:
         found = client.request("server/discover")["result"]
@@ -214,7 +228,7 @@ def test_a_client_that_closes_its_end_of_our_output_ends_the_server_quietly(plac
     server.stdout.close()
     server.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
     server.stdin.flush()
-    assert server.wait(10) == 0
+    assert server.wait(40) == 0
     server.stdin.close()
     with server.stderr:
         assert server.stderr.read() == b""

@@ -6,11 +6,14 @@ import os
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.passing import Clock
 
 from toolyard.config.models import ServerEntry
-from toolyard.servers import ServerPool
+from toolyard.servers import ServerPool, upstream
 
 from .upstreams import is_alive
+
+FIRST_PAUSE = 20.0
 
 
 @pytest.fixture
@@ -28,3 +31,12 @@ def open_pool() -> Iterator[Callable[..., ServerPool]]:
         pool.close()
         assert not [pid for pid in pids if is_alive(pid)]
     assert len(os.listdir("/proc/self/fd")) <= len(before), "descriptors were left open"
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time by which servers are left alone or closed. Pauses are so long that none is over by itself."""
+    made = Clock()
+    monkeypatch.setattr(upstream, "time", made)
+    monkeypatch.setattr(upstream, "_FIRST_PAUSE_SECONDS", FIRST_PAUSE)
+    return made

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 
 import pytest
 
 from toolyard.core.straight import Straight
 from toolyard.core.upstream import ToolAnswer
 from toolyard.servers import CallFailed, CallRefused, ServerUnavailable, UnknownServer
+from toolyard.servers.upstream import Upstream
 
 from .upstreams import is_alive, until, upstream
 
@@ -45,12 +47,12 @@ def test_structured_results_and_errors_of_tools_come_as_they_are(open_pool):
 
 
 def test_attaching_a_hundred_servers_starts_none(open_pool):
-    before = threading.active_count()
+    before = set(threading.enumerate())
     pool = open_pool(*(upstream(f"up{n}") for n in range(100)))
     statuses = pool.status()
     assert len(statuses) == 100
     assert {(status.state, status.pid, status.starts) for status in statuses.values()} == {("idle", None, 0)}
-    assert threading.active_count() == before + 1
+    assert len(set(threading.enumerate()) - before) == 1
     assert pool.loop.run(pool.call("up57", "echo", {"text": "hi"})) == text("hi")
     assert [name for name, status in pool.status().items() if status.pid] == ["up57"]
 
@@ -190,10 +192,32 @@ def test_refusals_of_the_protocol_are_told_apart(open_pool):
         pool.loop.run(pool.call("nowhere", "echo", {}))
 
 
+def test_a_server_is_not_idle_while_its_first_callers_wait_for_it(open_pool, monkeypatch):
+    watch = Upstream._watch_idle
+
+    def on_a_busy_machine(self, seconds):
+        watch(self, seconds)
+        monkeypatch.undo()
+        time.sleep(2 * seconds)  # nobody's turn: the server is up, and its callers have not heard of it yet
+
+    monkeypatch.setattr(Upstream, "_watch_idle", on_a_busy_machine)
+    pool = open_pool(upstream(), idle_seconds=0.1)
+
+    async def several():
+        calls = [pool.call("up", "wait", {"seconds": 0}), pool.listing("up"), pool.call("up", "wait", {"seconds": 0})]
+        first, listing, second = await asyncio.gather(*calls)
+        return first, len(listing.tools) > 0, second
+
+    assert pool.loop.run(several()) == (text("waited"), True, text("waited"))
+    assert pool.status()["up"].starts == 1
+
+
 def test_an_idle_server_is_closed_and_started_again_when_it_is_called(open_pool):
     pool = open_pool(upstream(), idle_seconds=0.2)
-    pool.loop.run(pool.call("up", "wait", {"seconds": 0.6}))  # not while it is being used
-    first = pool.status()["up"].pid
+    during = []
+    # Not while it is being used: its last word comes when more than that has passed.
+    pool.loop.run(pool.call("up", "wait", {"seconds": 0.6}, None, lambda *_: during.append(pool.status()["up"].pid)))
+    first = during[-1]
     assert first
     until(lambda: pool.status()["up"].state == "idle" and not is_alive(first))
     assert pool.loop.run(pool.call("up", "echo", {"text": "again"})) == text("again")

@@ -22,6 +22,7 @@ from .remotes import remote_process, remote_server
 from .upstreams import until
 
 KEY = "k-very-secret-2207"
+LONG = 30.0
 TRANSPORTS = {"streamable-http": "2026-07-28", "sse": "2025-11-25"}
 
 
@@ -68,14 +69,14 @@ def test_calls_share_the_connection_and_report_progress(open_pool, transport):
 def test_time_outs_and_refusals_are_those_of_any_server(open_pool):
     with remote_server() as remote:
         pool = open_pool(entry(remote.url, timeout=0.3))
-        echo(pool, timeout=10)
+        echo(pool, timeout=LONG)
         with pytest.raises(CallTimedOut, match=r"'far' did not answer wait within 0\.3 s"):
-            pool.loop.run(pool.call("far", "wait", {"seconds": 5}))
-        unknown = pool.loop.run(pool.call("far", "nothing", {}))  # this server's way of saying so
+            pool.loop.run(pool.call("far", "wait", {"seconds": LONG}))
+        unknown = pool.loop.run(pool.call("far", "nothing", {}, LONG))  # this server's way of saying so
         assert unknown.is_error
         with pytest.raises(CallFailed, match="refused strange"):
-            pool.loop.run(pool.call("far", "strange", {}))
-        assert echo(pool) == "hi"
+            pool.loop.run(pool.call("far", "strange", {}, LONG))
+        assert echo(pool, timeout=LONG) == "hi"
         assert pool.status()["far"].starts == 1
         pool.close()
 
@@ -96,6 +97,7 @@ def test_headers_are_sent_with_every_request_and_never_said(open_pool, caplog, t
         refused.close()
 
 
+@pytest.mark.usefixtures("clock")
 def test_a_server_that_is_not_there_is_an_error_at_once_and_later_again(open_pool):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -121,10 +123,10 @@ def test_a_server_that_goes_away_fails_its_calls_and_is_found_again(open_pool, t
         pool = open_pool(entry(url))
         assert echo(pool) == "hi"
         told = threading.Event()
-        call = pool.loop.submit(pool.call("far", "wait", {"seconds": 30}, 20, lambda *_: told.set()))
-        assert told.wait(10)
+        call = pool.loop.submit(pool.call("far", "wait", {"seconds": 100}, 90, lambda *_: told.set()))
+        assert told.wait(LONG)
     with pytest.raises(ServerUnavailable):
-        call.result(15)
+        call.result(LONG)
     with remote_process(transport, urlsplit(url).port):
         until(lambda: _answers(pool))
         pool.close()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from toolyard.config.models import Memory as Rules
 from toolyard.core.errors import SystemFault, ValidationError
 from toolyard.core.modes import Access
 from toolyard.fs.roots import Root
+from toolyard.testing.together import together
 from toolyard.workspace.layout import create, folder_name, skills_folder
 from toolyard.workspace.view import view
 
@@ -43,21 +43,24 @@ def test_several_processes_make_it_at_once(tmp_path: Path) -> None:
         "import sys; from toolyard.fs.roots import Root; from toolyard.workspace.layout import create\n"
         "root = Root(sys.argv[1]); print('ready', flush=True); sys.stdin.readline(); create(root, ['a', 'b'])"
     )
-    command = [sys.executable, "-c", program, str(tmp_path)]
-    running = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    try:
-        for process in running:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-        for process in running:
-            assert process.stdin is not None
-            process.stdin.write("\n")
-            process.stdin.flush()
+    with together(program, [[str(tmp_path)]] * 4) as running:
         assert [process.wait(30) for process in running] == [0, 0, 0, 0]
-    finally:
-        for process in running:
-            process.kill()
-            process.communicate()
+    assert folders(tmp_path) == EVERYTHING
+
+
+def test_somebody_else_may_make_each_folder_in_the_very_moment_we_do(
+    root: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.mkdir
+
+    def slower(name: str, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        with contextlib.suppress(FileExistsError):
+            real(name, mode, dir_fd=dir_fd)
+        real(name, mode, dir_fd=dir_fd)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "mkdir", slower)
+        create(root, ["a", "b"])
     assert folders(tmp_path) == EVERYTHING
 
 

@@ -1,6 +1,8 @@
 """A folder is watched for what anybody changes in it, within bounds."""
 
 import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -102,6 +104,37 @@ def test_no_watches_left_is_told_once(watched, monkeypatch):
     monkeypatch.setattr("watchfiles.watch", exhausted)
     watcher = watched.start()
     assert (watcher.is_watching, ["watch limit" in text for text in watched.told]) == (False, [True])
+
+
+OWN_LIMITS = ("unshare", "--user", "--map-root-user", "sh", "-c")
+WITHOUT_WATCHES = """
+import sys
+from toolyard.workspace.watching import Watcher
+
+watcher = Watcher(sys.argv[1], list, lambda: None, print)
+watcher.start(1)
+print(watcher.began.wait(50), watcher.is_watching)
+watcher.close()
+"""
+
+
+@pytest.mark.parametrize("limit", ["instances", "watches"])
+def test_a_system_without_watches_is_not_taken_for_a_quiet_folder(tmp_path, limit):
+    # In a namespace of its own, whose limits are no business of anybody else's.
+    script = f'echo 0 > /proc/sys/user/max_inotify_{limit} && echo limited && exec "$@"'
+    done = subprocess.run(
+        [*OWN_LIMITS, script, "sh", sys.executable, "-c", WITHOUT_WATCHES, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=55,
+    )
+    if not done.stdout.startswith("limited\n"):
+        pytest.skip(f"no limits of our own: {done.stderr[-200:]}")
+    assert done.returncode == 0, done.stderr
+    _, told, state = done.stdout.splitlines()
+    assert state == "True False"
+    assert "is not watched for what programs change" in told
 
 
 def test_without_the_package_it_is_told_how_to_get_it(watched, monkeypatch):

@@ -174,10 +174,8 @@ class Gate:
     def calling(self, name: str, schema: ToolSchema) -> None:
         """Say that a tool of somebody else's is called next. One that changes files is a change of the workspace."""
         detector = self.resources.detector
-        if detector is not None:
-            detector.learn(name, schema.input_schema, schema.annotations)
-            if detector.changes_files(name):
-                self.changing()
+        if detector is not None and detector.learn(name, schema.input_schema, schema.annotations):
+            self.changing()
 
     def takes_long(self) -> None:
         """Say that what comes next may take long. A call that others wait for ends here and begins again in a thread.

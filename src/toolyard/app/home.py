@@ -11,6 +11,7 @@ never through the links that an agent sees beside its files.
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -149,9 +150,19 @@ def _root(config: Config, workspace: str) -> str:
     if config.source is None or "workspace" not in config.toolyard.model_fields_set:
         return workspace
     root = os.path.realpath(os.path.join(config.folder(workspace), config.toolyard.workspace))
-    if root != workspace and not os.path.isdir(root):
-        raise ConfigError(f"the workspace root {root} is not a folder.", hint="Create it: the tool files go there.")
+    if (root != workspace or has_layout(config)) and not os.path.isdir(root):
+        raise ConfigError(
+            f"the workspace root {root} is not a folder.", where=config.source, hint=how_to_make(config)
+        )
     return root
+
+
+def how_to_make(config: Config) -> str:
+    """What to do about a folder that a configuration speaks of and that is not there."""
+    if config.source is None:
+        return "Create it, or name another one."
+    # A file that is merely found has nothing made.
+    return f"Create it, or name the file, which has it made: --config {shlex.quote(config.source)}"
 
 
 def _attached(folders: Iterable[str], workspace: str) -> Iterator[str]:

@@ -12,6 +12,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from toolyard.app.belonging import links_into_a_layout
 from toolyard.app.excluding import exclude
 from toolyard.app.home import Home
 from toolyard.codemode.folder import SERVERS, TOOLS, place_of
@@ -119,7 +120,9 @@ def apart(home: Home) -> list[str]:
 
     Relative to it, and in gitignore's spelling: what means something there stands for any one character.
     """
-    found = [os.path.basename(path) for path in standing_links(home.workspace, view_of(home).links)]
+    links = (os.path.basename(path) for path in standing_links(home.workspace, view_of(home).links))
+    # Those of a layout whose configuration was not named are there for its agent.
+    found = list(dict.fromkeys([*links, *links_into_a_layout(home.workspace)]))
     if home.has_layout:
         held = (beneath(path, home.workspace) for path in _of_the_root(home))
         found += [relative for relative in held if relative]

@@ -14,14 +14,15 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Self
 
+from toolyard.app.belonging import note
 from toolyard.app.codemode.codemode import CodeMode, Surroundings
 from toolyard.app.dispatch import Dispatch
 from toolyard.app.gate import Resources
-from toolyard.app.home import Home, home_of
+from toolyard.app.home import Home, home_of, how_to_make
 from toolyard.app.sandboxes import Sandboxes, own_environment
 from toolyard.app.seen import Seen
 from toolyard.app.settling import apart, guarded, make_folders, make_links, standing_links, view_of
-from toolyard.app.snapshots.keeper import Keeper, Place
+from toolyard.app.snapshots.keeper import Keeper, Place, Waiter
 from toolyard.app.tool import Tool
 from toolyard.app.tools.resources import RESOURCE_TOOLS, SKILL_RESOURCE_TOOLS
 from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode, sets_of, tools_of
@@ -123,7 +124,12 @@ class Yard(Closing):
             *(mounts, policy, self.limits, Seen(), self.sandboxes, self.codemode),
             *(self.snapshots, self.detector, home, self.sharing),
         )
-        served = self._served()
+        with contextlib.ExitStack() as undo:  # a choice of tools that cannot be served leaves nothing open
+            for part in (self.sharing, self.snapshots, self.codemode, self.sandboxes):
+                if part is not None:
+                    undo.callback(part.close)
+            served = self._served()
+            undo.pop_all()
         # Who is not served the reading tools does not get the files as resources either.
         hidden = RESOURCE_TOOLS if _READING & served.keys() else SKILL_RESOURCE_TOOLS
         self.dispatch = Dispatch(served, hidden, resources, audit)
@@ -135,7 +141,7 @@ class Yard(Closing):
         home = home_of(options.config, real, options.agent, options.settings, options.state_home or "")
         make_folders(home)
         if not os.path.isdir(workspace):
-            raise ConfigError(f"the workspace {workspace} is not a folder.", hint="Create it, or name another one.")
+            raise ConfigError(f"the workspace {workspace} is not a folder.", hint=how_to_make(options.config))
         if options.agent is not None and not _AGENT.fullmatch(options.agent):
             raise ConfigError(
                 f"{options.agent!r} cannot be an agent's name: it is part of paths.",
@@ -157,6 +163,7 @@ class Yard(Closing):
                 undo.callback(session.close)
             if code_mode or home.is_own_folder:
                 make_links(home, links)
+            note(home, options.config.source or "")
             others = [context.path for context in policy.context] + (
                 list(policy.extra_roots) if policy.mode is PermissionMode.MODERATE else []
             )
@@ -221,10 +228,14 @@ class Yard(Closing):
         allowed, excluded = agent.backend.allowed_tools, agent.backend.exclude_tools
         return {name: tool for name, tool in tools.items() if _is_served(name, allowed, excluded)}
 
+    def calling(self, name: str, schema: ToolSchema, waiter: Waiter) -> None:
+        """Before a tool of somebody else's is called past the dispatch: if it changes files, keep what is there."""
+        if self.detector.learn(name, schema.input_schema, schema.annotations):
+            self.snapshots.before_change(waiter)
+
     def _called_upstream(self, name: str, schema: ToolSchema, arguments: Mapping[str, Any]) -> None:
         """On the servers' loop, after each call of a tool of somebody else's: it may have changed files."""
-        self.detector.learn(name, schema.input_schema, schema.annotations)
-        if self.detector.changes_files(name):
+        if self.detector.learn(name, schema.input_schema, schema.annotations):
             self.snapshots.changed(name)
         self.detector.notify_filesystem_operation(name, arguments)
 

@@ -23,7 +23,7 @@ from toolyard.cli.options import agent_option, config_option, runnable, state_op
 from toolyard.cli.tool_names import NamedTool, ToolNames
 from toolyard.core.errors import SecurityError, SystemFault, ToolyardError
 from toolyard.core.modes import PermissionMode
-from toolyard.core.upstream import Json, ToolAnswer
+from toolyard.core.upstream import Json, ToolAnswer, ToolSchema
 
 FAILED, _WRONG_USE, _REFUSED = 1, 2, 126
 _STDIN = "-"
@@ -104,6 +104,8 @@ def _called(yard: Yard, words: tuple[str, ...], given: dict[str, Any], timeout: 
         timeout=timeout,
         is_custom=named.is_custom,
     )
+    if (known := _known(mode, named)) is not None:
+        yard.calling(call.name, known, _AtTerminal())
     try:
         answer = mode.call(call)
     except ToolyardError as error:
@@ -112,6 +114,8 @@ def _called(yard: Yard, words: tuple[str, ...], given: dict[str, Any], timeout: 
         elif timeout is not None and _ENTRYS_TIMEOUT in error.hint:  # which is not the one that ran out
             error.hint = "Ask for less in one call, or give it longer: a higher `--timeout`."
         raise explained(error, f"{named.server}.{named.tool}", misfits(_schema(mode, named), given)) from None
+    for notice in yard.snapshots.notices():
+        click.echo(printable(notice), err=True)
     if answer.is_error and (found := misfits(_schema(mode, named), given)):
         click.echo(f"toolyard: {printable(by_schema(f'{named.server}.{named.tool}', found))}", err=True)
     return answer
@@ -129,12 +133,30 @@ def _found(mode: CodeMode, words: tuple[str, ...]) -> NamedTool:
     return names.find(words)
 
 
-def _schema(mode: CodeMode, named: NamedTool) -> Json:
+class _AtTerminal:
+    """Somebody who waits for the snapshot that is taken before a change."""
+
+    def takes_long(self) -> None:
+        """It may."""
+
+    def check_time(self) -> None:
+        """There is time; who has none presses Ctrl-C."""
+
+    def tell(self, text: str) -> None:
+        click.echo(printable(text), err=True)
+
+
+def _known(mode: CodeMode, named: NamedTool) -> ToolSchema | None:
     if named.is_custom:
         custom = mode.custom.get(f"{named.server}.{named.tool}")
-        return custom.schema.input_schema if custom is not None else {}
+        return custom.schema if custom is not None else None
     known = mode.catalog.tool(named.server, named.tool)
-    return known.schema.input_schema if known is not None else {}
+    return known.schema if known is not None else None
+
+
+def _schema(mode: CodeMode, named: NamedTool) -> Json:
+    known = _known(mode, named)
+    return known.input_schema if known is not None else {}
 
 
 def _told(error: ToolyardError, *, wants_json: bool) -> int:

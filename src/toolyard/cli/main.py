@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
+import select
+import signal
 import sys
 from typing import Any
 
@@ -75,6 +78,10 @@ class LazyGroup(click.Group):
         except ToolyardError as error:
             error.message, error.hint = runnable(error.message, ctx), runnable(error.hint, ctx)
             raise
+        except BrokenPipeError:
+            if not _is_left_unread():
+                raise
+            ctx.exit()  # whoever read it has seen enough
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
@@ -92,7 +99,31 @@ def toolyard(context: click.Context) -> None:
         context.color = False  # which every command inherits
 
 
+def _is_left_unread() -> bool:
+    """Whether nobody reads our output any more. If so, what is still to come goes nowhere."""
+    try:
+        fd = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return False
+    poll = select.poll()
+    poll.register(fd, 0)
+    if not any(events & select.POLLERR for _, events in poll.poll(0)):
+        return False
+    nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    os.dup2(nowhere, fd)
+    os.close(nowhere)
+    return True
+
+
 def main() -> None:
+    try:
+        _run()
+    finally:
+        # Only the interpreter is left to end: an interrupt ends it at once, and no half-made end is told.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _run() -> None:
     try:
         toolyard(prog_name="toolyard", obj=OWN_PROCESS)
     except ToolyardError as error:

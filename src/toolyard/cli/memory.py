@@ -11,13 +11,15 @@ from typing import Any
 import click
 
 from toolyard.app.memory.memories import Memories
+from toolyard.cli import memory_changing, memory_showing
 from toolyard.cli.audit import printable
-from toolyard.cli.memory_changing import add_fact, forget_fact, import_memories
-from toolyard.cli.memory_opening import common_options, echo_json, end, one_line, open_memories
-from toolyard.cli.memory_showing import show_memory
+from toolyard.cli.memory_opening import command, echo_json, end, memory, one_line, open_memories
+from toolyard.cli.standing import Where
 from toolyard.core.errors import ToolyardError
 from toolyard.workspace.memory.memory import FACTS, HISTORY, PATTERNS, PREFERENCES
 from toolyard.workspace.memory.searching import entries_of, grep_agents, search_agents
+
+__all__ = ["memory", "memory_changing", "memory_showing"]  # the latter two add their commands to the first
 
 _MOST = 100
 _KINDS = {
@@ -26,42 +28,22 @@ _KINDS = {
     PATTERNS: ("pattern", "patterns"),
     PREFERENCES: ("preference", "preferences"),
 }
-_LIST_EXAMPLES = """\b
-Examples:
-  toolyard memory list
-  toolyard memory list --config team.yaml --agent writer --last 20
-  toolyard memory list --json | jq '.[] | {agent, facts}'
-"""
-_SEARCH_EXAMPLES = """\b
-Examples:
-  toolyard memory search "which index do the reports need"
-  toolyard memory search --grep 'created_(at|on)'
-  toolyard memory search "deployment" --config team.yaml --agent writer
-"""
 
 
-@click.group()
-def memory() -> None:
-    """See, search and correct what agents remember."""
-
-
-@memory.command(name="list", epilog=_LIST_EXAMPLES)
+@command(
+    "list",
+    "toolyard memory list",
+    "toolyard memory list --config team.yaml --agent writer --last 20",
+    "toolyard memory list --json | jq '.[] | {agent, facts}'",
+    who="Whose memory.  [default: everybody's]",
+)
 @click.option(
     "--last", metavar="N", type=click.IntRange(0), default=5, show_default=True, help="Newest of each kind."
 )
-@common_options("Whose memory.  [default: everybody's]")
-def list_memories(
-    *,
-    last: int,
-    config_file: str | None,
-    workspace: str | None,
-    agent: str | None,
-    state: str | None,
-    wants_json: bool,
-) -> None:
+def list_memories(where: Where, *, last: int, wants_json: bool) -> None:
     """List whose memories there are, with what is in them: counts, and the newest entries."""
-    with open_memories(config_file, workspace, agent, state) as memories:
-        listed = [_listed(memories, who, last) for who in ([agent] if agent else memories.known())]
+    with open_memories(where) as memories:
+        listed = [_listed(memories, who, last) for who in ([where.agent] if where.agent else memories.known())]
     if wants_json:
         echo_json(listed)
     for each in listed if not wants_json else ():
@@ -74,29 +56,25 @@ def list_memories(
     end(faults)
 
 
-@memory.command(name="search", epilog=_SEARCH_EXAMPLES)
+@command(
+    "search",
+    'toolyard memory search "which index do the reports need"',
+    "toolyard memory search --grep 'created_(at|on)'",
+    'toolyard memory search "deployment" --config team.yaml --agent writer',
+    who="Search what this agent may read.  [default: everybody's memory]",
+)
 @click.argument("question", required=False)
 @click.option("--grep", "pattern", metavar="PATTERN", help="Lines that match a regular expression, by ripgrep.")
 @click.option("-i", "--ignore-case", is_flag=True, help="With --grep: small and capital letters are the same.")
 @click.option("--top", metavar="N", type=click.IntRange(1, _MOST), default=10, show_default=True, help="How many.")
-@common_options("Search what this agent may read.  [default: everybody's memory]")
 def search_memory(
-    *,
-    question: str | None,
-    pattern: str | None,
-    ignore_case: bool,
-    top: int,
-    config_file: str | None,
-    workspace: str | None,
-    agent: str | None,
-    state: str | None,
-    wants_json: bool,
+    where: Where, *, question: str | None, pattern: str | None, ignore_case: bool, top: int, wants_json: bool
 ) -> None:
     """Find what is remembered: the entries nearest to a QUESTION, or lines with --grep."""
     if (question is None) == (pattern is None):
         raise click.UsageError("Give either a QUESTION or --grep PATTERN.")
-    with open_memories(config_file, workspace, agent, state) as memories:
-        agents = memories.readable_by(agent) if agent else memories.known()
+    with open_memories(where) as memories:
+        agents = memories.readable_by(where.agent) if where.agent else memories.known()
         if pattern is not None:
             _grep(memories, agents, pattern, ignore_case=ignore_case, wants_json=wants_json)
             return
@@ -108,12 +86,6 @@ def search_memory(
         click.echo(f"{click.style(printable(hit.agent), bold=True)}  {hit.file}  {printable(hit.id)}")
         click.echo(f"    {one_line(hit.text)}")
     end(found.faults, "" if found.hits else "Nothing that is remembered fits.")
-
-
-memory.add_command(show_memory)
-memory.add_command(add_fact)
-memory.add_command(forget_fact)
-memory.add_command(import_memories)
 
 
 def _listed(memories: Memories, agent: str, last: int) -> dict[str, Any]:

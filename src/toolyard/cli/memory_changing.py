@@ -3,51 +3,38 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from dataclasses import asdict
 
 import click
 
 from toolyard.app.memory.memories import Memories
 from toolyard.cli.audit import printable
-from toolyard.cli.memory_opening import SHORTEST_PREFIX, common_options, echo_json, end, one_line, open_memories
+from toolyard.cli.memory_opening import SHORTEST_PREFIX, command, echo_json, end, one_line, open_memories
+from toolyard.cli.standing import Where
 from toolyard.core.errors import ToolyardError, ValidationError
+from toolyard_runtime.memory_entries import MOST_TEXT
 
-_WHOSE = "Whose memory; has to be said where there are several agents."
-_ADD_EXAMPLES = """\b
-Examples:
-  toolyard memory add "The reports need an index on created_at" --topic databases
-  toolyard memory add "Ask before you deploy" --config team.yaml --agent writer
-"""
-_FORGET_EXAMPLES = """\b
-Examples:
-  toolyard memory forget 3f0c9a61
-  toolyard memory forget 3f0c9a61d2b84e57 --config team.yaml --agent writer
-"""
-_IMPORT_EXAMPLES = """\b
-Examples:
-  toolyard memory import --from mem0 ~/.mem0/qdrant --dry-run
-  toolyard memory import --from mem0 ./store --user alice --config team.yaml --agent writer
-"""
 _SHOWN_REFUSALS = 5
 _SHOWN_IDS = 5
+_FROM_INPUT = "-"
 
 
-@click.command(name="add", epilog=_ADD_EXAMPLES)
+@command(
+    "add",
+    'toolyard memory add "The reports need an index on created_at" --topic databases',
+    'toolyard memory add "Ask before you deploy" --config team.yaml --agent writer',
+    "git log -1 --format=%B | toolyard memory add - --topic release",
+)
 @click.argument("text")
 @click.option("--topic", default="", metavar="T", help="What it is about, in a word or two.")
-@common_options(_WHOSE)
-def add_fact(
-    *,
-    text: str,
-    topic: str,
-    config_file: str | None,
-    workspace: str | None,
-    agent: str | None,
-    state: str | None,
-    wants_json: bool,
-) -> None:
-    """Let an agent remember a fact."""
-    with open_memories(config_file, workspace, agent, state, acts=True, adds=True) as memories:
+def add_fact(where: Where, *, text: str, topic: str, wants_json: bool) -> None:
+    """Let an agent remember a fact. TEXT is read from the input where it is -."""
+    if text == _FROM_INPUT:
+        # One more than a fact may have: what is longer is refused, however long it is.
+        read = sys.stdin.read(MOST_TEXT + 1)
+        text = read.strip() if len(read) <= MOST_TEXT else read
+    with open_memories(where, acts=True, adds=True) as memories:
         fact = memories.of(memories.agent).remember(text, topic)
         who = memories.agent
     if wants_json:
@@ -56,20 +43,15 @@ def add_fact(
         click.echo(f"{printable(who)} remembers it as {printable(fact.id)}.")
 
 
-@click.command(name="forget", epilog=_FORGET_EXAMPLES)
+@command(
+    "forget",
+    "toolyard memory forget 3f0c9a61",
+    "toolyard memory forget 3f0c9a61d2b84e57 --config team.yaml --agent writer",
+)
 @click.argument("identity", metavar="ID")
-@common_options(_WHOSE)
-def forget_fact(
-    *,
-    identity: str,
-    config_file: str | None,
-    workspace: str | None,
-    agent: str | None,
-    state: str | None,
-    wants_json: bool,
-) -> None:
+def forget_fact(where: Where, *, identity: str, wants_json: bool) -> None:
     """Take a fact out of an agent's memory. ID is its id, or the first characters of it."""
-    with open_memories(config_file, workspace, agent, state, acts=True) as memories:
+    with open_memories(where, acts=True) as memories:
         who = memories.agent
         fact = memories.of(who).forget(_whole(memories, who, identity))
     if wants_json:
@@ -102,7 +84,11 @@ def _facts(memories: Memories, agent: str, identity: str) -> list[str]:
     return [each for each in ids if each.startswith(identity)] if len(identity) >= SHORTEST_PREFIX else []
 
 
-@click.command(name="import", epilog=_IMPORT_EXAMPLES)
+@command(
+    "import",
+    "toolyard memory import --from mem0 ~/.mem0/qdrant --dry-run",
+    "toolyard memory import --from mem0 ./store --user alice --config team.yaml --agent writer",
+)
 @click.argument("path")
 @click.option("--from", "source", type=click.Choice(["mem0"]), required=True, help="What the store was made by.")
 @click.option("--collection", default="", metavar="C", help="Which collection of the store, where it has several.")
@@ -110,8 +96,8 @@ def _facts(memories: Memories, agent: str, identity: str) -> list[str]:
 @click.option("--agent-id", default="", metavar="A", help="Only memories of this agent (mem0's agent_id).")
 @click.option("--run-id", default="", metavar="R", help="Only memories of this run (mem0's run_id).")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and write nothing.")
-@common_options(_WHOSE)
 def import_memories(
+    where: Where,
     *,
     path: str,
     source: str,
@@ -120,10 +106,6 @@ def import_memories(
     agent_id: str,
     run_id: str,
     dry_run: bool,
-    config_file: str | None,
-    workspace: str | None,
-    agent: str | None,
-    state: str | None,
     wants_json: bool,
 ) -> None:
     """Bring memories along from mem0's local store at PATH: qdrant, chroma or faiss.
@@ -133,7 +115,7 @@ def import_memories(
     """
     from toolyard.workspace.memory.mem0 import import_mem0, read_store
 
-    with open_memories(config_file, workspace, agent, state, acts=True, adds=True) as memories:
+    with open_memories(where, acts=True, adds=True) as memories:
         who = memories.agent
         contents = read_store(path, collection)
         chosen = contents.belonging(user_id=user, agent_id=agent_id, run_id=run_id)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 import click
 
 from toolyard.app.home import home_of
 from toolyard.app.memory.memories import Memories
 from toolyard.cli.audit import printable
-from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
+from toolyard.cli.options import runnable
+from toolyard.cli.placed import placed
 from toolyard.cli.standing import Kept, Where, find_kept, require_agent
 from toolyard.config.settings import Settings
 
@@ -23,38 +23,25 @@ SHORTEST_PREFIX = 4
 _LONGEST_LINE = 110
 
 
-def common_options(who: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The options of each of these commands; `who` says what --agent means to it."""
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in (
-            click.option("--json", "wants_json", is_flag=True, help="Print it as JSON."),
-            state_option("Where the state of workspaces is kept."),
-            agent_option(who),
-            workspace_option(),
-            config_option(),
-        ):
-            command = option(command)
-        return command
-
-    return decorate
+@click.group()
+def memory() -> None:
+    """See, search and correct what agents remember."""
 
 
-def open_memories(
-    config_file: str | None,
-    workspace: str | None,
-    agent: str | None,
-    state: str | None,
-    *,
-    acts: bool = False,
-    adds: bool = False,
-) -> Memories:
+command = placed(
+    memory,
+    who="Whose memory; has to be said where there are several agents.",
+    state="Where the state of workspaces is kept.",
+)
+"""A command of the group."""
+
+
+def open_memories(where: Where, *, acts: bool = False, adds: bool = False) -> Memories:
     """The memories of the root that is meant. A command that `acts` has to know as whom. The caller closes them."""
-    place = find_kept(Kept.MEMORY, Where(config_file, workspace, agent, state), acts=acts, adds=adds)
+    place = find_kept(Kept.MEMORY, where, acts=acts, adds=adds)
     real = os.path.realpath(place.workspace)
-    home = home_of(place.config, real, agent, Settings.from_environment(), state or "")
-    if not adds:
-        require_agent(place.config, home, agent)
+    home = home_of(place.config, real, where.agent, Settings.from_environment(), where.state or "")
+    require_agent(place.config, home, where.agent, adds=adds)
     return Memories(home)
 
 

@@ -10,7 +10,8 @@ import click
 
 from toolyard.app.memory.memories import Memories
 from toolyard.cli.audit import printable
-from toolyard.cli.memory_opening import SHORTEST_PREFIX, common_options, echo_json, end, open_memories
+from toolyard.cli.memory_opening import SHORTEST_PREFIX, command, echo_json, end, open_memories
+from toolyard.cli.standing import Where
 from toolyard.core.errors import ValidationError
 from toolyard.workspace.documents import FILE_BYTES
 from toolyard.workspace.layout import TASKS, agent_folder
@@ -28,33 +29,24 @@ _FILES = {
     "preferences": PREFERENCES,
     "task": CURRENT,
 }
-_EXAMPLES = """\b
-Examples:
-  toolyard memory show 3f0c9a61
-  toolyard memory show learned_patterns.md --agent writer
-  toolyard memory show facts --config team.yaml --agent writer
-"""
 
 
-@click.command(name="show", epilog=_EXAMPLES)
+@command(
+    "show",
+    "toolyard memory show 3f0c9a61",
+    "toolyard memory show learned_patterns.md --agent writer",
+    "toolyard memory show facts --config team.yaml --agent writer",
+    who="Whose memory.  [default: whoever has it]",
+)
 @click.argument("what", metavar="NAME")
-@common_options("Whose memory.  [default: whoever has it]")
-def show_memory(
-    *,
-    what: str,
-    config_file: str | None,
-    workspace: str | None,
-    agent: str | None,
-    state: str | None,
-    wants_json: bool,
-) -> None:
+def show_memory(where: Where, *, what: str, wants_json: bool) -> None:
     """Show one entry whole, or one file.
 
     NAME is an id, or the first characters of one; the title of a pattern; the key of a preference; or a file:
     facts, tasks, patterns, preferences, task, or its full name.
     """
-    with open_memories(config_file, workspace, agent, state) as memories:
-        agents = (agent,) if agent else memories.known()
+    with open_memories(where) as memories:
+        agents = (where.agent,) if where.agent else memories.known()
         file = _FILES.get(what, what)
         if file in _FILES.values():
             _show_file(memories, agents, file, wants_json=wants_json)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import click
 
@@ -13,13 +13,20 @@ from toolyard.cli.standing import Where
 Function = Callable[..., None]
 
 
-def placed(group: click.Group, *, who: str, state: str) -> Callable[[str, str], Callable[[Function], click.Command]]:
-    """How a command is added to the group: by name and example. `who` and `state` say what those options mean.
+class Command(Protocol):
+    """How a command is added to a group: by name and examples, with a `who` of its own where --agent means more."""
+
+    def __call__(self, name: str, *examples: str, who: str = "") -> Callable[[Function], click.Command]: ...
+
+
+def placed(group: click.Group, *, who: str, state: str) -> Command:
+    """For the commands of one group. `who` and `state` say what those options mean.
 
     The function gets a Where, whether JSON is wanted, and what it declares itself.
     """
+    everyones = who
 
-    def command(name: str, example: str) -> Callable[[Function], click.Command]:
+    def command(name: str, *examples: str, who: str = "") -> Callable[[Function], click.Command]:
         def made(function: Function) -> click.Command:
             def run(
                 *, config_file: str | None, workspace: str | None, agent: str | None, state: str | None, **rest: Any
@@ -27,20 +34,20 @@ def placed(group: click.Group, *, who: str, state: str) -> Callable[[str, str], 
                 function(Where(config_file, workspace, agent, state), **rest)
 
             run.__doc__ = function.__doc__
-            for option in options:
+            for option in (
+                click.option("--json", "wants_json", is_flag=True, help="Print JSON."),
+                state_option(state),
+                agent_option(who or everyones),
+                workspace_option(),
+                config_option(),
+            ):
                 run = option(run)
             # What the function itself declares comes first in its help.
             own: list[click.Parameter] = getattr(function, "__click_params__", [])
             run.__click_params__ = [*getattr(run, "__click_params__", []), *own]  # pyright: ignore[reportFunctionMemberAccess]
-            return group.command(name=name, epilog=f"\b\nExample:\n  {example}")(run)
+            heading = "Example:" if len(examples) == 1 else "Examples:"
+            return group.command(name=name, epilog="\n  ".join([f"\b\n{heading}", *examples]))(run)
 
         return made
 
-    options = (
-        click.option("--json", "wants_json", is_flag=True, help="Print JSON."),
-        state_option(state),
-        agent_option(who),
-        workspace_option(),
-        config_option(),
-    )
     return command

@@ -40,7 +40,7 @@ def search(
     state: str | None,
     wants_json: bool,
 ) -> None:
-    """Find tools by what they do, the best first. Exit code 1 when nothing was found."""
+    """Find tools by what they do, the best first. Exit code 1 when nothing was found, as with grep."""
     place = find_place(workspace, config_file, agent)
     options = YardOptions(workspace=place.workspace, config=place.config, agent=agent, state_home=state)
     with Yard.open(options) as yard:

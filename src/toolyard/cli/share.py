@@ -11,32 +11,36 @@ import contextlib
 import json
 import os
 import sys
+import time
 from collections.abc import Generator
 from typing import Any
 
 import click
 
 from toolyard.app.sharing.sharing import Sharing
+from toolyard.app.snapshots.telling import age, counted
 from toolyard.app.tools.sharing import UNDO, origin_line, origins, peer_fields
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.asking import terminal_asker
 from toolyard.cli.audit import printable
-from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
+from toolyard.cli.placed import placed
 from toolyard.cli.standing import Kept, Where, find_kept
 from toolyard.cli.undoing import undoing
 from toolyard.config.models import Config
 from toolyard.core.calls import Call
 from toolyard.core.errors import ConfigError
 from toolyard.core.paths import beneath
+from toolyard.workspace.sharing.notes import Published
+from toolyard.workspace.sharing.peers import Peers
 
 FAILED = 1
-_WHO = "Which agent looks, or merges."
+_NS = 1_000_000_000
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _HEADINGS = ("--- ", "+++ ")
 _EXAMPLES = """\b
 Examples:
-  toolyard share list --config team.yaml --agent agent_a
+  toolyard share list --config team.yaml
   toolyard share diff agent_b src/app.py --agent agent_a
   toolyard share merge agent_b "**/*.md" --agent agent_a
   toolyard share origin src/app.py --agent agent_a
@@ -48,17 +52,21 @@ def share() -> None:
     """See what agents share with each other, and merge it."""
 
 
-@share.command(name="list", epilog="\b\nExample:\n  toolyard share list --config team.yaml --agent agent_a --json")
-@config_option()
-@workspace_option()
-@agent_option(_WHO)
-@state_option("Where snapshots are kept, outside every workspace.")
-@click.option("--json", "wants_json", is_flag=True, help="Print JSON.")
-def list_peers(
-    *, config_file: str | None, workspace: str | None, agent: str | None, state: str | None, wants_json: bool
-) -> None:
-    """List the agent's peers: where their work is, which snapshot, and what changed since the agent last looked."""
-    with _opened(config_file, workspace, agent, state) as yard:
+command = placed(
+    share, who="Which agent looks, or merges.", state="Where snapshots are kept, outside every workspace."
+)
+
+
+@command("list", "toolyard share list --config team.yaml", "toolyard share list --config team.yaml --agent agent_a")
+def list_peers(where: Where, *, wants_json: bool) -> None:
+    """List the agent's peers: where their work is, which snapshot, and what changed since the agent last looked.
+
+    Of a team, without --agent: who has shared what, and when.
+    """
+    with _opened(where, acts=False) as yard:
+        if yard.home.has_layout and not yard.home.is_member:
+            _overview(yard, wants_json=wants_json)
+            return
         sharing = _sharing(yard)
         peers = [peer_fields(sharing, peer, looking=False) for peer in sharing.peers.agents]
     lines = [peer.pop("line") for peer in peers]
@@ -68,35 +76,23 @@ def list_peers(
         _print(lines)
 
 
-@share.command(epilog="\b\nExample:\n  toolyard share merge agent_b src README.md --agent agent_a --dry-run")
+@command("merge", "toolyard share merge agent_b src README.md --agent agent_a --dry-run")
 @click.argument("peer")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@click.option("--ours", "prefer", flag_value="ours", help="Where both changed the same lines, keep the agent's.")
-@click.option("--theirs", "prefer", flag_value="theirs", help="Where both changed the same lines, take the peer's.")
-@config_option()
-@workspace_option()
-@agent_option(_WHO)
-@state_option("Where snapshots are kept, outside every workspace.")
-@click.option("--json", "wants_json", is_flag=True, help="Print JSON.")
+@click.option("--ours", is_flag=True, help="Where both changed the same lines, keep the agent's.")
+@click.option("--theirs", is_flag=True, help="Where both changed the same lines, take the peer's.")
 def merge(
-    *,
-    peer: str,
-    paths: tuple[str, ...],
-    dry_run: bool,
-    prefer: str | None,
-    config_file: str | None,
-    workspace: str | None,
-    agent: str | None,
-    state: str | None,
-    wants_json: bool,
+    where: Where, *, peer: str, paths: tuple[str, ...], dry_run: bool, ours: bool, theirs: bool, wants_json: bool
 ) -> None:
     """Merge PATHs of PEER (files, folders, globs; "**" for all) into the agent's workspace, by three-way merge."""
-    with _opened(config_file, workspace, agent, state) as yard:
+    if ours and theirs:
+        raise click.UsageError("Conflicts are settled by one side: --ours or --theirs.")
+    with _opened(where) as yard:
         _sharing(yard)
         arguments: dict[str, Any] = {"peer": peer, "paths": list(paths), "dry_run": dry_run}
-        if prefer is not None:
-            arguments["prefer"] = prefer
+        if ours or theirs:
+            arguments["prefer"] = "ours" if ours else "theirs"
         call = Call("shared_merge", arguments, surface="cli", agent=yard.agent, ask=terminal_asker())
         result = asyncio.run(yard.dispatch(call))
     if wants_json:
@@ -110,26 +106,12 @@ def merge(
         sys.exit(FAILED)
 
 
-@share.command(epilog="\b\nExample:\n  toolyard share diff agent_b src --agent agent_a")
+@command("diff", "toolyard share diff agent_b src --agent agent_a")
 @click.argument("peer")
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
-@config_option()
-@workspace_option()
-@agent_option(_WHO)
-@state_option("Where snapshots are kept, outside every workspace.")
-@click.option("--json", "wants_json", is_flag=True, help="Print JSON.")
-def diff(
-    *,
-    peer: str,
-    paths: tuple[str, ...],
-    config_file: str | None,
-    workspace: str | None,
-    agent: str | None,
-    state: str | None,
-    wants_json: bool,
-) -> None:
+def diff(where: Where, *, peer: str, paths: tuple[str, ...], wants_json: bool) -> None:
     """Show what merging PATHs of PEER, or everything, would change in the agent's files. Nothing is changed."""
-    with _opened(config_file, workspace, agent, state) as yard:
+    with _opened(where) as yard:
         _sharing(yard)
         arguments = {"peer": peer, "paths": list(paths) or ["**"], "dry_run": True, "diff": True}
         call = Call("shared_merge", arguments, surface="cli", agent=yard.agent, ask=terminal_asker())
@@ -143,24 +125,11 @@ def diff(
         click.echo(click.style(told, bold=is_heading or None, fg=None if is_heading else _COLOURS.get(line[:1])))
 
 
-@share.command(epilog="\b\nExample:\n  toolyard share origin src/app.py --agent agent_a")
+@command("origin", "toolyard share origin src/app.py --agent agent_a")
 @click.argument("path", required=False, default="")
-@config_option()
-@workspace_option()
-@agent_option(_WHO)
-@state_option("Where snapshots are kept, outside every workspace.")
-@click.option("--json", "wants_json", is_flag=True, help="Print JSON.")
-def origin(
-    *,
-    path: str,
-    config_file: str | None,
-    workspace: str | None,
-    agent: str | None,
-    state: str | None,
-    wants_json: bool,
-) -> None:
+def origin(where: Where, *, path: str, wants_json: bool) -> None:
     """Show where the agent's merged files came from, or PATH alone: from whom, which snapshot, and when."""
-    with _opened(config_file, workspace, agent, state) as yard:
+    with _opened(where) as yard:
         found = origins(_sharing(yard), _inside(path, yard))
     if wants_json:
         _print_json(found)
@@ -169,11 +138,38 @@ def origin(
         _print([origin_line(one) for one in found] or [nothing])
 
 
+def _overview(yard: Yard, *, wants_json: bool) -> None:
+    """Of everybody, for the user."""
+    peers = Peers(yard.home.shared, yard.home.agents)
+    notes = [(agent, peers.published(agent)) for agent in peers.agents]
+    if wants_json:
+        _print_json([_overview_fields(agent, peers.place(agent), note) for agent, note in notes])
+        return
+    width = max(len(agent) for agent in peers.agents)
+    for agent, note in notes:
+        told = "has shared nothing yet"
+        if note is not None:
+            last = note.steps[-1] if note.steps else None
+            changed = f", {counted(last.total, 'file')} changed" if last is not None and last.total else ""
+            told = f"{peers.place(agent)}  (snapshot {note.snapshot}, {age(note.time_ns)}{changed})"
+        click.echo(printable(f"{agent:<{width}}  {told}"))
+
+
+def _overview_fields(agent: str, place: str, note: Published | None) -> dict[str, Any]:
+    fields: dict[str, Any] = {"agent": agent, "path": place, "snapshot": note.snapshot if note is not None else ""}
+    if note is not None:
+        fields["age_seconds"] = round(max(time.time() - note.time_ns / _NS, 0.0), 1)
+        fields["files"] = list(note.steps[-1].paths) if note.steps else []
+    return fields
+
+
 @contextlib.contextmanager
-def _opened(config_file: str | None, workspace: str | None, agent: str | None, state: str | None) -> Generator[Yard]:
-    place = find_kept(Kept.SHARED, Where(config_file, workspace, agent, state), acts=True)
+def _opened(where: Where, *, acts: bool = True) -> Generator[Yard]:
+    place = find_kept(Kept.SHARED, where, acts=acts)
     config = _for_the_user(place.config)
-    options = YardOptions(place.workspace, config, agent=agent, toolset=Toolset.WORKSPACE, state_home=state)
+    options = YardOptions(
+        place.workspace, config, agent=where.agent, toolset=Toolset.WORKSPACE, state_home=where.state
+    )
     with Yard.open(options) as yard:
         yield yard
 

@@ -68,8 +68,8 @@ def show_skill(where: Where, *, name: str, number: int | None, wants_json: bool)
         known = () if os.path.isabs(owner) else versions(skills.root, owner, last)
     texts = {path: tree[path].data.decode("utf-8", "replace") for path in (PAGE, MODULE) if path in tree}
     if wants_json:
-        told = {**about, "versions": [asdict(version) for version in known], "files": sorted(tree), **texts}
-        click.echo(json.dumps(told, indent=2))
+        kept = [asdict(version) for version in known]
+        click.echo(json.dumps({**about, "versions": kept, "files": sorted(tree), **texts}, indent=2))
         return
     click.echo(click.style(printable(f"{owner}/{last}"), bold=True))
     for key in ("path", "module", "version", "saved_by", "saved_at", "promoted_from", "uses", "fault"):
@@ -77,11 +77,9 @@ def show_skill(where: Where, *, name: str, number: int | None, wants_json: bool)
             click.echo(f"  {key.replace('_', ' '):<14}{printable(str(about[key]))}")
     click.echo(f"  {'files':<14}{printable(', '.join(sorted(tree)))}")
     for version in known:
-        click.echo(
-            printable(
-                f"  version {version.number:<6}{version.time}  {version.agent or 'by hand'}  {version.note}".rstrip()
-            )
-        )
+        origin = f"from {version.promoted_from.partition('@')[0]}" if version.promoted_from else ""
+        told = "  ".join(filter(None, (version.agent or "by hand", origin, version.note)))
+        click.echo(printable(f"  version {version.number:<6}{version.time}  {told}"))
     for path, text in texts.items():
         click.echo(click.style(f"\n{path}", bold=True))
         for line in text.splitlines():

@@ -14,7 +14,7 @@ from toolyard.cli.skill_opening import Skills, Where, command, opened
 from toolyard.core.errors import ToolyardError, ValidationError
 from toolyard.workspace.layout import COMMUNITY
 from toolyard.workspace.skills import Checks, check, export_skill, import_skill, remove, restore, versions
-from toolyard.workspace.skills.archive import ARCHIVES, read_source
+from toolyard.workspace.skills.archive import ARCHIVES, read_source, skills_in
 from toolyard.workspace.skills.imports import Resolver
 from toolyard.workspace.skills.page import PAGE
 from toolyard.workspace.skills.store import is_kept
@@ -102,8 +102,7 @@ def _sources(source: str) -> list[str]:
         raise ValidationError.of(
             "source", f"{source} is neither a folder nor an archive", hint="Name one that is there."
         )
-    inside = [os.path.join(source, name) for name in sorted(os.listdir(source))]
-    found = [path for path in inside if os.path.isfile(os.path.join(path, PAGE)) or path.endswith(ARCHIVES)]
+    found = skills_in(source)
     if not found:
         raise ValidationError.of("source", f"{source} holds no skill", hint=f"A skill is a folder with a {PAGE}.")
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -13,8 +14,10 @@ from toolyard.cli.audit import printable
 from toolyard.cli.skill_opening import Skills, Where, command, opened
 from toolyard.core.errors import ToolyardError, ValidationError
 from toolyard.workspace.layout import COMMUNITY
-from toolyard.workspace.skills import Report, check, promote
-from toolyard.workspace.skills.archive import read_folder, read_source
+from toolyard.workspace.skills import Report, check, promote, versions
+from toolyard.workspace.skills.archive import read_folder, read_source, skills_in
+from toolyard.workspace.skills.manifest import Version
+from toolyard.workspace.skills.page import PAGE
 from toolyard.workspace.skills.trying import laid_aside
 
 DOES_NOT_PASS = 1
@@ -42,12 +45,13 @@ class _Checked:
 def validate(where: Where, *, names: tuple[str, ...], wants_json: bool) -> None:
     """Check skills: the page, the Python, the imports, and the example, which runs in the sandbox.
 
-    NAMES are skills, OWNER/NAME, or paths of folders and archives; all that are kept when none is given. Exit
-    code 1 when one does not pass.
+    NAMES are skills, OWNER/NAME, or paths of folders, archives and folders of skills; all that are kept when none
+    is given. Exit code 1 when one does not pass.
     """
     is_kept = not names or not all(map(os.path.exists, names))
     with opened(where, names[0] if names else "", runs=True, looks=is_kept) as skills:
-        checked = [_checked(skills, name) for name in names or _all(skills)]
+        every = [each for name in names for each in _meant(name)] if names else _all(skills)
+        checked = [_checked(skills, name) for name in every]
     if wants_json:
         click.echo(json.dumps([each.fields() for each in checked], indent=2))
     else:
@@ -65,13 +69,29 @@ def validate(where: Where, *, names: tuple[str, ...], wants_json: bool) -> None:
 def promote_skill(where: Where, *, name: str, replaces: bool, wants_json: bool) -> None:
     """Copy an agent's skill to everybody's, after checking it."""
     with opened(where, name, runs=True) as skills:
-        owner, last = skills.kept(name)
+        owner, last = skills.of_an_agent(name)
         if owner == COMMUNITY:
             raise ValidationError.of("name", f"{name!r} is everybody's already", hint="Name one of an agent's.")
         checks = skills.yard.skill_checks(agent=owner)
+        before = _everybodys(skills, last)
         path = promote(skills.root, owner, last, replace=replaces, checks=checks, by="")
-        skills.note(f"Promoted {owner}/{last}.")
-    click.echo(json.dumps({"path": path}) if wants_json else f"Promoted {owner}/{last}: {path}")
+        is_new = _everybodys(skills, last) != before
+        if is_new:
+            skills.note(f"Promoted {owner}/{last}.")
+    said = f"Promoted {owner}/{last}: {path}" if is_new else f"{owner}/{last} is everybody's as it is: {path}"
+    click.echo(json.dumps({"path": path}) if wants_json else said)
+
+
+def _everybodys(skills: Skills, name: str) -> tuple[Version, ...]:
+    with contextlib.suppress(ToolyardError):  # a record that cannot be read says nothing
+        return versions(skills.root, COMMUNITY, name)
+    return ()
+
+
+def _meant(name: str) -> list[str]:
+    """The skills in a folder of skills; a name for itself."""
+    is_one = os.path.isfile(os.path.join(name, PAGE)) or not os.path.isdir(name)
+    return [name] if is_one else skills_in(name) or [name]
 
 
 def _all(skills: Skills) -> list[str]:
@@ -79,7 +99,7 @@ def _all(skills: Skills) -> list[str]:
 
 
 def _checked(skills: Skills, name: str) -> _Checked:
-    if os.path.exists(name) and (os.path.isfile(name) or os.path.isfile(os.path.join(name, "SKILL.md"))):
+    if os.path.exists(name) and (os.path.isfile(name) or os.path.isfile(os.path.join(name, PAGE))):
         return _Checked(name, _check_source(skills, name))
     entry = skills.find(name, history=False)
     if entry.attached:

@@ -93,6 +93,14 @@ class Skills:
             )
         return self.kept(name)
 
+    def of_an_agent(self, name: str) -> tuple[str, str]:
+        """As `only`, of an agent's skills: everybody's of that name is not meant."""
+        entries = self.shelf.entries()
+        owners = [
+            each.owner for each in entries if each.name == name and not each.attached and each.owner != COMMUNITY
+        ]
+        return (owners[0], name) if len(owners) == 1 else self.only(name)
+
     def once(self, name: str) -> tuple[str, str]:
         """As `kept`, of a skill that may have been removed; its owner is the agent's where none is named."""
         owner, _, last = name.rpartition("/")
@@ -132,8 +140,8 @@ def opened(
         state_home=where.state,
     )
     with Yard.open(options) as yard:
-        if looks and not adds:
-            require_agent(place.config, yard.home, agent)
+        if looks:
+            require_agent(place.config, yard.home, agent, adds=adds)
         yield Skills(yard)
 
 

@@ -6,6 +6,7 @@ Exit codes: 0 fine, 1 when it failed, something could not be restored or stored 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import click
 
 from toolyard.app.snapshots.history import is_latest
-from toolyard.app.snapshots.telling import change_fields, entry_fields, note_fields, path_of, snapshot_fields
+from toolyard.app.snapshots.telling import change_fields, counted, entry_fields, note_fields, path_of, snapshot_fields
 from toolyard.cli import snapshot_changing
 from toolyard.cli import snapshot_printing as printing
 from toolyard.cli.audit import printable
@@ -41,14 +42,16 @@ def create(where: Where, *, reason: str, wants_json: bool) -> None:
         root = opened.keeper.place.root
         is_home = root == os.path.realpath(opened.yard.options.settings.home)
         doing = f"Taking a snapshot of {printable(root)}, your home folder" if is_home else "Taking a snapshot"
-        taken = opened.keeper.create(reason=reason, check=printing.ticking(doing, tells_all=True))
+        check = printing.ticking(doing, tells_all=True)
+        taken = opened.keeper.create(reason=reason, check=check, agent=opened.who)
     made = taken.snapshot
     if wants_json:
         work = {"files_read": taken.work.files_read, "bytes_written": taken.work.bytes_written}
         seconds = round(taken.work.seconds, 4)
         printing.as_json({**snapshot_fields(made), "changed": taken.changed, **work, "seconds": seconds})
     elif taken.changed:
-        click.echo(f"Took snapshot {made.id} of {made.counts.files:,} files ({made.counts.size:,} bytes).")
+        size = counted(made.counts.size, "byte")
+        click.echo(f"Took snapshot {made.id} of {counted(made.counts.files, 'file')} ({size}).")
     else:
         click.echo(f"Nothing has changed since snapshot {made.id}.")
 
@@ -76,7 +79,7 @@ def list_snapshots(where: Where, *, limit: int | None, path: str, wants_json: bo
 def show(where: Where, *, name: str, path: str, wants_json: bool) -> None:
     """Show a snapshot: what a folder in it holds, or a file's content as it was."""
     with opened_store(where, acts=is_latest(name)) as opened:
-        found = opened.history.get(name, of_others=True)
+        found = opened.get(name, f"show {LATEST} {shlex.quote(name)}")
         place = inside(path, found.root)
         with opened.keeper.store.reader() as reader:
             entry = find(reader, top_of(found), place)
@@ -85,7 +88,9 @@ def show(where: Where, *, name: str, path: str, wants_json: bool) -> None:
     if wants_json:
         fields: dict[str, Any] = {**snapshot_fields(found), "path": path_of(place)}
         if entry.is_file:
-            printing.as_json({**fields, **entry_fields(entry), "content": data.decode("utf-8", "backslashreplace")})
+            text = data.decode("utf-8", "backslashreplace")
+            # A number, as of a whole snapshot: how many files may be torn.
+            printing.as_json({**fields, **entry_fields(entry), "torn": int(entry.torn), "content": text})
         else:
             notes = [note_fields(note) for note in found.notes]
             printing.as_json({**fields, "entries": [entry_fields(each) for each in listed], "notes": notes})
@@ -98,9 +103,13 @@ def show(where: Where, *, name: str, path: str, wants_json: bool) -> None:
 
 
 def _print_file(data: bytes, path: str) -> None:
-    if sys.stdout.isatty() and sniff(data, path).category is not Category.TEXT:
-        told = f"{path} is no text ({len(data):,} bytes)"
-        raise ValidationError.of("path", told, hint="Send it to a file: toolyard snapshot show ID PATH > FILE")
+    """As it is where it goes to a program or a file. A terminal gets nothing that it would act on."""
+    if sys.stdout.isatty():
+        if sniff(data, path).category is not Category.TEXT:
+            told = f"{path} is no text ({len(data):,} bytes)"
+            raise ValidationError.of("path", told, hint="Send it to a file: toolyard snapshot show ID PATH > FILE")
+        printing.content(data)
+        return
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
@@ -131,8 +140,9 @@ def _compared(
 ) -> tuple[Snapshot, Snapshot | None, Diff]:
     """Of any agent's snapshots: they are the user's to see."""
     with opened_store(where, acts=is_latest(before) or (after is not None and is_latest(after))) as opened:
-        old = opened.history.get(before, of_others=True)
-        new = opened.history.get(after, of_others=True) if after is not None else None
+        old = opened.get(before, f"diff --path {shlex.quote(before)}")
+        way = f"diff {before} --path {shlex.quote(after or '')}"
+        new = opened.get(after, way) if after is not None else None
         if new is not None or old.agent == where.agent or not opened.is_of_a_peer(old):
             found = opened.keeper.store.diff(
                 old.id,

@@ -5,6 +5,7 @@ What is restored here is restored for the user: no policy says what may be writt
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -12,14 +13,14 @@ from dataclasses import replace
 
 import click
 
-from toolyard.app.snapshots.telling import age, counted, path_of, restored_fields, restored_line
+from toolyard.app.snapshots.telling import about, age, counted, path_of, restored_fields, restored_line
 from toolyard.cli import snapshot_printing as printing
 from toolyard.cli.audit import printable
-from toolyard.cli.snapshot_opening import DIFF_LIMITS, Opened, all_option, command, inside, opened_store
+from toolyard.cli.snapshot_opening import DIFF_LIMITS, Opened, all_option, command, git_option, inside, opened_store
 from toolyard.cli.standing import Where
 from toolyard.cli.undoing import undoing
 from toolyard.core.errors import ToolError, ToolyardError, ValidationError
-from toolyard.workspace.snapshots import Restored, Snapshot
+from toolyard.workspace.snapshots import DiffLimits, Restored, Snapshot
 from toolyard.workspace.snapshots.collecting import doomed
 
 FAILED = 1
@@ -31,43 +32,72 @@ _NS = 1_000_000_000
 @click.argument("name", metavar="SNAPSHOT")
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@git_option
 @all_option
 def restore(
-    where: Where, *, name: str, paths: tuple[str, ...], dry_run: bool, wants_all: bool, wants_json: bool
+    where: Where,
+    *,
+    name: str,
+    paths: tuple[str, ...],
+    dry_run: bool,
+    with_git: bool,
+    wants_all: bool,
+    wants_json: bool,
 ) -> None:
-    """Make the workspace, or only PATHs in it, what a snapshot says. What is there is kept first, as a snapshot."""
+    """Make the workspace, or only PATHs in it, what a snapshot says. What is there is kept first, as a snapshot.
+
+    A repository's .git stays as it is, unless it is named or --with-git is given; one that is gone comes back.
+    """
     with opened_store(where) as opened:
         found = opened.own(name)
         wanted = [inside(path, opened.keeper.place.root) for path in paths] or None
         if dry_run:
-            _would_restore(opened, found, wanted or [b""], wants_all=wants_all, wants_json=wants_json)
+            limits = _dry_limits(with_git=with_git, tells_git=wants_all or wants_json)
+            _would_restore(opened, found, wanted or [b""], limits, wants_json=wants_json)
             return
-        result = _restored(opened, found, wanted)
-    _tell(result, undoing(result.before.id, paths), wants_json=wants_json)
+        result = _restored(opened, found, wanted, with_git=with_git)
+    _tell(result, undoing(result.before.id, paths, with_git=with_git), wants_json=wants_json)
 
 
 @command("undo", "toolyard snapshot undo --dry-run")
+@click.argument("paths", metavar="", nargs=-1)
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@git_option
 @all_option
-def undo(where: Where, *, dry_run: bool, wants_all: bool, wants_json: bool) -> None:
-    """Go back to the newest snapshot that differs from the workspace as it is. Done again, it undoes itself."""
+def undo(
+    where: Where, *, paths: tuple[str, ...], dry_run: bool, with_git: bool, wants_all: bool, wants_json: bool
+) -> None:
+    """Go back to the newest snapshot that differs from the workspace as it is. Done again, it undoes itself.
+
+    Commits stay: a repository's .git is left as it is, unless --with-git is given; one that is gone comes back.
+    """
+    if paths:
+        named = shlex.join(paths)
+        ways = f"`toolyard snapshot restore latest {named}`, or an older one: `toolyard snapshot list --path {named}`"
+        raise ValidationError.of("undo", "takes back the whole workspace, and no single path", hint=f"Perhaps {ways}")
     with opened_store(where) as opened:
-        found = opened.history.differing(printing.ticking("Comparing"))
+        found = opened.history.differing(printing.ticking("Comparing"), with_git=with_git)
         if found is None:
             raise ToolError("There is nothing to undo: no snapshot differs from the workspace as it is.")
         if not wants_json:
             printing.head(found)
         if dry_run:
-            _would_restore(opened, found, [b""], wants_all=wants_all, wants_json=wants_json)
+            limits = _dry_limits(with_git=with_git, tells_git=wants_all or wants_json)
+            _would_restore(opened, found, [b""], limits, wants_json=wants_json)
             return
-        result = _restored(opened, found, None)
-    _tell(result, undoing(result.before.id, ()), wants_json=wants_json)
+        result = _restored(opened, found, None, with_git=with_git)
+    _tell(result, undoing(result.before.id, (), with_git=with_git), wants_json=wants_json)
 
 
-def _restored(opened: Opened, found: Snapshot, paths: Sequence[bytes] | None) -> Restored:
+def _restored(opened: Opened, found: Snapshot, paths: Sequence[bytes] | None, *, with_git: bool) -> Restored:
     place = opened.keeper.place
     result = opened.keeper.store.restore(
-        found.id, root=place.root, paths=paths, agent=place.agent, check=printing.ticking("Restoring")
+        found.id,
+        root=place.root,
+        paths=paths,
+        agent=opened.who,
+        check=printing.ticking("Restoring"),
+        leaves_git=not with_git,
     )
     opened.note(restored_line(result))
     if result.differed:
@@ -78,7 +108,8 @@ def _restored(opened: Opened, found: Snapshot, paths: Sequence[bytes] | None) ->
 def _keep_restored(opened: Opened, found: Snapshot) -> None:
     """Take what came back as the newest snapshot: what is changed after this is then undone to it."""
     try:
-        opened.keeper.create(reason=f"after restoring {found.id}", check=printing.ticking("Taking a snapshot"))
+        check = printing.ticking("Taking a snapshot")
+        opened.keeper.create(reason=f"after restoring {found.id}", check=check, agent=opened.who)
     except (ToolyardError, OSError) as error:  # what was asked for is done
         why = error.message if isinstance(error, ToolyardError) else error.strerror
         click.echo(printable(f"It was restored, and no snapshot of that could be taken: {why}"), err=True)
@@ -95,18 +126,23 @@ def _tell(result: Restored, undoing: str, *, wants_json: bool) -> None:
         sys.exit(FAILED)
 
 
+def _dry_limits(*, with_git: bool, tells_git: bool) -> DiffLimits:
+    return replace(DIFF_LIMITS, chars=0, folds_git=not tells_git, leaves_git=not with_git)
+
+
 def _would_restore(
-    opened: Opened, found: Snapshot, places: Sequence[bytes], *, wants_all: bool, wants_json: bool
+    opened: Opened, found: Snapshot, places: Sequence[bytes], limits: DiffLimits, *, wants_json: bool
 ) -> None:
     root, store = opened.keeper.place.root, opened.keeper.store
-    limits = replace(DIFF_LIMITS, chars=0, folds_git=not (wants_all or wants_json))
     diffs = [store.diff(found.id, root=root, path=place, limits=limits) for place in places]
     changes = [change for each in diffs for change in each.changes]
     # From the snapshot to now: what came since would go, everything else would be written.
     gone = [path_of(change.path) for change in changes if change.before is None or change.old_path is not None]
     written = [path_of(change.old_path or change.path) for change in changes if change.before is not None]
+    left = [path for each in diffs for path in each.left]
     if wants_json:
-        printing.as_json({"snapshot": found.id, "would_write": written, "would_remove": gone})
+        leave = [path_of(path) for path in left]
+        printing.as_json({"snapshot": found.id, "would_write": written, "would_remove": gone, "would_leave": leave})
         return
     for verb, listed in (("write", written), ("remove", gone)):
         for path in listed:
@@ -116,6 +152,7 @@ def _would_restore(
         click.echo(printable(f"{told} (--all shows them)"))
     if not any(each.total for each in diffs):
         click.echo("Nothing would change.")
+    printing.left(left, "Would leave")
 
 
 @command("gc", "toolyard snapshot gc --keep 50 --older-than 30d")
@@ -164,7 +201,7 @@ def _would_drop(gone: Sequence[Snapshot], *, wants_json: bool) -> None:
         printing.as_json({"would_drop": [each.id for each in gone]})
         return
     for each in gone:
-        click.echo(printable(f"would drop {each.id}, {age(each.time_ns)}, {each.agent}: {each.reason}"))
+        click.echo(printable(f"would drop {each.id}, {age(each.time_ns)}, {about(each)}"))
     if not gone:
         click.echo("Nothing would be dropped.")
 

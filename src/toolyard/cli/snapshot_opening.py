@@ -10,19 +10,22 @@ from dataclasses import dataclass
 
 import click
 
+from toolyard.app.home import NOBODY
 from toolyard.app.snapshots.history import History
 from toolyard.app.snapshots.keeper import Keeper
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli import snapshot_printing as printing
 from toolyard.cli.placed import placed
 from toolyard.cli.standing import Kept, Where, find_kept, require_agent
-from toolyard.core.errors import ToolError, ValidationError
+from toolyard.core.errors import ConfigError, ToolError, ToolyardError, ValidationError
 from toolyard.core.events import Outcome
 from toolyard.core.paths import beneath
-from toolyard.workspace.snapshots import DiffLimits, Snapshot, SnapshotStore
+from toolyard.workspace.layout import AGENTS, MEMORY, TASKS, WORKSPACE
+from toolyard.workspace.snapshots import LATEST, DiffLimits, Snapshot, SnapshotStore
 
 DIFF_LIMITS = DiffLimits(chars_each=200_000, chars=20_000_000)
 all_option = click.option("--all", "wants_all", is_flag=True, help="Tell also what changed inside .git folders.")
+git_option = click.option("--with-git", is_flag=True, help="Take the commits of repositories (.git) back, too.")
 _WHO = "Whose workspace, where the configuration has several agents."
 _EXAMPLES = """\b
 Examples:
@@ -45,7 +48,35 @@ def snapshot() -> None:
 class Opened:
     yard: Yard
     keeper: Keeper
-    history: History
+    every: History
+
+    @property
+    def history(self) -> History:
+        """Raises ConfigError in a team's folder without its configuration, where nobody said whose are meant."""
+        root = self.keeper.place.root
+        if not self.yard.options.config.agents and (team := _team(root)) and not self.keeper.store.list(root):
+            one = f"--config FILE --agent {shlex.quote(team[0])}"
+            raise ConfigError(
+                f"{root} is the folder of a team ({', '.join(team)}) and has no snapshots of its own.",
+                hint=f"Name the team's configuration and one of them: {one}. "
+                "For this folder alone, take one with `toolyard snapshot create`.",
+            )
+        return self.every
+
+    @property
+    def who(self) -> str:
+        """As whom snapshots are taken: an agent that is configured or named, else the user."""
+        return "" if self.keeper.place.agent == NOBODY else self.keeper.place.agent
+
+    def get(self, name: str, way: str) -> Snapshot:
+        """A snapshot, of any agent's. Whoever writes a path in its place is told the `way`, a command."""
+        try:
+            return self.history.get(name, of_others=True)
+        except ToolyardError as error:
+            if not name or not os.path.lexists(os.path.join(self.keeper.place.root, name)):
+                raise
+            told = f"{name} is a path of the workspace, and no snapshot"
+            raise ValidationError.of("snapshot", told, hint=f"Perhaps `toolyard snapshot {way}`?") from error
 
     def is_of_a_peer(self, snapshot: Snapshot) -> bool:
         """Whether it is of another agent of the same layout."""
@@ -53,7 +84,7 @@ class Opened:
 
     def own(self, name: str) -> Snapshot:
         """A snapshot to be restored here. Raises ToolError with whose it is where it is not of this workspace."""
-        found = self.history.get(name, of_others=True)
+        found = self.get(name, f"restore {LATEST} {shlex.quote(name)}")
         if found.root == self.keeper.place.root:
             return found
         whose = f"{found.agent}'s" if self.is_of_a_peer(found) else f"of {found.root}"
@@ -86,10 +117,21 @@ def opened_store(where: Where, *, acts: bool = True, adds: bool = False, rebuild
         keeper = yard.snapshots
         if rebuild:
             SnapshotStore.rebuild(keeper.place.folder, printing.ticking("Rebuilding"))
-        if where.agent is not None and not adds:
+        if where.agent is not None:
             taken_by = (each.agent for each in keeper.store.list(keeper.place.root))
-            require_agent(place.config, yard.home, where.agent, taken_by)
+            require_agent(place.config, yard.home, where.agent, taken_by, adds=adds)
         yield Opened(yard, keeper, History(keeper.store, None if everybody else keeper.place.root))
+
+
+def _team(root: str) -> list[str]:
+    """The agents that have their folders here, as a layout makes them."""
+    agents = os.path.join(root, AGENTS)
+    try:
+        names = sorted(os.listdir(agents))
+    except OSError:
+        return []
+    parts = (WORKSPACE, MEMORY, TASKS)
+    return [name for name in names if all(os.path.isdir(os.path.join(agents, name, part)) for part in parts)]
 
 
 def inside(path: str, root: str) -> bytes:

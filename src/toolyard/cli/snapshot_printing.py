@@ -15,14 +15,17 @@ import click
 from toolyard.app.snapshots.telling import (
     MARKS,
     Listed,
+    about,
     age,
     change_line,
     counted,
     entry_line,
     folded_line,
+    left_line,
     line_counts,
     note_lines,
     path_of,
+    restored_text,
     stat_line,
 )
 from toolyard.cli.audit import printable
@@ -113,11 +116,24 @@ def folder(entries: Iterable[Entry]) -> None:
 
 
 def head(snapshot: Snapshot) -> None:
-    about = f"{snapshot.agent}: {snapshot.reason}" if snapshot.agent else snapshot.reason
     files = counted(snapshot.counts.files, "file")
-    click.echo(click.style(f"{snapshot.id}, {age(snapshot.time_ns)}, {files}, {printable(about)}", bold=True))
+    click.echo(
+        click.style(f"{snapshot.id}, {age(snapshot.time_ns)}, {files}, {printable(about(snapshot))}", bold=True)
+    )
     for note in snapshot.notes[:_NOTES_SHOWN]:
         click.echo(f"  {printable(path_of(note.path))}: {printable(note.why)}")
+
+
+def content(data: bytes) -> None:
+    """The lines of a file, which may be an agent's, for a terminal."""
+    decoded = data.decode("utf-8", "backslashreplace").removesuffix("\n")
+    for line in decoded.split("\n") if data else ():
+        click.echo(_tabbed(line.removesuffix("\r")))
+
+
+def _tabbed(line: str) -> str:
+    """Everything else that is not printable is escaped."""
+    return "\t".join(map(printable, line.split("\t")))
 
 
 def diff(found: Diff, *, stat: bool) -> None:
@@ -140,18 +156,20 @@ def _change(change: Change, *, stat: bool) -> None:
     click.echo(f"{click.style(mark, fg=_COLOURS[change.what], bold=True)}{click.style(shown, bold=not stat or None)}")
     for text in change.text.splitlines() if not stat else ():
         is_heading = text.startswith(_HEADINGS)
-        shown = "\t".join(map(printable, text.split("\t")))
+        shown = _tabbed(text)
         click.echo(click.style(shown, bold=is_heading or None, fg=None if is_heading else _LINES.get(text[:1])))
 
 
 def restored(result: Restored) -> None:
-    if not result.differed:
-        click.echo(f"Nothing differs from snapshot {result.snapshot.id}, so nothing was changed.")
-        return
-    files = counted(result.written, "file")
-    click.echo(f"Restored {result.snapshot.id}: wrote {files}, removed {result.removed:,}.")
-    for line in note_lines(result, _NOTES_SHOWN):
+    click.echo(restored_text(result))
+    for line in note_lines(result, _NOTES_SHOWN) if result.differed else ():
         click.echo(printable(line), err=True)
+    left(result.left, "Left")
+
+
+def left(paths: Sequence[bytes], verb: str) -> None:
+    if paths:
+        click.echo(printable(f"{left_line(paths, verb, '--with-git')}."))
 
 
 def collected(result: Collected) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import click
 
+from toolyard.app.belonging import belonging
 from toolyard.app.home import NOBODY, Home
 from toolyard.cli.audit import printable
 from toolyard.cli.opening import Place, find_place
@@ -23,7 +24,7 @@ from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.config.suggest import did_you_mean
 from toolyard.core.errors import ConfigError
-from toolyard.core.paths import beneath
+from toolyard.core.paths import beneath, is_beneath
 from toolyard.storage.state import state_dir
 from toolyard.workspace.layout import AGENTS, COMMUNITY, MEMORY, SKILLS, folder_name
 
@@ -60,10 +61,13 @@ def find_kept(kept: Kept, where: Where, *, acts: bool = False, adds: bool = Fals
     return find_place(where.workspace, where.config_file, where.agent, acts=acts)
 
 
-def require_agent(config: Config, home: Home, agent: str | None, more: Iterable[str] = ()) -> None:
+def require_agent(
+    config: Config, home: Home, agent: str | None, more: Iterable[str] = (), *, adds: bool = False
+) -> None:
     """Raises ConfigError for an agent that the user names and of whom nothing is kept: a slip, or a missing --config.
 
-    Where the configuration has agents, it was asked already. `more` are agents that left no folder.
+    Where the configuration has agents, it was asked already. `more` are agents that left no folder. Who `adds` is
+    only told that the agent is new, where others are not.
     """
     if agent is None or agent == NOBODY or config.agents:
         return
@@ -71,6 +75,10 @@ def require_agent(config: Config, home: Home, agent: str | None, more: Iterable[
     known = {name for name in folders - {COMMUNITY} if not name.startswith(".")} | {name for name in more if name}
     if agent not in known and folder_name(agent) not in known:
         named = did_you_mean(agent, known - {NOBODY}) if known - {NOBODY} else ""
+        if adds:
+            if named:
+                click.echo(printable(f"Agent {agent} is new here. {named}"), err=True)
+            return
         raise ConfigError(
             f'nothing is kept of an agent "{agent}" in {home.root}.',
             where=config.source or "",
@@ -82,14 +90,32 @@ def _mind_others(kept: Kept, here: str, state_home: str, user_home: str, *, adds
     if find_config(here) is not None or _has_own(kept, here, state_home):
         return
     around = list(_around(here, os.path.realpath(user_home)))
-    found = next((folder for folder in around if _is_workspace(folder, state_home)), None)
-    if found is None:
+    told = _of_an_agent(here, state_home) or _below(here, around, state_home)
+    if told is None:
         return
-    said, way = f"{here} lies in the workspace {found}", _way(here, found, around)
+    said, way = told
     if not adds:
         alone = "" if kept is Kept.SHARED else " For this folder alone: --workspace ."
         raise ConfigError(f"{said} and has no {kept.value} of its own.", hint=f"{way}{alone}")
     click.echo(printable(f"{said}. What is kept here now is apart from it. {way}"), err=True)
+
+
+def _of_an_agent(here: str, state_home: str) -> tuple[str, str] | None:
+    """Of a folder outside the root that an agent works in: where it belongs, and the way there."""
+    found = belonging(here, state_home)
+    if found is None or is_beneath(here, found.root):
+        return None
+    file = shlex.quote(found.config) if os.path.isfile(found.config) else "FILE"
+    said = f"{here} is where {found.agent} of {found.root} works"
+    return said, f"For that one: name its configuration with --config {file} --agent {shlex.quote(found.agent)}."
+
+
+def _below(here: str, around: list[str], state_home: str) -> tuple[str, str] | None:
+    """Of a folder in a workspace: which that is, and the way there."""
+    found = next((folder for folder in around if _is_workspace(folder, state_home)), None)
+    if found is None:
+        return None
+    return f"{here} lies in the workspace {found}", _way(here, found, around, state_home)
 
 
 def _around(here: str, user_home: str) -> Iterator[str]:
@@ -117,6 +143,8 @@ def _has_own(kept: Kept, here: str, state_home: str) -> bool:
 def _is_workspace(folder: str, state_home: str) -> bool:
     if find_config(folder) is not None or os.path.isdir(state_dir(state_home, folder)):
         return True
+    if belonging(folder, state_home) is not None:
+        return True
     agents = os.path.join(folder, AGENTS)
     return any(os.path.isdir(os.path.join(agents, name, MEMORY)) for name in _listed(agents))
 
@@ -128,8 +156,10 @@ def _listed(folder: str) -> list[str]:
         return []
 
 
-def _way(here: str, found: str, around: list[str]) -> str:
+def _way(here: str, found: str, around: list[str], state_home: str) -> str:
     """What to do for the workspace that was found. A file that lies about is the user's to trust, by going there."""
+    if (told := _of_an_agent(found, state_home)) is not None:
+        return told[1]
     parts = (beneath(here, found) or "").split("/")
     agent = f" --agent {shlex.quote(parts[1])}" if parts[0] == AGENTS and len(parts) > 1 else ""
     configured = next((folder for folder in around if find_config(folder) is not None), None)

@@ -1,14 +1,13 @@
 """`toolyard tools`: what is known of the tools, and whether an agent may call them. Starts no server.
 
-Exit codes: 0 fine, 1 when there is nothing to list or the server failed, 2 for wrong use, also for a
-name that is no tool's.
+Exit codes: 0 fine, also where there is nothing to list, 1 when the server failed, 2 for wrong use, also for a name
+that is no tool's.
 """
 
 from __future__ import annotations
 
 import json
 import shlex
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
@@ -27,7 +26,6 @@ from toolyard.config.suggest import did_you_mean
 from toolyard.core.errors import SystemFault, ValidationError
 from toolyard.core.upstream import ToolSchema
 
-NOTHING = 1
 _WHO = "Which agent of the configuration they are shown for.  [default: each]"
 _STATE = "Where the catalog is kept, outside every workspace."
 _LIST_EXAMPLES = """\b
@@ -86,7 +84,7 @@ def list_tools(
     state: str | None,
     wants_json: bool,
 ) -> None:
-    """List every tool with the file that stands for it. Exit code 1 when none is known."""
+    """List every tool with the file that stands for it."""
     place = find_place(workspace, config_file, agent)
     options = YardOptions(workspace=place.workspace, config=place.config, agent=agent, state_home=state)
     with Yard.open(options) as yard:
@@ -104,7 +102,6 @@ def list_tools(
         click.echo(
             runnable("No tool is known here. Name your servers with --config, and run `toolyard sync`."), err=True
         )
-        sys.exit(NOTHING)
 
 
 @tools.command(name="show", epilog=_SHOW_EXAMPLES)

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 
 from toolyard.cli.audit import printable
 from toolyard.cli.options import runnable
+from toolyard.fs.faults import shown
 
 
-def undoing(before: str, paths: Sequence[str]) -> str:
+def undoing(before: str, paths: Sequence[str], *, with_git: bool = False) -> str:
     """Of these paths alone, since others may be worked on before somebody thinks of it."""
-    command = f"toolyard snapshot restore {before}"
+    command = f"toolyard snapshot restore {before}{' --with-git' if with_git else ''}"
     told = runnable(f"To undo it: `{command}`").replace("`", "")
-    places = (shlex.quote(f"./{path}" if path.startswith("-") else path) for path in paths)
+    # As they are told: a terminal may not show a name, and a restore knows it by that spelling.
+    places = (shlex.quote(shown(f"./{path}" if path.startswith("-") else path)) for path in paths)
     return printable(told.replace(command, " ".join((command, *places)), 1))

@@ -25,12 +25,14 @@ from typing import Any, cast
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
 from toolyard.core.upstream import Json, ServerListing, ToolSchema
+from toolyard.storage.databases import make_private
+from toolyard.storage.fullness import FREE_SPACE, is_full
 
 FILE_NAME = "catalog.sqlite"
 _VERSION = 1
 _BUSY_SECONDS = 10.0
 _SHORT_SECONDS = 1.0
-_PRIVATE = 0o600
+_MADE_ANEW = "Delete the file and run `toolyard sync`, which makes it anew."
 _TABLES = """
 create table servers (
     name text primary key, evidence text not null default '', asked real not null default 0,
@@ -108,15 +110,20 @@ class Catalog(Closing):
         """The catalog of a state folder, made where there is none."""
         path = os.path.join(state, FILE_NAME)
         try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE))
+            make_private(path)
             connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False, isolation_level=None)
             catalog = cls(connection)
-            catalog._prepare()
-        except (sqlite3.Error, OSError) as error:
-            raise SystemFault(
-                f"The catalog {path} cannot be used: {error}.",
-                hint="Delete the file and run `toolyard sync`, which makes it anew.",
-            ) from error
+            try:
+                catalog._prepare()
+            except BaseException:
+                catalog.close()
+                raise
+        except OSError as error:
+            said = f"The catalog {path} cannot be used: {error.strerror}."
+            raise SystemFault(said, hint="Free some space, or look at the folder's rights.") from error
+        except sqlite3.Error as error:
+            why, hint = ("the disk is full", FREE_SPACE) if is_full(error, path) else (str(error), _MADE_ANEW)
+            raise SystemFault(f"The catalog {path} cannot be used: {why}.", hint=hint) from error
         return catalog
 
     def _prepare(self) -> None:
@@ -142,14 +149,9 @@ class Catalog(Closing):
 
     def tools(self, server: str) -> tuple[KnownTool, ...]:
         """The tools of a server, in its own order."""
-        return tuple(
-            _known(server, row)
-            for row in self._rows(
-                "select schema, fingerprint, waiting, inferred from tools where server = ? and gone = 0"
-                " order by position",
-                server,
-            )
-        )
+        columns = "schema, fingerprint, waiting, inferred"
+        rows = self._rows(f"select {columns} from tools where server = ? and gone = 0 order by position", server)  # noqa: S608 - constant
+        return tuple(_known(server, row) for row in rows)
 
     def tool(self, server: str, name: str) -> KnownTool | None:
         rows = self._rows(
@@ -159,10 +161,8 @@ class Catalog(Closing):
         return next((_known(server, row) for row in rows), None)
 
     def tool_names(self, server: str) -> tuple[str, ...]:
-        return tuple(
-            row[0]
-            for row in self._rows("select name from tools where server = ? and gone = 0 order by position", server)
-        )
+        rows = self._rows("select name from tools where server = ? and gone = 0 order by position", server)
+        return tuple(row[0] for row in rows)
 
     def counts(self) -> Mapping[str, int]:
         """How many tools each server has."""

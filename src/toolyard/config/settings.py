@@ -28,6 +28,11 @@ def environment() -> Mapping[str, str]:
     return os.environ
 
 
+def tell_libraries(name: str, value: str) -> None:
+    """Set a variable for libraries in this process that look for it themselves, before they are loaded."""
+    os.putenv(name, value)
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     home: str

@@ -21,5 +21,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(word[:_COMPARED_CHARS].lower(), lowered, n=1, cutoff=CLOSE_ENOUGH)
     if close:
         return f'Did you mean "{lowered[close[0]]}"?'
+    if not choices:
+        return "There is none here."
     more = f" and {len(choices) - _MOST_LISTED} more" if len(choices) > _MOST_LISTED else ""
     return f"Known here: {', '.join(choices[:_MOST_LISTED])}{more}."

@@ -20,6 +20,7 @@ from toolyard.core.errors import ToolError, ValidationError
 from toolyard.core.limits import DEFAULT_LIMITS, Limits
 from toolyard.core.paths import beneath, is_beneath
 from toolyard.fs.faults import explain, not_a_file, swapped
+from toolyard.fs.locking import lock
 from toolyard.fs.mounts import Target
 from toolyard.fs.temporary import temporary_name
 from toolyard.kernel.renameat2 import rename_without_replacing
@@ -27,7 +28,6 @@ from toolyard.kernel.renameat2 import rename_without_replacing
 _CHUNK = 1 << 20
 _KEPT_MODE = 0o1777
 _CAPABILITIES = "security.capability"
-_FIRST_WAIT, _LONGEST_WAIT = 0.0005, 0.02
 _CAREFUL = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -230,34 +230,20 @@ def _descend(target: Target, names: tuple[str, ...]) -> int:
 def locked(
     folders: tuple[int, ...], path: str, limits: Limits, before_waiting: Callable[[], None] = _never_mind
 ) -> Generator[None]:
-    """Hold the folders' locks. They are tried, not awaited, so that somebody who never lets go cannot hang us."""
+    """Hold the folders' locks."""
+
+    def refused() -> ToolError:
+        told = f"Another program keeps the folder of {path} locked; nothing was written."
+        return ToolError(told, hint="Try again in a moment.", retryable=True)
+
     deadline = time.monotonic() + limits.lock_seconds
     # Each once and always in the same order, so that two who need the same two never wait for each other.
     distinct = {(status.st_dev, status.st_ino): fd for fd in folders for status in (os.fstat(fd),)}
     with contextlib.ExitStack() as held:
         for _, fd in sorted(distinct.items()):
-            _lock(fd, deadline, path, before_waiting)
+            lock(fd, deadline, refused, before_waiting)
             held.callback(fcntl.flock, fd, fcntl.LOCK_UN)
         yield
-
-
-def _lock(folder: int, deadline: float, path: str, before_waiting: Callable[[], None]) -> None:
-    wait = _FIRST_WAIT
-    while True:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise ToolError(
-                    f"Another program keeps the folder of {path} locked; nothing was written.",
-                    hint="Try again in a moment.",
-                    retryable=True,
-                ) from None
-            before_waiting()
-            time.sleep(wait)
-            wait = min(wait * 2, _LONGEST_WAIT)
-        else:
-            return
 
 
 def _current(folder: int, name: str, path: str, limits: Limits) -> Contents | None:

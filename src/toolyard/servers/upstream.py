@@ -95,12 +95,12 @@ class Upstream:
     async def call(
         self, tool: str, arguments: Mapping[str, Any], seconds: float | None, progress: Progress | None
     ) -> ToolAnswer:
-        connection = self._connection
-        if connection is None:
-            connection = await self._ready(tool, seconds)
-        self._calls += 1
-        self._in_flight += 1
+        self._in_flight += 1  # also while it starts: who waits for it must not find it closed as idle
         try:
+            connection = self._connection
+            if connection is None:
+                connection = await self._ready(tool, seconds)
+            self._calls += 1
             return await connection.call(tool, arguments, seconds or self._pace.call_seconds, progress)
         finally:
             self._in_flight -= 1
@@ -113,11 +113,11 @@ class Upstream:
 
     async def listing(self, *, fresh: bool = False) -> ServerListing:
         """Its tools; those known already unless they changed, or `fresh` ones are asked for."""
-        connection = self._connection or await self._ready("tools/list", None)
-        if self._listing is not None and not fresh:
-            return self._listing
         self._in_flight += 1
         try:
+            connection = self._connection or await self._ready("tools/list", None)
+            if self._listing is not None and not fresh:
+                return self._listing
             changes = self._changes
             listing = await connection.listing(self._pace.start_seconds)
         finally:

@@ -5,6 +5,7 @@ Only names and modes are decided here. Whoever calls makes sure that the folder 
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -28,8 +29,9 @@ def ensure_state_dir(path: str) -> str:
         if os.stat(path).st_mode & _OTHERS:
             os.chmod(path, PRIVATE_FOLDER)
     except OSError as error:
+        is_full = error.errno in {errno.ENOSPC, errno.EDQUOT}
         raise SystemFault(
             f"The state folder {path} cannot be made private to you: {error.strerror}.",
-            hint="Choose a folder you own with --state DIR.",
+            hint=f"{'Free some space, or choose' if is_full else 'Choose'} a folder you own with --state DIR.",
         ) from error
     return path

@@ -81,8 +81,11 @@ class FilesystemToolDetector:
         name: str,
         input_schema: Mapping[str, Any] | None = None,
         annotations: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Take in what a server says of a tool of its own. A name that tells already is believed more."""
+    ) -> bool:
+        """Take in what a server says of a tool of its own, and tell whether it may change files.
+
+        A name that tells already is believed more.
+        """
         hints = annotations or {}
         says_reads, says_changes = (hints.get("readOnlyHint") is known for known in (True, False))
         is_named_changing = any(_known(name, CHANGING))
@@ -93,6 +96,7 @@ class FilesystemToolDetector:
         if len(self._learnt) >= _MOST_LEARNT:
             self._learnt.clear()
         self._learnt[name] = _Facts(touches, changes)
+        return changes
 
     def register_callback(self, callback: Callback) -> None:
         """Have `callback` called with the name and the arguments of each operation, in the thread that ran it."""

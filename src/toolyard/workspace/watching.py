@@ -77,9 +77,9 @@ class Watcher(Closing):
 
     def _cannot(self, why: str) -> None:
         self.is_watching = False
-        self.began.set()
         if not self._stop.is_set():
             self._tell(f"{self._root} is not watched for what programs change: {why}.")
+        self.began.set()  # who waits for it finds it told
 
     def _main(self) -> None:
         try:
@@ -111,7 +111,8 @@ class Watcher(Closing):
             raise_interrupt=False,
             force_polling=False,
             recursive=False,
-            ignore_permission_denied=True,
+            # What we may not read is not among them. With True it would also keep silent where no watches are left.
+            ignore_permission_denied=False,
         )
         for found in changes:
             self.is_watching = not self._stop.is_set()

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.descriptors import open_now
 
 from toolyard.app.codemode.syncing import SyncWish, sync
 from toolyard.app.toolsets import Toolset
@@ -298,8 +299,10 @@ async def test_chosen_tools_stand_in_the_clients_own_list(place: Place, one) -> 
     [({"onee": "*"}, "Did you mean"), ({"one": ["sent"]}, "Did you mean"), ({"filesystem": ["x"]}, "x")],
 )
 async def test_a_choice_that_is_nobodys_is_a_kind_error(place: Place, one, choices, fault) -> None:
+    before = open_now()
     with pytest.raises(ConfigError, match=fault):
         place.open(toolyard={"in_context_tools": choices})
+    assert open_now() <= before
 
 
 async def test_custom_tools_run_on_the_host_with_the_agents_rights(place: Place, one) -> None:

@@ -6,31 +6,12 @@ import asyncio
 import json
 import shutil
 import sysconfig
-from collections.abc import Callable
 
 import pytest
 
 from toolyard.app.yard import Yard
-from toolyard.sandbox.boxes import BoxSandbox
-from toolyard.sandbox.bubblewrap import bubblewrap, find_bubblewrap
-from toolyard.sandbox.choose import Choice
-from toolyard.sandbox.landlocked import landlocked
-from toolyard.sandbox.namespaces import find_unshare, namespaces
-from toolyard.sandbox.spec import Tier
 
 from .conftest import Team, use
-
-TIERS: list[tuple[Tier, Callable[[], BoxSandbox]]] = [
-    (Tier.BUBBLEWRAP, lambda: bubblewrap(find_bubblewrap())),
-    (Tier.NAMESPACES, lambda: namespaces(find_unshare())),
-    (Tier.LANDLOCK, landlocked),
-]
-
-
-@pytest.fixture(params=TIERS, ids=[tier.value for tier, _ in TIERS])
-def walls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    tier, make = request.param
-    monkeypatch.setattr(Yard, "_choose", lambda _: Choice(tier, make))
 
 
 async def run(yard: Yard, code: str) -> str:

@@ -92,3 +92,15 @@ def a(team):
 @pytest.fixture
 def b(team):
     return team.open("agent_b")
+
+
+def names(entries):
+    return [entry["path"] for entry in entries]
+
+
+async def start(a, b, **texts):
+    """Both have the same files: b wrote them, a merged them."""
+    for name, text in texts.items():
+        await b.write(f"{name}.txt", text)
+    await b.share()
+    await a.merge("agent_b", "**")

@@ -2,17 +2,7 @@
 
 import pytest
 
-
-def names(entries):
-    return [entry["path"] for entry in entries]
-
-
-async def start(a, b, **texts):
-    """Both have the same files: b wrote them, a merged them."""
-    for name, text in texts.items():
-        await b.write(f"{name}.txt", text)
-    await b.share()
-    await a.merge("agent_b", "**")
+from .conftest import names, start
 
 
 async def test_a_conflict_is_marked_and_its_resolution_stands(a, b):
@@ -93,6 +83,61 @@ async def test_a_binary_that_both_changed_goes_beside_ours(a, b):
     assert done["conflicts"][0]["written"] == "x.bin.from-agent_b"
     assert (a.work / "x.bin").read_bytes() == b"\0ours"
     assert (a.work / "x.bin.from-agent_b").read_bytes() == b"\0theirs"
+
+
+@pytest.mark.parametrize("is_removed", [False, True], ids=["changed here", "removed here"])
+@pytest.mark.parametrize("beside", ["untouched", "worked on", "cleared"])
+async def test_what_was_put_beside_ours_is_taken_later(a, b, beside, *, is_removed):
+    await _put_beside(a, b, is_removed=is_removed)
+    aside = a.work / "x.bin.from-agent_b"
+    if beside == "worked on":
+        aside.write_bytes(b"\0worked on")
+    elif beside == "cleared":
+        aside.unlink()
+
+    done = await a.merge("agent_b", "**", prefer="theirs")
+
+    if beside == "cleared":  # the conflict was settled by hand
+        assert [entry["path"] for entry in done["kept"]] == ["x.bin"]
+        assert (a.work / "x.bin").exists() is not is_removed
+        return
+    assert [entry["path"] for entry in done["merged"]] == ["x.bin"]
+    assert (a.work / "x.bin").read_bytes() == b"\0theirs"
+    assert aside.exists() is (beside == "worked on")
+    assert (await a.merge("agent_b", "x.bin", prefer="theirs"))["unchanged"] == 1
+
+
+async def test_a_newer_version_that_is_taken_clears_what_was_put_beside_before(a, b):
+    await _put_beside(a, b)
+    (b.work / "x.bin").write_bytes(b"\0newer")
+    await b.share()
+
+    await a.merge("agent_b", "x.bin", prefer="theirs")
+
+    assert (a.work / "x.bin").read_bytes() == b"\0newer"
+    assert not (a.work / "x.bin.from-agent_b").exists()
+
+
+@pytest.mark.parametrize("side", ["ours", None])
+async def test_what_was_put_beside_ours_stays_while_theirs_is_not_asked_for(a, b, side):
+    await _put_beside(a, b)
+
+    done = await a.merge("agent_b", "x.bin", **({"prefer": side} if side else {}))
+
+    assert [entry["path"] for entry in done["kept"]] == ["x.bin"]
+    assert (a.work / "x.bin").read_bytes() == b"\0ours"
+    assert (a.work / "x.bin.from-agent_b").exists()
+
+
+async def _put_beside(a, b, *, is_removed=False):
+    (b.work / "x.bin").write_bytes(b"\0one")
+    await b.share()
+    await a.merge("agent_b", "x.bin")
+    (a.work / "x.bin").unlink() if is_removed else (a.work / "x.bin").write_bytes(b"\0ours")
+    (b.work / "x.bin").write_bytes(b"\0theirs")
+    await b.share()
+    done = await a.merge("agent_b", "x.bin")
+    assert done["conflicts"][0]["written"] == "x.bin.from-agent_b"
 
 
 async def test_what_was_put_beside_before_is_not_overwritten(a, b):

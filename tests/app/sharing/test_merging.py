@@ -10,17 +10,7 @@ from toolyard.config.load import load_config
 from toolyard.core.errors import SecurityError, ToolError, ToolyardError, ValidationError
 from toolyard.core.modes import PermissionMode
 
-
-def names(entries):
-    return [entry["path"] for entry in entries]
-
-
-async def start(a, b, **texts):
-    """Both have the same files: b wrote them, a merged them."""
-    for name, text in texts.items():
-        await b.write(f"{name}.txt", text)
-    await b.share()
-    await a.merge("agent_b", "**")
+from .conftest import names, start
 
 
 async def test_a_new_file_is_added_with_its_mode(a, b):
@@ -190,6 +180,18 @@ async def test_what_went_beside_a_file_is_undone_too(a, b):
     done = await a.merge("agent_b", "x.bin")
 
     assert done["undo"] == ["x.bin.from-agent_b"]
+
+
+async def test_a_file_whose_name_is_not_utf8_is_told_and_the_others_are_merged(a, b):
+    (b.work / os.fsdecode(b"od\xffd.txt")).write_text("theirs")
+    await b.write("plain.txt", "theirs")
+    await b.share()
+
+    done = await a.merge("agent_b", "*.txt")
+
+    (kept,) = done["kept"]
+    assert (kept["path"], "Unicode" in kept["why"]) == (r"od\xffd.txt", True)
+    assert (names(done["added"]), done["undo"]) == (["plain.txt"], ["plain.txt"])
 
 
 async def test_where_files_came_from_is_recorded(a, b):

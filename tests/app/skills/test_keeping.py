@@ -83,10 +83,16 @@ async def test_a_name_that_could_lead_elsewhere_is_refused(place: Place, name: s
     assert not (place.workspace / "skills").exists()
 
 
-async def test_modules_that_only_the_sandbox_has_are_found_there(place: Place) -> None:
+async def test_what_lies_in_the_authors_folder_alone_is_no_module_for_others(place: Place) -> None:
     (place.workspace / "helper_of_mine.py").write_text("x = 1\n")
+    (place.workspace / "package_of_mine").mkdir()
+    (place.workspace / "package_of_mine/inner.py").write_text("x = 1\n")
+    (place.workspace / "yaml.py").write_text("x = 1\n")  # which is installed, too
     yard = place.open()
-    assert await told(yard, keep("import helper_of_mine\nimport json.decoder")) == "skills/a/add_up"
+    assert await told(yard, keep("import yaml\nimport json.decoder")) == "skills/a/add_up"
+    for near in ("helper_of_mine", "package_of_mine.inner"):
+        said = await told(yard, keep(f"import {near}"))
+        assert f"{near} is a file of the author's folder, which others do not have: put it into the skill" in said
     for missing in ("helper_of_hers", "json.nothing"):
         assert f"no module {missing}" in await told(yard, keep(f"import {missing}"))
 

@@ -85,6 +85,27 @@ def test_a_full_disk_is_told_once_and_over_when_there_is_room_again(spot, waiter
     assert len(spot.told) == 2
 
 
+def test_a_fault_that_nobody_thought_of_costs_one_snapshot_and_not_all_that_follow(spot, waiter, monkeypatch):
+    create = SnapshotStore.create
+    faults = [MemoryError("no memory"), AttributeError("a mistake")]
+
+    def creating(self, *arguments, **options):
+        if faults:
+            raise faults.pop()
+        return create(self, *arguments, **options)
+
+    monkeypatch.setattr(SnapshotStore, "create", creating)
+    monkeypatch.setattr(module, "_PAUSE_SECONDS", 0.0)
+    keeper = spot.keeper()
+    keeper.before_change(waiter)
+    keeper.changed("Write")
+    keeper.flush()
+    keeper.changed("Write")
+    assert keeper.taken.get(timeout=LONG).changed
+    assert len(spot.told) == 1
+    assert "a mistake" in spot.told[0]
+
+
 def test_what_nobody_asked_for_does_not_take_the_last_of_the_disk(spot, waiter, monkeypatch):
     keeper = spot.keeper()
     keeper.before_change(waiter)

@@ -73,7 +73,7 @@ async def test_what_the_user_changes_meanwhile_is_kept_too(spot):
         taken = await asyncio.to_thread(told.get, timeout=LONG)
         if yard.snapshots.store.read(taken.snapshot.id, "a.txt") == b"by the user":
             break
-    assert taken.snapshot.reason == "after the folder"
+    assert taken.snapshot.reason == "after a change from outside"
 
 
 async def test_closing_a_yard_keeps_the_last_change(spot):

@@ -331,7 +331,7 @@ async def test_a_proxy_that_tells_of_a_refusal_does_not_wait_for_who_ends_it(ope
     def close_and_join():
         proxy = threading.Thread(target=sandboxes.refused, args=("evil.example:443",), daemon=True)
         proxy.start()
-        proxy.join(2.0)
+        proxy.join(LONGEST_WAIT)
         still_telling.append(proxy.is_alive())
         close()
 

@@ -211,6 +211,29 @@ async def test_a_restore_leaves_alone_what_may_not_be_written(keeping):
     await bench.fails(SecurityError, "snapshot_restore", snapshot=snapshot, paths=["locked/kept.txt"])
 
 
+async def test_a_restore_of_everything_leaves_git_alone_unless_it_is_asked_to(keeping):
+    bench = keeping(PermissionMode.BYPASS)
+    repository = ("HEAD", "refs/heads/main", "objects/aa/bb")
+    for name in ("a.txt", *(f"{folder}.git/{name}" for folder in ("", "lib/") for name in repository)):
+        bench.write(name, "old")
+    snapshot = await taken(bench)
+    for name in ("a.txt", ".git/refs/heads/main", "lib/.git/refs/heads/main"):
+        bench.write(name, "new")
+    dry = await bench.call("snapshot_restore", snapshot=snapshot, dry_run=True)
+    assert (dry.structured["would_write"], dry.structured["would_leave"]) == (["a.txt"], [".git", "lib/.git"])
+    assert dry.text.splitlines()[1:] == [
+        "write a.txt",
+        "[Would leave alone, with its commits: .git, lib/.git (with_git restores that, too).]",
+    ]
+    done = await bench.call("snapshot_restore", snapshot=snapshot)
+    assert done.structured["left"] == [".git", "lib/.git"]
+    assert "[Left alone, with its commits: .git, lib/.git (with_git restores that, too).]" in done.text
+    assert (bench.read("a.txt"), bench.read(".git/refs/heads/main")) == (b"old", b"new")
+    whole = await bench.call("snapshot_restore", snapshot=snapshot, with_git=True)
+    assert (whole.structured["left"], "with with_git." in whole.text) == ([], True)
+    assert bench.read(".git/refs/heads/main") == bench.read("lib/.git/refs/heads/main") == b"old"
+
+
 async def test_what_a_restore_leaves_alone_is_not_named_to_who_may_not_read_it(keeping):
     bench = keeping(permissions={"deny": ["Read(secret/**)", "Write(secret/**)"]})
     bench.write("secret/a.txt", "old")

@@ -11,6 +11,7 @@ import threading
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.passing import put_forward
 
 from toolyard.core.limits import KIB, MIB
 
@@ -140,13 +141,14 @@ def test_a_slow_reader_gets_its_big_answer_as_long_as_it_reads(yard):
     async def handler(request, progress):
         return big
 
-    with Raw(yard.open(handler, stall_seconds=0.5)) as slow:
+    with Raw(yard.open(handler, stall_seconds=600)) as slow:
         slow.ask(1)
-        wait = threading.Event()
         got = 0
         while got < len(big):
-            wait.wait(0.02)
-            got += len(slow.socket.recv(256 * KIB))
+            chunk = slow.socket.recv(min(256 * KIB, len(big) - got), socket.MSG_WAITALL)
+            assert chunk, "it was taken for one that does not read"
+            got += len(chunk)
+            put_forward(yard.loop, 400)
 
 
 def test_answers_that_pile_up_unread_end_their_connection(yard):

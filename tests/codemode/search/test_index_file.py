@@ -8,6 +8,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from tests.descriptors import open_now
 
 from toolyard.codemode.search import ToolIndex
 from toolyard.codemode.search.store import Store
@@ -52,6 +53,7 @@ def test_the_file_is_private_and_alone(tmp_path, small):
 def test_a_damaged_file_is_told_by_readers_and_replaced_by_writers(path, small, content):
     with open(path, "wb") as file:
         file.write(content)
+    before = open_now()
     with opened(path) as reader:
         assert reader.search("file") == []
         assert path in reader.note
@@ -64,6 +66,7 @@ def test_a_damaged_file_is_told_by_readers_and_replaced_by_writers(path, small, 
     with edited(path) as writer:
         assert writer.note == ""
         assert writer.fingerprints() == {"files": "v1"}
+    assert open_now() <= before
 
 
 def test_damage_in_the_middle_is_found_by_writers(path, small, doc):

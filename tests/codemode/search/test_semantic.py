@@ -1,5 +1,9 @@
 """Searching by meaning: vectors beside keywords, where the extra is installed."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from toolyard.codemode.search import ToolIndex, embedding, vectors
@@ -25,6 +29,28 @@ def test_a_tool_that_shares_no_word_with_the_query_is_found(path, corpus):
         assert [hit.tool for hit in found] == ["flight_offers"]
         assert 0 < found[0].score <= 1
         assert index.search("?!") == []
+
+
+@installed
+def test_the_library_that_runs_the_model_tells_nobody_of_it(tmp_path):
+    """Its makers would be told of every use, and a number for this machine be kept in the user's home."""
+    home = tmp_path / "home"
+    home.mkdir()
+    code = (
+        "import os\nfrom toolyard.codemode.search import embedding\nprint(len(embedding.embed(['a text'])))\n"
+        "print([link for link in (os.readlink(f'/proc/self/fd/{fd}') for fd in os.listdir('/proc/self/fd')"
+        " if os.path.exists(f'/proc/self/fd/{fd}')) if 'onnx' in link or 'socket' in link])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=True,
+    )
+    assert done.stdout == "1\n[]\n"
+    assert os.listdir(home) == []
 
 
 @installed

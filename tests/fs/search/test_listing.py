@@ -143,10 +143,10 @@ def test_bombs_and_empty_patterns_are_validation_errors(root, pattern):
 
 def test_a_pattern_of_many_stars_is_quick(root, ws):
     (ws / ("a" * 250)).touch()
-    began = time.monotonic()
+    began = time.process_time()
     for pattern in ("*a" * 100 + "b", "**/" * 200 + "b", "*?" * 100 + "[!a]"):
         assert search_names(root, ".", pattern, [], visible=everything, limits=LIMITS).paths in {(), ("b.txt",)}
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1
 
 
 def test_a_folder_swapped_for_a_link_is_not_entered(root, ws, tmp_path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 import sysconfig
 import threading
 from pathlib import Path
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 
 from toolyard.core.errors import SecurityError, ToolError, ValidationError
 from toolyard.fs.roots import Root
+from toolyard.testing.together import together
 from toolyard.workspace import documents
 from toolyard.workspace.documents import Unreadable, parse_list, write_list
 from toolyard.workspace.memory import Memory, facts, history, preferences, search_memories
@@ -236,15 +236,6 @@ def test_writers_in_threads_and_processes_lose_nothing(memory: Memory, root: Roo
         f"for n in range({EACH}):\n"
         "    memory.remember(f'{sys.argv[2]} {n}'); memory.set_preference(f'{sys.argv[2]}_{n}', n)\n"
     )
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", program, str(tmp_path), f"process{number}"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(2)
-    ]
 
     def write(name: str) -> None:
         for number in range(EACH):
@@ -252,23 +243,12 @@ def test_writers_in_threads_and_processes_lose_nothing(memory: Memory, root: Roo
             memory.set_preference(f"{name}_{number}", number)
 
     threads = [threading.Thread(target=write, args=(f"thread{number}",)) for number in range(2)]
-    try:
-        for process in running:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-        for process in running:
-            assert process.stdin is not None
-            process.stdin.write("\n")
-            process.stdin.flush()
+    with together(program, [[str(tmp_path), f"process{number}"] for number in range(2)]) as running:
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(50)
         assert [process.wait(50) for process in running] == [0, 0]
-    finally:
-        for process in running:
-            process.kill()
-            process.communicate()
     wanted = {f"{kind}{who} {n}" for kind in ("thread", "process") for who in range(2) for n in range(EACH)}
     assert {fact.text for fact in memory.facts()} == wanted
     assert len(memory.facts()) == len(wanted)

@@ -9,7 +9,7 @@ import pytest
 from toolyard.core.errors import SystemFault
 from toolyard.kernel import renameat2
 from toolyard.workspace.sharing import publishing
-from toolyard.workspace.sharing.notes import NOTE, read_note
+from toolyard.workspace.sharing.notes import MOST_PATHS, NOTE, read_note
 from toolyard.workspace.sharing.publishing import trees_folder
 
 
@@ -415,3 +415,27 @@ def test_an_empty_folder_there_is_taken_over(team):
     team.publish()
 
     assert team.shown() == {"a": (0o644, b"1")}
+
+
+def test_a_tree_whose_note_was_lost_with_the_power_is_published_again(team):
+    team.write("a.txt", "one\n")
+    team.publish()
+    note = team.place / NOTE
+    os.truncate(note, 20)
+    team.write("a.txt", "two\n")
+    assert team.publish().changed
+    assert (team.place / "a.txt").read_text() == "two\n"
+    assert read_note(str(team.place)) is not None
+
+
+def test_long_paths_of_many_changes_make_no_note_that_nobody_can_read(team):
+    deep = "/".join(["\u4e2d" * 80] * 12)
+    for turn in range(6):
+        for number in range(MOST_PATHS):
+            team.write(f"{deep}/{number}", f"{turn}\n")
+        assert team.publish().changed
+    note = read_note(str(team.place))
+    assert note is not None
+    assert [step.total for step in note.steps] == [MOST_PATHS] * 6
+    assert [step.snapshot for step in note.steps if not step.paths] == []
+    assert any(len(step.paths) < MOST_PATHS for step in note.steps)

@@ -66,6 +66,18 @@ def zipped(files: dict[str, bytes], change=None) -> bytes:
     return data.getvalue()
 
 
+def as_lzma(info: zipfile.ZipInfo) -> None:
+    info.compress_type = zipfile.ZIP_LZMA
+
+
+def wanting(memory: int) -> bytes:
+    """An archive whose bytes are few and say that unpacking them takes so much memory."""
+    data = bytearray(zipped({"s/SKILL.md": b"x"}, as_lzma))
+    at = data.index(b"s/SKILL.md") + len(b"s/SKILL.md") + 5
+    data[at : at + 4] = memory.to_bytes(4, "little")
+    return bytes(data)
+
+
 def as_link(info: zipfile.ZipInfo) -> None:
     if info.filename.endswith("leads"):
         info.external_attr = (stat.S_IFLNK | 0o777) << 16
@@ -87,6 +99,8 @@ def as_link(info: zipfile.ZipInfo) -> None:
         (zipped({"s/README.md": b"x"}), "0 skills"),
         (zipped({"s/SKILL.md": b"x", "s/y": b"\0" * 21_000_000}), "larger than a skill may be"),
         (zipped({"s/SKILL.md": b"x", **{f"s/{n}": b"" for n in range(501)}}), "larger than a skill may be"),
+        (zipped({"s/SKILL.md": b"x"}, as_lzma), "compressed in a way that is not read"),
+        (wanting(0xFFFF_FFFF), "compressed in a way that is not read"),
         (zipped({"s/SKILL.md": b"x"})[:-30], "no archive"),
         (b"PK nonsense", "no archive"),
         (b"", "no archive"),

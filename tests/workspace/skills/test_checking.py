@@ -102,6 +102,20 @@ def test_nothing_is_imported_to_find_out(checks: Checks, tmp_path: Path, monkeyp
     assert "loud" not in sys.modules
 
 
+def test_what_lies_in_the_current_folder_alone_is_not_installed(
+    checks: Checks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "near_by.py").write_text("x = 1")
+    (tmp_path / "pytest.py").write_text("x = 1")  # which is installed, too
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend("")
+    (fault,) = faults(checks, "import near_by")
+    assert "near_by is a file of the author's folder, which others do not have" in fault
+    assert faults(checks, "import pytest\nimport json.decoder\nimport sys") == ()
+    monkeypatch.chdir("/")
+    assert "there is no module near_by here" in faults(checks, "import near_by")[0]
+
+
 def test_each_lack_is_said(checks: Checks) -> None:
     tree = {"__init__.py": File(b"x = 1"), "helper.py": File(b"x = ("), "bad.py": File(b"\xff")}
     report = check(checks, "s", tree)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.descriptors import open_now
 
 from toolyard.core.errors import ToolError, ValidationError
 from toolyard.fs.roots import Root
@@ -31,6 +32,15 @@ def test_skills_come_in_the_order_in_which_they_are_found(root: Root) -> None:
         assert found is not None
         assert found.owner == owner
     assert find_skill(root, "none") is None
+
+
+def test_listing_leaves_nothing_open_whether_a_skill_was_saved_put_there_or_damaged(root: Root) -> None:
+    save(root, "a", Skill("saved", "x = 1", "Saved."))
+    put(Path(root.path) / "skills/a/put", "---\nname: put\ndescription: By hand.\n---\n")
+    put(Path(root.path) / "skills/a/damaged", b"\xff")
+    before = open_now()
+    assert [entry.name for entry in list_skills(root, "a")] == ["damaged", "put", "saved"]
+    assert open_now() == before
 
 
 def test_whoever_makes_folders_without_end_hides_only_its_own(

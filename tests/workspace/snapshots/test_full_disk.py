@@ -53,6 +53,25 @@ def test_a_disk_too_full_for_the_index_leaves_the_old_snapshots(place, small_dis
         assert store.verify().is_sound
 
 
+def fill(disk):
+    """Until neither a byte nor a file more finds room."""
+    with contextlib.suppress(OSError), open(disk / "ballast", "wb", buffering=0) as file:
+        while file.write(b"x" * 4096):
+            pass
+
+
+def test_a_store_on_a_disk_without_room_is_not_taken_for_a_broken_one(place, small_disk):
+    place.write("f", "x")
+    with SnapshotStore(str(small_disk / "state")) as store:
+        first = store.create(str(place.root)).snapshot
+    fill(small_disk)
+    with pytest.raises(SystemFault, match=r"disk is full.*Free some space"):
+        SnapshotStore(str(small_disk / "state"))
+    os.unlink(small_disk / "ballast")
+    with SnapshotStore(str(small_disk / "state")) as store:
+        assert store.list() == [first]
+
+
 LIMITED = """
 import os, resource, sys
 from toolyard.core.errors import SystemFault

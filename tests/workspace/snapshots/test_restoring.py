@@ -105,6 +105,45 @@ def test_a_file_in_a_folder_that_is_gone_brings_only_itself(place):
     assert os.listdir(place.root / "a" / "b") == ["two.bin"]
 
 
+def test_a_name_is_known_by_the_spelling_in_which_it_is_told(place):
+    for name in (b"d\xfe/od\xffd", b"line\nbreak", b"plain"):
+        place.write(name, "old")
+    snapshot = place.take().snapshot
+    for name in (b"d\xfe/od\xffd", b"line\nbreak", b"plain"):
+        place.write(name, "new")
+    place.write(b"la\xffter", "new")
+
+    told = [r"d\xfe/od\xffd", r"line\nbreak", r"la\xffter"]
+    restored = place.store.restore(snapshot.id, paths=told)
+
+    after = {name: content for name, (kind, *_, content) in place.picture().items() if kind == "-"}
+    assert after == {b"d\xfe/od\xffd": b"old", b"line\nbreak": b"old", b"plain": b"new"}
+    place.store.restore(restored.before.id, paths=told)
+    assert place.picture()[b"la\xffter"][-1] == b"new"
+    assert place.picture()[b"d\xfe/od\xffd"][-1] == b"new"
+
+
+def test_a_name_itself_goes_before_one_that_is_told_so_and_two_told_alike_are_none(place):
+    place.write(b"x\xff", "old")
+    place.write(rb"x\xff", "old")
+    snapshot = place.take().snapshot
+    place.write(b"x\xff", "new")
+    place.write(rb"x\xff", "new")
+    place.store.restore(snapshot.id, paths=[r"x\xff"])
+    assert [place.picture()[name][-1] for name in (rb"x\xff", b"x\xff")] == [b"old", b"new"]
+
+    place.write(b"f\xff/other", "old")
+    place.write(rb"f\xff/" + b"z\xfe", "new")
+    place.store.restore(snapshot.id, paths=[r"f\xff/z\xfe"])
+    assert not os.path.exists(os.path.join(os.fsencode(place.root), rb"f\xff/" + b"z\xfe"))
+
+    for name in (b"y\x85", b"y\xc2\x85"):  # both are told as y\\x85
+        place.write(name, "new")
+    with pytest.raises(ToolError, match="Neither the snapshot nor the folder has"):
+        place.store.restore(snapshot.id, paths=[r"y\x85"])
+    assert {place.picture()[name][-1] for name in (b"y\x85", b"y\xc2\x85")} == {b"new"}
+
+
 def test_a_path_that_nobody_has_is_said_so(place):
     fill(place)
     snapshot = place.take().snapshot
@@ -280,6 +319,29 @@ def test_a_torn_file_replaces_the_live_one_only_when_it_is_named(place, monkeypa
     assert set((place.root / "f").read_text()) == {"0"}
 
 
+@pytest.mark.parametrize("name", ["held", "new"], ids=["replaced", "removed"])
+def test_a_file_that_keeps_changing_is_left_alone(place, monkeypatch, name):
+    place.write("held", "old")
+    place.write("other", "old")
+    snapshot = place.take().snapshot
+    path = place.write(name, "log")
+    place.write("other", "changed")
+    real = os.pread
+
+    def pread(fd, size, at):
+        data = real(fd, size, at)
+        with open(path, "a") as file:
+            file.write(".")
+        return data
+
+    with monkeypatch.context() as patch:
+        patch.setattr(contents.os, "pread", pread)
+        restored = place.store.restore(snapshot.id)
+    assert (place.root / name).read_text().startswith("log.")
+    assert [note.path for note in restored.kept] == [os.fsencode(name)]
+    assert (place.root / "other").read_text() == "old"
+
+
 def test_holes_stay_holes(place):
     path = place.write("sparse", b"")
     with open(path, "r+b") as file:
@@ -295,6 +357,29 @@ def test_holes_stay_holes(place):
     with open(path, "rb") as file:
         assert file.read() == content
     assert os.stat(path).st_blocks * 512 < 2 << 20
+
+
+def test_holes_are_skipped_and_not_read(place, monkeypatch):
+    path = place.write("sparse", b"begin")
+    with open(path, "r+b") as file:
+        file.seek(64 << 20)
+        file.write(b"middle")
+        file.truncate(128 << 20)
+        file.flush()
+        os.fsync(file.fileno())
+        if os.lseek(file.fileno(), 1 << 20, os.SEEK_DATA) == 1 << 20:
+            pytest.skip("this disk keeps no holes")
+    real, read = os.pread, []
+
+    def pread(fd, size, at):
+        read.append(size)
+        return real(fd, size, at)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(contents.os, "pread", pread)
+        snapshot = place.take().snapshot
+    assert sum(read) < 8 << 20
+    assert place.store.read(snapshot.id, "sparse")[64 << 20 :].startswith(b"middle\0")
 
 
 def test_zeros_are_the_same_whether_they_were_written_or_not(place):

@@ -1,5 +1,6 @@
 """What a snapshot holds, and what it costs to take one."""
 
+import contextlib
 import os
 import resource
 import socket
@@ -185,6 +186,19 @@ def test_a_change_in_the_moment_of_the_snapshot_is_seen_by_the_next(place):
         assert place.store.read(place.take().snapshot.id, "f") == b"bbbb", attempt
 
 
+def test_a_change_whose_size_and_time_were_put_back_is_seen(place):
+    path = place.write("f", "aaaa")
+    place.write("other", "x")
+    place.settle()
+    status = os.stat(path)
+    place.take()
+    with open(path, "r+b") as file:
+        file.write(b"bbbb")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    taken = place.take()
+    assert (place.store.read(taken.snapshot.id, "f"), taken.work.files_read) == (b"bbbb", 1)
+
+
 def test_a_look_is_trusted_only_when_it_is_older_than_the_clock_is_coarse():
     now = 1_700_000_000_123_456_789
     assert looks.is_racy(now, now)
@@ -234,6 +248,45 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(place, monkeypatch):
     assert snapshot.notes == ()
 
 
+def test_a_change_within_one_tick_of_the_clock_is_seen_though_no_time_tells(place, monkeypatch):
+    path = place.write("f", "old")
+    real = contents.look_of
+
+    def change():
+        with open(path, "r+b") as file:
+            file.write(b"new")
+
+    with monkeypatch.context() as patch:
+        # As a clock that stands still has them. That they are young is still seen.
+        patch.setattr(contents, "look_of", lambda *seen: real(*seen)._replace(changed_ns=1, touched_ns=1))
+        patch.setattr(contents, "is_racy", lambda touched_ns, now_ns: True)
+        during_read(patch, change)
+        snapshot = place.take().snapshot
+    assert place.store.read(snapshot.id, "f") == b"new"
+    assert snapshot.notes == ()
+
+
+def test_a_young_file_is_read_twice_for_its_times_may_stand_still(place, monkeypatch):
+    path = place.write("f", "old")
+    real, young = os.fstat, os.stat(path)
+
+    def change():
+        with open(path, "r+b") as file:
+            file.write(b"new")
+
+    def standing_still(fd):
+        status = real(fd)
+        return young if status.st_ino == young.st_ino else status
+
+    with monkeypatch.context() as patch:
+        patch.setattr(contents.os, "fstat", standing_still)
+        patch.setattr(contents.time, "time_ns", lambda: young.st_ctime_ns)  # however long it took to come here
+        during_read(patch, change)
+        snapshot = place.take().snapshot
+    assert place.store.read(snapshot.id, "f") == b"new"
+    assert snapshot.notes == ()
+
+
 def test_a_file_that_keeps_changing_is_held_as_torn_and_noted(place, monkeypatch):
     path = place.write("f", "0")
     place.write("other", "x")
@@ -259,17 +312,66 @@ def test_a_file_that_keeps_changing_is_held_as_torn_and_noted(place, monkeypatch
 def test_a_file_that_goes_away_while_it_is_looked_for_is_simply_not_there(place, monkeypatch):
     path = place.write("f", "x")
     place.write("g", "y")
-    real = contents.Reader.read
+    real = contents.Reader.read_all
 
-    def read(self, folder, look):
-        if look.name == "f":
+    def read(self, folder, rows):
+        if rows[0][0] == "f":
             os.unlink(path)
-        return real(self, folder, look)
+        return real(self, folder, rows)
 
-    monkeypatch.setattr(contents.Reader, "read", read)
+    monkeypatch.setattr(contents.Reader, "read_all", read)
     snapshot = place.take().snapshot
     assert [entry.name for entry in place.store.show(snapshot.id)] == [b"g"]
     assert snapshot.notes == ()
+
+
+def test_each_file_has_its_own_content_whatever_stands_and_happens_between_them(place, monkeypatch):
+    for number in range(12):
+        place.write(f"f{number:02}", f"old {number}")
+        (place.root / f"f{number:02}-folder").mkdir()
+        os.symlink("nowhere", place.root / f"f{number:02}-link")
+        os.mkfifo(place.root / f"f{number:02}-pipe")
+    place.settle()
+    place.take()
+    for number in range(0, 12, 2):
+        place.write(f"f{number:02}", f"changed {number}")
+    place.settle()
+    place.write("f06", "too new for its time to tell")
+    real = contents.Reader.read_all
+
+    def read(self, folder, rows):
+        os.unlink(place.root / "f04")
+        return real(self, folder, rows)
+
+    monkeypatch.setattr(contents.Reader, "read_all", read)
+    taken = place.take()
+    held = {entry.name: entry.kind for entry in place.store.show(taken.snapshot.id)}
+    wanted = {f"f{number:02}": f"old {number}" if number % 2 else f"changed {number}" for number in range(12)}
+    wanted["f06"] = "too new for its time to tell"
+    del wanted["f04"]
+    assert {os.fsdecode(name) for name, kind in held.items() if kind is Kind.FILE} == set(wanted)
+    assert {name: place.store.read(taken.snapshot.id, name).decode() for name in wanted} == wanted
+    assert (taken.work.files_read, taken.snapshot.counts.links) == (5, 12)
+
+
+def test_a_name_that_is_listed_twice_is_held_once(place, monkeypatch):
+    for name in ("a", "b", "c"):
+        place.write(name, name)
+    (place.root / "d").mkdir()
+    place.settle()
+    real = os.scandir
+
+    @contextlib.contextmanager
+    def twice(fd):
+        with real(fd) as entries:
+            listed = list(entries)
+            yield [*listed, *listed]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(looks.os, "scandir", twice)
+        snapshot = place.take().snapshot
+    assert [entry.name for entry in place.store.show(snapshot.id)] == [b"a", b"b", b"c", b"d"]
+    assert place.store.read(snapshot.id, "b") == b"b"
 
 
 @pytest.mark.parametrize("kernel", [True, False])

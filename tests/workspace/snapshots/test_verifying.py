@@ -79,6 +79,25 @@ def test_a_damaged_file_leaves_the_live_one_alone(place, taken):
     assert [note.path for note in restored.failed] == [b"d/bad"]
 
 
+@pytest.mark.parametrize("change", ["removed", "replaced"])
+def test_a_live_file_whose_stored_bytes_are_damaged_may_be_the_only_copy_and_stays(place, change):
+    if change == "replaced":
+        place.write("precious", "an older one\n")
+    place.write("other", "older\n")
+    before = place.take().snapshot
+    place.write("precious", "precious content\n")
+    place.write("other", "newer\n")
+    place.settle()
+    place.take()
+    damage(place, b"precious content\n")
+    restored = place.store.restore(before.id)
+    assert (place.root / "precious").read_text() == "precious content\n"
+    assert (place.root / "other").read_text() == "older\n"
+    ((path, why),) = [(note.path, note.why) for note in restored.kept]
+    assert path == b"precious"
+    assert "what is stored of it is damaged" in why
+
+
 def test_a_damaged_folder_is_left_alone_with_everything_in_it(place, taken):
     damage(place, b"copy-of-bad")
     place.write("e/copy-of-bad", "live\n")

@@ -6,6 +6,7 @@ it does not hold, is left alone and told.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from toolyard.workspace.layout import folder_name
 from toolyard.workspace.sharing.markers import Side
 from toolyard.workspace.sharing.merging import Decision, Outcome
 from toolyard.workspace.sharing.notes import Published
-from toolyard.workspace.sharing.planning import Item, Planning, Wish
+from toolyard.workspace.sharing.planning import SHORT, Item, Planning, Wish
 from toolyard.workspace.sharing.provenance import Origin
 from toolyard.workspace.sharing.selecting import Selection
 from toolyard.workspace.sharing.showing import changes_of
@@ -35,7 +36,6 @@ from toolyard.workspace.snapshots.reading import ObjectReader
 from toolyard.workspace.snapshots.records import Damaged
 
 _RECORDED = frozenset({Outcome.ADDED, Outcome.MERGED, Outcome.CONFLICT})
-_SHORT = 8
 _CHANGED = "it has changed since the merge began"
 
 
@@ -91,6 +91,7 @@ class Merge:
             selection=selection,
             limits=gate.limits,
             prefer=prefer,
+            suffix=self._suffix,
         )
         plan = Planning(gate.snapshots.store, sharing.provenance, wish, gate.check_time).run()
         # Everything is judged before anything is changed: after a question the whole of it runs again.
@@ -133,7 +134,8 @@ class Merge:
         path = os.fsdecode(item.path)
         if item.decision.beside:
             return [path + self._suffix]
-        return [path] if item.old_path is None else [path, os.fsdecode(item.old_path)]
+        more = (item.old_path, item.aside[0] if item.aside is not None else None)
+        return [path, *(os.fsdecode(each) for each in more if each is not None)]
 
     def _all_done(self, items: list[Item], written: dict[bytes, str]) -> list[Item]:
         done: list[Item] = []
@@ -173,6 +175,9 @@ class Merge:
             self._changed.add(item.path)
         else:
             self._write(path, ours, decision)
+        if item.aside is not None:
+            with contextlib.suppress(ToolyardError):  # somebody works on it after all
+                self._remove(os.fsdecode(item.aside[0]), reader.content(item.aside[1]))
 
     def _write(self, path: str, expected: bytes | None, decision: Decision) -> None:
         gate, data = self._gate, decision.data or b""
@@ -224,7 +229,7 @@ class Merge:
         """A free name beside a file; what was put there before may have been worked on."""
         plain = path + self._suffix
         with self._gate.target(plain, Kind.WRITE) as target:
-            return f"{plain}-{self._note.snapshot[:_SHORT]}" if target.exists else plain
+            return f"{plain}-{self._note.snapshot[:SHORT]}" if target.exists else plain
 
     def _origin(self, item: Item) -> Origin:
         assert item.theirs is not None  # noqa: S101 - for the type checker: `_is_recorded` looked

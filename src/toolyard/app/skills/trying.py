@@ -20,14 +20,20 @@ from toolyard.workspace.skills.imports import Resolver, is_installed
 
 EXAMPLE_SECONDS = 30.0
 _LOOK_SECONDS = 10.0
-_MISSING = 3
+_INSTALLED, _MISSING, _NEAR = 0, 3, 4
 _LOOK = """\
-import importlib.util
-try:
-    found = importlib.util.find_spec({name!r}) is not None
-except (ImportError, ValueError, AttributeError):
-    found = False
-raise SystemExit(0 if found else {missing})
+import importlib.util, os, sys
+def is_there():
+    try:
+        return importlib.util.find_spec({name!r}) is not None
+    except (ImportError, ValueError, AttributeError):
+        return False
+here, paths = os.path.realpath("."), sys.path[:]
+sys.path[:] = [path for path in paths if os.path.realpath(path or ".") != here]
+if is_there():
+    raise SystemExit({installed})
+sys.path[:] = paths
+raise SystemExit({near} if is_there() else {missing})
 """
 _ASIDE = "from toolyard_runtime.packages import stand_aside as _aside\n_aside()\n"
 _MOST_SHOWN = 4_000
@@ -39,14 +45,14 @@ def checks_in(
 ) -> Checks:
     """The checks of a skill, with a sandbox to ask and to try it in. `agent` is whose it is, if not the shelf's."""
     inside = _Inside(sandboxes, cancelled or threading.Event())
-    return Checks(Resolver(shelf.root, agent or shelf.agent, inside.has, shelf.attached), inside.run)
+    return Checks(Resolver(shelf.root, agent or shelf.agent, inside.has, inside.has_near, shelf.attached), inside.run)
 
 
 @dataclass(frozen=True, slots=True)
 class _Inside:
     sandboxes: Sandboxes
     cancelled: threading.Event
-    known: dict[str, bool] = field(default_factory=dict[str, bool])
+    known: dict[str, int] = field(default_factory=dict[str, int])
 
     def run(self, code: str) -> RunAnswer:
         seconds = min(EXAMPLE_SECONDS, self.sandboxes.limits.seconds)
@@ -64,16 +70,24 @@ class _Inside:
         return RunAnswer(ok=True, output=printed)
 
     def has(self, module: str) -> bool:
-        """Whether the sandbox's Python can import it: it may be another Python than ours."""
+        """Whether the sandbox's Python can import it wherever it stands: it may be another Python than ours."""
         first = module.partition(".")[0]
         if first in sys.stdlib_module_names:
             return is_installed(module)
+        return self._look(first) == _INSTALLED
+
+    def has_near(self, first: str) -> bool:
+        """Whether only code that stands in the workspace can import it."""
+        return first not in sys.stdlib_module_names and self._look(first) == _NEAR
+
+    def _look(self, first: str) -> int:
         if first not in self.known:
-            outcome, printed = self._ran(_LOOK.format(name=first, missing=_MISSING), _LOOK_SECONDS)
+            look = _LOOK.format(name=first, installed=_INSTALLED, missing=_MISSING, near=_NEAR)
+            outcome, printed = self._ran(look, _LOOK_SECONDS)
             exit_code = (outcome.value or {}).get("exit_code")
-            if exit_code not in {0, _MISSING}:
+            if not isinstance(exit_code, int) or exit_code not in {_INSTALLED, _MISSING, _NEAR}:
                 raise ToolError(f"It cannot be told which modules are there. {printed}".strip(), hint="Try again.")
-            self.known[first] = exit_code == 0
+            self.known[first] = exit_code
         return self.known[first]
 
     def _ran(self, code: str, seconds: float) -> tuple[Outcome, str]:

@@ -17,10 +17,12 @@ from toolyard.app.snapshots.telling import (
     entry_fields,
     entry_line,
     folded_line,
+    left_line,
     note_lines,
     path_of,
     restored_fields,
     restored_line,
+    restored_text,
     snapshot_fields,
 )
 from toolyard.core.actions import Kind
@@ -109,12 +111,12 @@ def diff(before: str, after: str | None, path: str, gate: Gate, *, with_git: boo
     return Result((Text(cut("\n".join(lines) or "Nothing differs.", gate.limits.output_chars)),), fields)
 
 
-def restore(name: str, paths: Sequence[str] | None, gate: Gate, *, dry_run: bool) -> Result:
+def restore(name: str, paths: Sequence[str] | None, gate: Gate, *, dry_run: bool, with_git: bool) -> Result:
     reach = Reach(gate)
     places = [reach.named(path, Kind.WRITE) for path in ([""] if paths is None else paths)]
     snapshot = _history(gate).get(name)
     if dry_run:
-        return _would_restore(snapshot, places, reach, gate)
+        return _would_restore(snapshot, places, reach, gate, with_git=with_git)
     gate.changes = True  # what is there now is kept by the restore itself
     has_begun = False
 
@@ -130,29 +132,39 @@ def restore(name: str, paths: Sequence[str] | None, gate: Gate, *, dry_run: bool
     root, agent = gate.snapshots.place.root, gate.snapshots.place.agent
     wanted = None if paths is None else places
     store = gate.snapshots.store
-    restored = store.restore(snapshot.id, root=root, paths=wanted, agent=agent, check=check, may=may)
+    restored = store.restore(
+        snapshot.id, root=root, paths=wanted, agent=agent, check=check, may=may, leaves_git=not with_git
+    )
     gate.remark(restored_line(restored))
-    return _told(restored, reach, whole=paths is None)
+    same = [*(["the same paths"] if paths is not None else ()), *(["with_git"] if with_git else ())]
+    return _told(restored, reach, f" with {' and '.join(same)}" if same else "")
 
 
-def _told(restored: Restored, reach: Reach, *, whole: bool) -> Result:
+def _told(restored: Restored, reach: Reach, same: str) -> Result:
+    """`same` is what undoing it needs, too."""
     shown = replace(
         restored,
         kept=tuple(note for note in restored.kept if reach.shows(note.path)),
         failed=tuple(note for note in restored.failed if reach.shows(note.path)),
+        left=tuple(path for path in restored.left if reach.shows(path)),
     )
-    text = f"Nothing differs from snapshot {restored.snapshot.id}, so nothing was changed."
+    text = restored_text(shown)
     if restored.differed:
-        text = (
-            f"Restored {restored.snapshot.id}: wrote {counted(restored.written, 'file')}, "
-            f"removed {restored.removed:,}. "
-            f"To undo it, restore {restored.before.id}{'' if whole else ' with the same paths'}."
-        )
-    return Result((Text("\n".join((text, *note_lines(shown, _NOTES_SHOWN)))),), restored_fields(shown))
+        text = f"{text} To undo it, restore {restored.before.id}{same}."
+    lines = [text, *note_lines(shown, _NOTES_SHOWN), *_left(shown.left, "Left")]
+    return Result((Text("\n".join(lines)),), restored_fields(shown))
 
 
-def _would_restore(snapshot: Snapshot, places: Sequence[bytes], reach: Reach, gate: Gate) -> Result:
-    changes = [change for place in places for change in _diff(snapshot, None, place, gate).changes]
+def _left(left: Sequence[bytes], verb: str) -> list[str]:
+    return [f"[{left_line(left, verb, 'with_git')}.]"] if left else []
+
+
+def _would_restore(
+    snapshot: Snapshot, places: Sequence[bytes], reach: Reach, gate: Gate, *, with_git: bool
+) -> Result:
+    diffs = [_diff(snapshot, None, place, gate, leaves_git=not with_git) for place in places]
+    changes = [change for each in diffs for change in each.changes]
+    left = [path for each in diffs for path in each.left if reach.shows(path)]
     told = [change for change in changes if reach.shows_change(change)]
     # From the snapshot to now: what came since would go, everything else would be written.
     gone = [change.path for change in told if change.before is None or change.old_path is not None]
@@ -162,11 +174,13 @@ def _would_restore(snapshot: Snapshot, places: Sequence[bytes], reach: Reach, ga
     text = f"Would write {counted(len(would['write']), 'path')} and remove {len(would['remove']):,}."
     lines = [text, *(f"{verb} {path_of(path)}" for verb, paths in would.items() for path in paths)]
     lines += (f"may not be written: {path_of(path)}" for path in kept)
+    lines += _left(left, "Would leave")
     fields: dict[str, Any] = {
         "snapshot": snapshot.id,
         "would_write": [path_of(path) for path in would["write"]],
         "would_remove": [path_of(path) for path in would["remove"]],
         "may_not": [path_of(path) for path in kept],
+        "would_leave": [path_of(path) for path in left],
     }
     return Result((Text(cut("\n".join(lines), gate.limits.output_chars)),), fields)
 
@@ -185,12 +199,21 @@ def _history(gate: Gate) -> History:
     return History(gate.snapshots.store, gate.snapshots.place.root)
 
 
-def _diff(before: Snapshot, after: Snapshot | None, path: bytes, gate: Gate, *, folds_git: bool = False) -> Diff:
+def _diff(
+    before: Snapshot,
+    after: Snapshot | None,
+    path: bytes,
+    gate: Gate,
+    *,
+    folds_git: bool = False,
+    leaves_git: bool = False,
+) -> Diff:
+    limits = DiffLimits(changes=gate.limits.list_entries, chars=gate.limits.output_chars)
     return gate.snapshots.store.diff(
         before.id,
         after.id if after is not None else None,
         root=gate.snapshots.place.root,
         path=path,
-        limits=DiffLimits(changes=gate.limits.list_entries, chars=gate.limits.output_chars, folds_git=folds_git),
+        limits=replace(limits, folds_git=folds_git, leaves_git=leaves_git),
         check=gate.check_time,
     )

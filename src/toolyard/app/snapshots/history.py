@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from toolyard.workspace.snapshots.reading import ObjectReader
 
 _BACK = re.compile(rf"{LATEST}(?:~([0-9]{{1,9}}))?")
-_ONE_CHANGE = DiffLimits(changes=1, chars=0)
+_RESTORING = ("before restoring ", "after restoring ")
+_BY_TOOL = "after snapshot_restore"
 _MOST_COUNTED = 10_000
 """Changes of one snapshot; what has more is told as that many."""
 
@@ -31,7 +32,7 @@ class History:
         self._root = root
 
     def get(self, name: str, *, of_others: bool = False) -> Snapshot:
-        """By id, by the beginning of one, "latest", or "latest~2": so many before it.
+        """By id, by the beginning of one, "latest", or "latest~2": so many before it, those of restores not counted.
 
         One of another folder is refused, unless `of_others`: then it is found where no own one has the name.
         """
@@ -59,18 +60,19 @@ class History:
             f'There is no snapshot "{name}".', hint=f"List them to see their ids; the newest is {LATEST}."
         )
 
-    def differing(self, check: Callable[[], None]) -> Snapshot | None:
-        """The newest that differs from its folder as it is now."""
+    def differing(self, check: Callable[[], None], *, with_git: bool) -> Snapshot | None:
+        """The newest that differs from its folder as it is now, in what a restore would bring back."""
+        limits = DiffLimits(changes=1, chars=0, leaves_git=not with_git)
         same: set[tuple[bytes, int]] = set()
         for snapshot in self.store.list(self._root):
             look = (snapshot.tree, snapshot.mode)
-            if look not in same and self._differs(snapshot, check):
+            if look not in same and self._differs(snapshot, limits, check):
                 return snapshot
             same.add(look)
         return None
 
-    def _differs(self, snapshot: Snapshot, check: Callable[[], None]) -> bool:
-        return self.store.diff(snapshot.id, root=snapshot.root, limits=_ONE_CHANGE, check=check).total > 0
+    def _differs(self, snapshot: Snapshot, limits: DiffLimits, check: Callable[[], None]) -> bool:
+        return self.store.diff(snapshot.id, root=snapshot.root, limits=limits, check=check).total > 0
 
     def listed(self, most: int | None = None, path: bytes = b"") -> list[Listed]:
         """The newest first, each with how much it changed; with `path` only those that changed something there."""
@@ -95,13 +97,21 @@ def _steps_back(name: str) -> int | None:
     return int(match[1] or 0) if match is not None else None
 
 
-def _counted_back(every: Sequence[Snapshot], back: int) -> Snapshot:
+def _counted_back(newest: Sequence[Snapshot], back: int) -> Snapshot:
+    if back == 0:
+        return newest[0]
+    # What a restore took would be counted after it: the same restore again would then bring back something else.
+    every = [each for each in newest if not _is_of_a_restore(each)] or newest
     if back < len(every):
         return every[back]
     raise ToolError(
         f'There is no snapshot "{LATEST}~{back}": there {"is" if len(every) == 1 else "are"} only {len(every)}.',
         hint=f"The oldest is {LATEST}~{len(every) - 1}." if len(every) > 1 else f"Name it {LATEST}.",
     )
+
+
+def _is_of_a_restore(snapshot: Snapshot) -> bool:
+    return snapshot.reason.startswith(_RESTORING) or snapshot.reason == _BY_TOOL
 
 
 def _touches(reader: ObjectReader, old: Snapshot | None, new: Snapshot, path: bytes) -> bool:

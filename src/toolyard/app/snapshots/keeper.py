@@ -45,7 +45,7 @@ _WORTH_COLLECTING = 10
 _MOST_NOTICES = 5
 _SECONDS_A_DAY = 86_400.0
 _SHOWN_TOOLS = 3
-WATCHED = "the folder"
+WATCHED = "a change from outside"
 """In place of a tool: somebody else changed something."""
 OUTPUT_RULE = "/.toolyard/output/"
 """What runs printed, kept by us for the agent to read: no work of anybody's."""
@@ -54,7 +54,7 @@ OnTaken = Callable[["Taken"], None]
 
 
 class Waiter(Protocol):
-    """What the Keeper asks of a call that is about to change something: a Gate."""
+    """What the Keeper asks of a call that is about to change something: a Gate, or the command line."""
 
     def takes_long(self) -> None: ...
 
@@ -143,8 +143,12 @@ class Keeper(Closing):
 
     # On demand
 
-    def create(self, *, reason: str = "", check: Callable[[], None] = lambda: None) -> Taken:
+    def create(
+        self, *, reason: str = "", check: Callable[[], None] = lambda: None, agent: str | None = None
+    ) -> Taken:
         """A snapshot of now. Of a tree that is as it was, the one before, with `changed` false.
+
+        It is the agent's of the place, where no other is named; empty for the user's.
 
         Raises our errors, and whatever `check` raises. Not for the event loop's thread: it waits.
         """
@@ -155,7 +159,7 @@ class Keeper(Closing):
                 raise Stopped
             check()
 
-        made: Future[Taken] = self._thread.submit(lambda: self._take(reason or "on demand", checked))
+        made: Future[Taken] = self._thread.submit(lambda: self._take(reason or "on demand", checked, agent=agent))
         try:
             while True:
                 with contextlib.suppress(WaitedTooLong):
@@ -262,7 +266,7 @@ class Keeper(Closing):
             self._take(reason, check, budget=budget.spend)
         except Stopped:
             return False
-        except _faults() as error:
+        except Exception as error:  # noqa: BLE001 - the thread's edge: without it the next snapshot would never come
             self._failed(error)
             return False
         finally:
@@ -272,7 +276,12 @@ class Keeper(Closing):
         return True
 
     def _take(
-        self, reason: str, check: Callable[[], None], *, budget: Callable[[int, int], None] | None = None
+        self,
+        reason: str,
+        check: Callable[[], None],
+        *,
+        budget: Callable[[int, int], None] | None = None,
+        agent: str | None = None,
     ) -> Taken:
         yielded = time.monotonic()
 
@@ -289,9 +298,8 @@ class Keeper(Closing):
         with self._lock:
             store = self._ready()
         place = self.place
-        taken = store.create(
-            place.root, agent=place.agent, reason=reason, check=checked, only_changed=True, budget=budget
-        )
+        who = place.agent if agent is None else agent
+        taken = store.create(place.root, agent=who, reason=reason, check=checked, only_changed=True, budget=budget)
         self._recorded += taken.changed
         for callback in tuple(self._on_taken):
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +15,9 @@ from toolyard.workspace.snapshots import Change, Entry, Folded, Kind, Note, Rest
 _UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 _KINDS = {Kind.FOLDER: "folder", Kind.LINK: "link", Kind.SKIPPED: "not held"}
 MARKS = {What.ADDED: "A", What.REMOVED: "D", What.CHANGED: "M", What.MODE: "m", What.RENAMED: "R"}
+_LEFT_SHOWN = 3
+_BY_HAND = "by hand"
+"""Of a snapshot that the user had taken, and no agent."""
 _NS = 1_000_000_000
 
 
@@ -34,9 +37,8 @@ class Listed:
         snapshot = self.snapshot
         changes = "first" if self.changes is None else counted(self.changes, "change")
         files = counted(snapshot.counts.files, "file")
-        about = f"{snapshot.agent}: {snapshot.reason}" if snapshot.agent else snapshot.reason
         ago = f"{age(snapshot.time_ns):>14}{when}"
-        return f"{snapshot.id}  {ago}  {files:>12}  {changes:>11}  {shown(about)}".rstrip()
+        return f"{snapshot.id}  {ago}  {files:>12}  {changes:>11}  {shown(about(snapshot))}".rstrip()
 
 
 def snapshot_fields(snapshot: Snapshot) -> dict[str, Any]:
@@ -55,6 +57,11 @@ def snapshot_fields(snapshot: Snapshot) -> dict[str, Any]:
         "torn": counts.torn,
         "bytes": counts.size,
     }
+
+
+def about(snapshot: Snapshot) -> str:
+    """Who took it, and why."""
+    return f"{snapshot.agent or _BY_HAND}: {snapshot.reason}"
 
 
 def age(time_ns: int) -> str:
@@ -160,7 +167,24 @@ def restored_fields(restored: Restored) -> dict[str, Any]:
         "removed": restored.removed,
         "kept": [note_fields(note) for note in restored.kept],
         "failed": [note_fields(note) for note in restored.failed],
+        "left": [path_of(path) for path in restored.left],
     }
+
+
+def restored_text(restored: Restored) -> str:
+    """What a restore did, in a sentence."""
+    if restored.differed:
+        files = counted(restored.written, "file")
+        return f"Restored {restored.snapshot.id}: wrote {files}, removed {restored.removed:,}."
+    what = "Nothing but what git keeps" if restored.left else "Nothing"
+    return f"{what} differs from snapshot {restored.snapshot.id}, so nothing was changed."
+
+
+def left_line(left: Sequence[bytes], verb: str, otherwise: str) -> str:
+    """The repositories that were not touched, and how they would be."""
+    shown = ", ".join(path_of(path) for path in left[:_LEFT_SHOWN])
+    more = f" and {len(left) - _LEFT_SHOWN:,} more" if len(left) > _LEFT_SHOWN else ""
+    return f"{verb} alone, with its commits: {shown}{more} ({otherwise} restores that, too)"
 
 
 def restored_line(restored: Restored) -> str:

@@ -48,6 +48,7 @@ class RestoreArguments(Arguments):
         list[str] | None, Field(description="Files or folders; everything when left out", max_length=_MOST_PATHS)
     ] = None
     dry_run: Annotated[bool, Field(description="Only say what would be done")] = False
+    with_git: Annotated[bool, Field(description="Take git's commits back, too")] = False
 
 
 class GcArguments(Arguments):
@@ -81,7 +82,9 @@ def diff(arguments: DiffArguments, gate: Gate) -> Result:
 def restore(arguments: RestoreArguments, gate: Gate) -> Result:
     from toolyard.app.snapshots import calls
 
-    return calls.restore(arguments.snapshot, arguments.paths, gate, dry_run=arguments.dry_run)
+    return calls.restore(
+        arguments.snapshot, arguments.paths, gate, dry_run=arguments.dry_run, with_git=arguments.with_git
+    )
 
 
 def gc(arguments: GcArguments, gate: Gate) -> Result:
@@ -154,8 +157,7 @@ SNAPSHOT_RESTORE = Tool(
             "removed",
             "kept",
             "failed",
-            "snapshot",
-            *("would_write", "would_remove", "may_not"),
+            *("left", "snapshot", "would_write", "would_remove", "may_not", "would_leave"),
         ),
         restored="string",
         changed="boolean",
@@ -164,10 +166,12 @@ SNAPSHOT_RESTORE = Tool(
         removed="integer",
         kept=_OBJECTS,
         failed=_OBJECTS,
+        left=STRINGS,
         snapshot="string",
         would_write=STRINGS,
         would_remove=STRINGS,
         may_not=STRINGS,
+        would_leave=STRINGS,
     ),
     run=restore,
     kind="write",

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from toolyard.codemode.search.wordpieces import pieces
+from toolyard.config.settings import tell_libraries
 
 MODEL = "all-MiniLM-L6-v2-int8/1"
 """Changes with anything that makes vectors incomparable: the model, or the text they are made from."""
@@ -91,6 +92,9 @@ def _run(numbered: list[list[int]]) -> Any:
 
 @cache
 def _session() -> Any:
+    # It would tell its makers of every use, from threads of its own. The variable counts only before the import; its
+    # function to turn that off leaves a number for this machine on the disk, and what is sent at the start.
+    tell_libraries("ORT_DISABLE_TELEMETRY", "1")
     runtime: Any = import_module("onnxruntime")
     package = find_spec(_MODEL_PACKAGE)
     places = package.submodule_search_locations if package is not None else None

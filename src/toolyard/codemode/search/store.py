@@ -298,8 +298,12 @@ def _opened(path: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=_WAIT_FOR_WRITER_MS / 1_000, isolation_level=None, check_same_thread=False
     )
-    # With a WAL this can lose the last sync in a power cut, which the fingerprints show, and never the file.
-    connection.execute("PRAGMA synchronous = NORMAL")
+    try:
+        # With a WAL this can lose the last sync in a power cut, which the fingerprints show, and never the file.
+        connection.execute("PRAGMA synchronous = NORMAL")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 

@@ -24,6 +24,7 @@ MODERN_RESULT = {"cacheScope": "private", "resultType": "complete", "ttlMs": 0}
 # What a schema says of itself goes first on the wire, in the order in which each era's specification names it.
 _HANDSHAKE_ORDER = ("$schema", "properties", "required", "type")
 _MODERN_ORDER = {"inputSchema": ("$schema", "type"), "outputSchema": ("$schema",)}
+_LASTS = "There, toolyard_runtime keeps what later sessions need: memory.remember, memory.recall, save_skill. "
 
 Json = dict[str, Any]
 
@@ -38,7 +39,9 @@ class Greeting:
     def instructions(self) -> str:
         root = self._yard.mounts.workspace.path
         finds = "search_tools" in self._yard.dispatch.tools
-        upstream = "search_tools finds tools of attached servers, execute_python calls them. " if finds else ""
+        upstream = (
+            f"search_tools finds tools of attached servers, execute_python calls them. {_LASTS}" if finds else ""
+        )
         return (
             f"Tools for the workspace {root}. Paths may be absolute or relative to it. Commands and code run in a "
             f"sandbox that sees the workspace and has no network unless hosts were allowed. "

@@ -86,6 +86,18 @@ def read_note(tree: int | str) -> Published | None:
 
 def write_note(tree: int, note: Published) -> None:
     """The last thing that is written into a tree: one that has it is whole."""
+    data = _encoded(note, MOST_PATHS)
+    most = MOST_PATHS
+    while len(data) > _MOST_BYTES and most:  # paths may be long: of so large a note nobody would read the end
+        most //= 2
+        data = _encoded(note, most)
+    fd = os.open(NOTE, _NEW, 0o644, dir_fd=tree)
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
+
+
+def _encoded(note: Published, most: int) -> bytes:
+    """With at most so many paths of each step: the others are only counted."""
     text = {
         "agent": note.agent,
         "snapshot": note.snapshot,
@@ -94,11 +106,9 @@ def write_note(tree: int, note: Published) -> None:
         "tree": note.tree.hex(),
         "mode": note.mode,
         "stamp": note.stamp,
-        "changes": [[step.snapshot, step.total, list(step.paths)] for step in note.steps[-MOST_STEPS:]],
+        "changes": [[step.snapshot, step.total, list(step.paths[:most])] for step in note.steps[-MOST_STEPS:]],
     }
-    fd = os.open(NOTE, _NEW, 0o644, dir_fd=tree)
-    with os.fdopen(fd, "wb") as file:
-        file.write(json.dumps(text).encode("utf-8") + b"\n")
+    return json.dumps(text).encode("utf-8") + b"\n"
 
 
 def _decoded(raw: object) -> Published:

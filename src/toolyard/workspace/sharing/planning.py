@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from toolyard.core.errors import ToolError
@@ -11,8 +11,8 @@ from toolyard.core.limits import Limits
 from toolyard.workspace.sharing.ancestors import History, Merged, ancestor
 from toolyard.workspace.sharing.filtering import Filter
 from toolyard.workspace.sharing.markers import Names, Side
-from toolyard.workspace.sharing.merging import Decision, Outcome, decide
-from toolyard.workspace.sharing.provenance import Provenance
+from toolyard.workspace.sharing.merging import Decision, Outcome, Read, decide
+from toolyard.workspace.sharing.provenance import Origin, Provenance
 from toolyard.workspace.sharing.selecting import Selection, is_git
 from toolyard.workspace.snapshots.differences import top_of
 from toolyard.workspace.snapshots.objects import Entry, Kind
@@ -22,6 +22,9 @@ from toolyard.workspace.snapshots.store import SnapshotStore
 
 MOST_FILES = 5_000
 """In one merge: each is judged, compared and perhaps written."""
+SHORT = 8
+"""Of a snapshot's id, in the name of a second file that goes beside another."""
+_MODES = 0o777
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class Wish:
     limits: Limits
     prefer: Side | None = None
     """Whose lines, or whose file, settles a conflict."""
+    suffix: str = ""
+    """What the name of a peer's file ends with that was put beside ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,8 @@ class Item:
     base: Entry | None = None
     old_path: bytes | None = None
     """Where our file is now, when the peer has renamed it: it goes to `path`."""
+    aside: tuple[bytes, Entry] | None = None
+    """What an earlier merge put beside ours and nobody has touched: it goes when theirs is taken."""
 
     @property
     def is_change(self) -> bool:
@@ -101,7 +108,7 @@ class Planning:
         left = sorted(path for path, entry in repositories.items() if mine_too.get(path) != entry)
         if not items and not left:
             raise ToolError(
-                f"{wish.peer} shows no such files, and had none.", hint="Look at shared_list, or at its folder."
+                f"{wish.peer} shows no such files, and had none.", hint=f"See what shared/{wish.peer} holds."
             )
         return Plan(_with_renames(items), tuple(os.fsdecode(os.path.dirname(path)) for path in left))
 
@@ -166,7 +173,29 @@ class Planning:
             decision = Decision(Outcome.KEPT, f"larger than {wish.limits.file_bytes:,} bytes: copy it with a command")
         except Damaged as damage:
             decision = Decision(Outcome.KEPT, damage.message)
-        return Item(path, decision, ours, theirs, base)
+        item = Item(path, decision, ours, theirs, base)
+        return self._settled_late(item, histories[0], known.ours, read) if wish.prefer is Side.THEIRS else item
+
+    def _settled_late(self, item: Item, history: History, merged: Sequence[Origin], read: Read) -> Item:
+        """Theirs is to be taken where an earlier merge put it beside ours, and what it put there was not cleared."""
+        theirs = item.theirs
+        if theirs is None or not merged or merged[0].outcome != Outcome.CONFLICT:
+            return item
+        names = (self._wish.suffix, f"{self._wish.suffix}-{merged[0].snapshot[:SHORT]}")
+        beside = [
+            (name, history.entry(self._wish.ours, name)) for name in (item.path + os.fsencode(n) for n in names)
+        ]
+        there = [(name, entry) for name, entry in beside if entry is not None]
+        untouched = next((each for each in there if each[1].ref == merged[0].digest), None)
+        decision = item.decision
+        if decision.outcome is Outcome.KEPT and there and merged[0].digest == theirs.ref:
+            try:
+                decision = Decision(
+                    Outcome.MERGED, "put beside it before: theirs taken", read(theirs), theirs.mode & _MODES
+                )
+            except (_TooLarge, Damaged):
+                return item
+        return replace(item, decision=decision, aside=untouched if decision.outcome is Outcome.MERGED else None)
 
 
 class _TooLarge(Exception):  # noqa: N818 - becomes a decision

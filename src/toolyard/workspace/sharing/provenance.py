@@ -7,17 +7,20 @@ until `close()` and may be used by several threads.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 
 from toolyard.core.closing import Closing
+from toolyard.core.errors import SystemFault
+from toolyard.storage.databases import make_private
+from toolyard.storage.fullness import FREE_SPACE, is_full
 from toolyard.storage.state import ensure_state_dir
 from toolyard.workspace.sharing.publishing import SHARING
-from toolyard.workspace.snapshots.index import in_words
 
 _FILE = "provenance.sqlite3"
 _BUSY_SECONDS = 30.0
@@ -32,6 +35,8 @@ CREATE TABLE IF NOT EXISTS looked (
     agent TEXT NOT NULL, peer TEXT NOT NULL, snapshot TEXT NOT NULL, PRIMARY KEY (agent, peer)
 ) WITHOUT ROWID;
 """
+_CANNOT, _FULL = "Where merged files come from cannot be kept in", "the disk is full"
+_STAYS = "What was merged stays merged."
 _COLUMNS = "agent, path, peer, peer_path, snapshot, digest, outcome, time_ns"
 
 
@@ -53,10 +58,10 @@ class Origin:
 class Provenance(Closing):
     def __init__(self, state: str) -> None:
         folder = ensure_state_dir(os.path.join(state, SHARING))
-        path = os.path.join(folder, _FILE)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        self._path = path = os.path.join(folder, _FILE)
         self._using = threading.Lock()
-        with in_words():
+        with self._in_words():
+            make_private(path)
             self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             try:
                 self._db.execute("PRAGMA journal_mode = WAL")
@@ -69,6 +74,20 @@ class Provenance(Closing):
         with self._using:
             self._db.close()
 
+    @contextlib.contextmanager
+    def _in_words(self) -> Generator[None]:
+        """What SQLite or the disk says, as an error of ours."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                raise SystemFault(f"{self._path} is in use.", hint="Try again.", retryable=True) from error
+            why, hint = (_FULL, FREE_SPACE) if is_full(error, self._path) else (str(error), "Move the file away.")
+            raise SystemFault(f"{_CANNOT} {self._path}: {why}. {_STAYS}", hint=hint) from error
+        except OSError as error:
+            hint = "Free some space, or look at the folder's rights."
+            raise SystemFault(f"{_CANNOT} {self._path}: {error.strerror}. {_STAYS}", hint=hint) from error
+
     def record(self, origins: Iterable[Origin]) -> None:
         """All of them or none."""
         now = time.time_ns()
@@ -76,7 +95,7 @@ class Provenance(Closing):
             (one.agent, one.path, one.peer, one.peer_path, one.snapshot, one.digest, one.outcome, one.time_ns or now)
             for one in origins
         ]
-        with self._using, in_words(), self._db:  # which commits, or takes all of it back
+        with self._using, self._in_words(), self._db:  # which commits, or takes all of it back
             self._db.execute("BEGIN IMMEDIATE")
             self._db.executemany(f"INSERT INTO origins ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?)", rows)  # noqa: S608
 
@@ -90,18 +109,18 @@ class Provenance(Closing):
         if peer is not None:
             statement += " AND peer = ?"
             parameters.append(peer)
-        with self._using, in_words():
+        with self._using, self._in_words():
             rows = self._db.execute(f"{statement} ORDER BY number DESC", parameters).fetchall()
         return [Origin(*row) for row in rows]
 
     def looked(self, agent: str, peer: str) -> str:
         """The snapshot of `peer` that `agent` last looked at; empty when it never did."""
-        with self._using, in_words():
+        with self._using, self._in_words():
             row = self._db.execute(
                 "SELECT snapshot FROM looked WHERE agent = ? AND peer = ?", (agent, peer)
             ).fetchone()
         return str(row[0]) if row else ""
 
     def look(self, agent: str, peer: str, snapshot: str) -> None:
-        with self._using, in_words():
+        with self._using, self._in_words():
             self._db.execute("INSERT OR REPLACE INTO looked VALUES (?, ?, ?)", (agent, peer, snapshot))

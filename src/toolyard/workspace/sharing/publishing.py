@@ -177,9 +177,13 @@ def trees_folder(shared: str) -> str:
 
 
 def _refuse_anything_else(place: str) -> None:
-    """What stands there without a note of ours is somebody's own, and not to be taken away."""
+    """What stands there without a note of ours is somebody's own, and not to be taken away.
+
+    A note that cannot be understood is ours all the same: the power may have gone before it was on disk.
+    """
     try:
-        is_free = not os.listdir(place)
+        names = os.listdir(place)
+        is_free = not names or NOTE in names
     except FileNotFoundError:
         return
     except NotADirectoryError:

@@ -37,6 +37,8 @@ _MOST_ARCHIVE_BYTES = MOST_BYTES
 _TIME = (1980, 1, 1, 0, 0, 0)  # the earliest a zip can say: the same skill is the same file
 _PLAIN, _EXECUTABLE = (stat.S_IFREG | 0o644) << 16, (stat.S_IFREG | 0o755) << 16
 _UNIX = 3
+_COMPRESSED = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+"""Of the others some take as much memory as the archive says, before a byte comes out."""
 
 
 def export_skill(root: Root, owner: str, name: str, target: str) -> str:
@@ -85,6 +87,12 @@ def read_source(source: str, name: str = "") -> tuple[str, dict[str, File]]:
     chosen = name or module_name(folder or page.name)
     check_name(chosen)
     return chosen, tree
+
+
+def skills_in(folder: str) -> list[str]:
+    """The skills of a folder of skills: those below it that have a page, and archives."""
+    inside = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+    return [path for path in inside if os.path.isfile(os.path.join(path, PAGE)) or path.endswith(ARCHIVES)]
 
 
 def packed(folder: str, tree: Tree) -> bytes:
@@ -180,6 +188,8 @@ def _safe(info: zipfile.ZipInfo, what: str) -> str:
         raise _bad(what, f"{name} in it is a link or a special file")
     if info.flag_bits & 1:
         raise _bad(what, "it is encrypted")
+    if info.compress_type not in _COMPRESSED:
+        raise _bad(what, f"{name} in it is compressed in a way that is not read")
     return name
 
 

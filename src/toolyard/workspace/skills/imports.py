@@ -16,7 +16,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from importlib.machinery import PathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 
 from toolyard.fs.roots import Root
 from toolyard.workspace.layout import COMMUNITY, SERVERS, SKILLS, TOOLS, folder_name
@@ -73,12 +73,15 @@ def _is_for_types(test: ast.expr) -> bool:
 
 
 def is_installed(module: str) -> bool:
-    """Whether this Python has it. Only its first name is looked up by others' code; the rest by its files."""
+    """Whether this Python has it. Only its first name is looked up by others' code; the rest by its files.
+
+    What lies in the current folder is not installed: whoever stands elsewhere does not have it.
+    """
     first, *below = module.split(".")
-    try:
-        spec = importlib.util.find_spec(first)
-    except (ImportError, ValueError, AttributeError):
-        return False
+    spec = _spec(first)
+    if spec is not None and _is_here(spec):
+        here = os.path.realpath(os.curdir)
+        spec = PathFinder.find_spec(first, [path for path in sys.path if os.path.realpath(path or os.curdir) != here])
     if spec is None:
         return False
     name, places = first, spec.submodule_search_locations
@@ -94,6 +97,25 @@ def is_installed(module: str) -> bool:
     return True
 
 
+def is_near(first: str) -> bool:
+    """Whether such a module lies in the current folder."""
+    spec = _spec(first)
+    return spec is not None and _is_here(spec)
+
+
+def _spec(first: str) -> ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(first)
+    except (ImportError, ValueError, AttributeError):
+        return None
+
+
+def _is_here(spec: ModuleSpec) -> bool:
+    places = list(spec.submodule_search_locations or ()) or [spec.origin or ""]
+    folders = {os.path.realpath(os.path.dirname(place)) for place in places if os.path.isabs(place)}
+    return folders == {os.path.realpath(os.curdir)}
+
+
 @dataclass(frozen=True, slots=True)
 class Resolver:
     """For the skills of one agent. `installed` says what the sandbox's Python has."""
@@ -101,6 +123,8 @@ class Resolver:
     root: Root
     agent: str
     installed: Callable[[str], bool] = is_installed
+    near: Callable[[str], bool] = is_near
+    """Whether code that stands in the author's folder finds it there, by its first name."""
     attached: tuple[str, ...] = ()
     """Folders of skills elsewhere. What their skills offer is not looked into."""
 
@@ -124,6 +148,8 @@ class Resolver:
             return None if is_itself else self._in_tree(item, first, below)
         if first in _OURS or self.installed(item.module):
             return None
+        if self.near(first):
+            return f"{item.shown} is a file of the author's folder, which others do not have: put it into the skill"
         return f"there is no module {item.shown} here"
 
     def _relative(self, item: Import, own: frozenset[str], package: str) -> str | None:

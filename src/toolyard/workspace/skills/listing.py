@@ -185,8 +185,8 @@ def _has_file(root: Root, path: str) -> bool:
 def _history(root: Root, owner: str, name: str, path: str) -> tuple[Version | None, bool]:
     try:
         known = Manifest(root, f"{SKILLS}/{owner}", name).read()
-        folder = open_folder(root, path)
-        if folder is None or not known:
+        folder = open_folder(root, path) if known else None
+        if folder is None:
             return None, False
         try:
             return known[-1], digest_of(read_tree(folder, path, strict=False)) != known[-1].hash

@@ -105,8 +105,9 @@ def promote(
 ) -> str:
     """Copy an agent's skill to everybody's. One of that name from somebody else is replaced only with `replace`.
 
-    With `checks`, one that does not pass them is refused: it may have been edited since it was saved. `by` is who
-    does it, where that is not the agent itself.
+    With `checks`, one that does not pass them is refused: it may have been edited since it was saved. What was
+    promoted before, and stayed as it is on both sides, is no new version. `by` is who does it, where that is not the
+    agent itself.
     """
     tree = load(root, agent, name)
     if checks is not None and not (report := check(checks, name, tree, folder_name(agent))).ok:
@@ -126,9 +127,10 @@ def promote(
     own = import_line(folder_name(agent), name)
     page = tree[PAGE].data.replace(own.encode(), import_line(COMMUNITY, name).encode()) if PAGE in tree else b""
     changed = {**tree, PAGE: File(page)} if page else tree
-    return save_tree(
-        root, COMMUNITY, name, changed, by=agent if by is None else by, promoted_from=f"{source}@{digest_of(tree)}"
-    )
+    origin = f"{source}@{digest_of(tree)}"
+    if known and known[-1].promoted_from == origin and is_kept(root, COMMUNITY, name, changed):
+        return f"{skills_folder(COMMUNITY)}/{name}"
+    return save_tree(root, COMMUNITY, name, changed, by=agent if by is None else by, promoted_from=origin)
 
 
 def remove(root: Root, owner: str, name: str, *, by: str) -> None:

@@ -43,6 +43,10 @@ Pair = tuple[Entry | None, Entry | None]
 """The entry of one path on either side."""
 
 
+Skip = Callable[[bytes, Pair], bool]
+"""Whether what differs at this path, and everything beneath, is passed over."""
+
+
 def compare(
     old: Trees,
     new: Trees,
@@ -51,11 +55,12 @@ def compare(
     on_damage: OnDamage | None = None,
     *,
     into_added: bool = True,
+    skip: Skip | None = None,
 ) -> Iterator[Change]:
     """Every difference at and beneath `path`, where `pair` stands, a folder before what it holds.
 
     With `into_added` false a new folder is told without what it holds. With `on_damage`, a folder that cannot be read
-    is told to it and left out; otherwise Damaged is raised.
+    is told to it and left out; otherwise Damaged is raised. `skip` is not asked about `path` itself.
     """
     waiting: list[tuple[bytes, Pair]] = [(path, pair)]
     while waiting:
@@ -77,8 +82,9 @@ def compare(
             continue
         for name in sorted(had.keys() | has.keys(), reverse=True):
             was, is_now = had.get(name), has.get(name)
-            if was != is_now:
-                waiting.append((join(path, name), (was, is_now)))
+            below = (join(path, name), (was, is_now))
+            if was != is_now and not (skip is not None and skip(*below)):
+                waiting.append(below)
 
 
 def _own(path: bytes, before: Entry | None, after: Entry | None) -> Iterator[Change]:

@@ -8,10 +8,11 @@ from itertools import islice
 from typing import Protocol
 
 from toolyard.core.errors import ToolError
-from toolyard.workspace.snapshots.comparing import compare
+from toolyard.workspace.snapshots.comparing import What, compare
 from toolyard.workspace.snapshots.diffs import Diff, DiffLimits, with_texts
 from toolyard.workspace.snapshots.folders import RootFolder
 from toolyard.workspace.snapshots.folding import fold
+from toolyard.workspace.snapshots.leaving import Leaving
 from toolyard.workspace.snapshots.live import LiveTree, live_content
 from toolyard.workspace.snapshots.objects import Entry, Kind
 from toolyard.workspace.snapshots.reading import ObjectReader, find, names_of
@@ -82,11 +83,15 @@ def differences(old: Side, new: Side, path: bytes, limits: DiffLimits) -> Diff:
     before, after = _entry(old, path), _entry(new, path)
     if before is None and after is None:
         find(old, old.top, path)  # says that it is not there
-    changes = list(islice(compare(old, new, (before, after), path), _MOST_FOR_RENAMES))
+    leaving = Leaving(new.entries, now=1) if limits.leaves_git else None
+    changes = list(islice(compare(old, new, (before, after), path, skip=leaving), _MOST_FOR_RENAMES))
+    if leaving is not None:
+        changes = [each for each in changes if each.what is not What.ADDED or not leaving.is_above(each.path)]
     shown, folded = fold(changes, path) if limits.folds_git else (changes, ())
     told = find_renames(shown, old.content, new.content)
     total = len(told) + sum(each.count for each in folded)
-    return Diff(with_texts(told[: limits.changes], old.content, new.content, limits), total, folded)
+    texts = with_texts(told[: limits.changes], old.content, new.content, limits)
+    return Diff(texts, total, folded, tuple(leaving.left) if leaving is not None else ())
 
 
 def _entry(side: Side, path: bytes) -> Entry | None:

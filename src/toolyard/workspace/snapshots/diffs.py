@@ -31,6 +31,8 @@ class DiffLimits:
     """Of all texts together. What comes later is told without its text."""
     folds_git: bool = False
     """Whether what lies in `.git` folders is counted instead of told."""
+    leaves_git: bool = False
+    """Whether repositories are passed over that a restore would leave as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class Diff:
     total: int
     """Of all changes, told or not."""
     folded: tuple[Folded, ...] = ()
+    left: tuple[bytes, ...] = ()
+    """Repositories that were passed over and differ."""
 
     @property
     def left_off(self) -> int:

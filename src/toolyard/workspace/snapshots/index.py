@@ -12,17 +12,21 @@ import json
 import os
 import sqlite3
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
+from toolyard.storage.databases import make_private
+from toolyard.storage.fullness import FREE_SPACE, is_full
 from toolyard.workspace.snapshots.packs import Place, Row
 from toolyard.workspace.snapshots.records import Counts, Note, Snapshot
 
 _VERSION = 2
 _BUSY_MILLISECONDS = 30_000
 _ASKED_AT_ONCE = 500
-_ROW_BATCH = 2_000
+_ROWS_AT_ONCE = 50
+"""Of objects, in one statement: each statement costs more than a row of it."""
 _SCHEMA = """
 CREATE TABLE packs (pack INTEGER PRIMARY KEY AUTOINCREMENT, size INTEGER NOT NULL);
 CREATE TABLE objects (
@@ -41,7 +45,7 @@ CREATE TABLE seen (
 """
 _UPGRADES = {1: "ALTER TABLE snapshots ADD COLUMN record BLOB"}
 """What makes an index of the version after it."""
-_FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE}
+_REBUILD = "If its disk is fine, `toolyard snapshot verify --rebuild` makes it again from the packs."
 _COLUMNS = "number, id, root, time_ns, agent, reason, parent, tree, mode, files, folders, links, skipped, torn, size"
 
 
@@ -57,29 +61,23 @@ class Seen(NamedTuple):
 
 
 @contextlib.contextmanager
-def in_words() -> Generator[None]:
-    """What SQLite says, as an error of ours."""
+def in_words(path: str = "") -> Generator[None]:
+    """What SQLite says, as an error of ours. `path` is where the index lies, for who opens it."""
     try:
         yield
     except sqlite3.Error as error:
-        if (error.sqlite_errorcode & 0xFF) == sqlite3.SQLITE_FULL or error.sqlite_errorcode in _FULL:
-            raise SystemFault(
-                "The disk is full; the snapshots taken so far are whole.", hint="Free some space and try again."
-            ) from error
+        if is_full(error, path):
+            raise SystemFault("The disk is full; the snapshots taken so far are whole.", hint=FREE_SPACE) from error
         if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
             raise SystemFault("The snapshot index is in use.", hint="Try again.", retryable=True) from error
-        raise SystemFault(
-            f"The snapshot index cannot be used: {error}.",
-            hint="If its disk is fine, `toolyard snapshot verify --rebuild` makes it again from the packs.",
-        ) from error
+        raise SystemFault(f"The snapshot index cannot be used: {error}.", hint=_REBUILD) from error
 
 
 class Index(Closing):
     def __init__(self, path: str) -> None:
         """Opens the index at `path`, made when it is missing."""
-        # Made here, so that it is private from the start; SQLite gives its other files the same mode.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        with in_words():
+        make_private(path)
+        with in_words(path):
             # Whoever uses it makes sure that no two threads do so at once.
             self._db = sqlite3.connect(
                 path, timeout=_BUSY_MILLISECONDS / 1e3, isolation_level=None, check_same_thread=False
@@ -192,7 +190,11 @@ class Index(Closing):
         self._db.execute("DELETE FROM packs WHERE pack = ?", (pack,))
 
     def put_objects(self, objects: Iterable[tuple[bytes, Row]]) -> None:
-        self._db.executemany("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)", _in_order(objects))
+        rows = chain.from_iterable(_in_order(objects))
+        while some := list(islice(rows, _ROWS_AT_ONCE)):
+            marks = ",".join(["(?,?,?,?)"] * len(some))
+            statement = f"INSERT OR REPLACE INTO objects VALUES {marks}"  # noqa: S608 - marks
+            self._db.execute(statement, list(chain.from_iterable(some)))
 
     def drop_objects(self, digests: Iterable[bytes]) -> None:
         self._db.executemany("DELETE FROM objects WHERE digest = ?", ((digest,) for digest in digests))
@@ -277,17 +279,17 @@ class Index(Closing):
             return self._db.execute(statement, values).fetchone()
 
 
-def _in_order(objects: Iterable[tuple[bytes, Row]]) -> Iterator[tuple[bytes, int, int, int]]:
+def _in_order(objects: Iterable[tuple[bytes, Row]]) -> Iterator[list[tuple[bytes, int, int, int]]]:
     """In the order of the tree they go into: its pages are then filled one after the other.
 
     Sorted in parts, for nothing else of the process runs while a list is sorted.
     """
     parts: list[list[tuple[bytes, int, int, int]]] = [[] for _ in range(256)]
-    for digest, place in objects:
-        parts[digest[0]].append((digest, *place))
+    for digest, (pack, at, size) in objects:
+        parts[digest[0]].append((digest, pack, at, size))
     for part in parts:
         part.sort()
-        yield from part
+        yield part
 
 
 def _snapshot(row: tuple[Any, ...]) -> Snapshot:

@@ -1,20 +1,16 @@
-"""One writer at a time: a lock that the kernel takes back when its holder dies, however that happens.
-
-It is tried, not awaited, so that a holder who never lets go costs its callers a clear error and no hang. The lock
-belongs to an open file, so it keeps threads of one process apart as well as processes.
+"""One writer at a time. The lock belongs to an open file, so it keeps threads of one process apart as well as
+processes, and a holder who dies lets go.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import time
 from collections.abc import Callable, Generator
 
 from toolyard.core.errors import ToolError
-
-_FIRST_WAIT, _LONGEST_WAIT = 0.0005, 0.05
+from toolyard.fs.locking import lock as lock_until
 
 
 def never_mind() -> None:
@@ -34,20 +30,9 @@ def locked_file(path: str, seconds: float, what: str, check: Callable[[], None] 
 
 def lock(fd: int, seconds: float, what: str, check: Callable[[], None]) -> None:
     """Lock an open file or folder until it is closed. Folders are locked so by all of Toolyard's writers."""
-    deadline = time.monotonic() + seconds
-    wait = _FIRST_WAIT
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise ToolError(
-                    f"Another program has kept {what} locked for {seconds:g} seconds.",
-                    hint="Wait until it is done, then try again.",
-                    retryable=True,
-                ) from None
-            check()
-            time.sleep(wait)
-            wait = min(wait * 2, _LONGEST_WAIT)
-        else:
-            return
+
+    def refused() -> ToolError:
+        told = f"Another program has kept {what} locked for {seconds:g} seconds."
+        return ToolError(told, hint="Wait until it is done, then try again.", retryable=True)
+
+    lock_until(fd, time.monotonic() + seconds, refused, check)

@@ -58,6 +58,11 @@ def is_racy(touched_ns: int, started_ns: int) -> bool:
     return touched_ns >= started_ns - slack
 
 
+def surely_settled(started_ns: int) -> int:
+    """Nothing touched before this is racy to who started then, whatever the file system's clock."""
+    return started_ns - _COARSE_NS
+
+
 def scan(fd: int) -> tuple[list[Row], list[str]]:
     """Everything in an open folder, sorted by name, and which of it are folders."""
     rows: list[Row] = []
@@ -75,6 +80,9 @@ def scan(fd: int) -> tuple[list[Row], list[str]]:
                 add((entry.name, mode, 0, 0, 0, 0))
             else:
                 add((entry.name, mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+    if len({row[0] for row in rows}) < len(rows):  # what is taken away and made again meanwhile may be listed twice
+        rows = list({row[0]: row for row in rows}.values())
+        folders = [row[0] for row in rows if stat.S_ISDIR(row[1])]
     rows.sort()
     folders.sort()
     return rows, folders
@@ -120,7 +128,7 @@ def decode_looks(data: bytes) -> dict[str, Look]:
     return {look.name: look for look in map(Look, names, *fields)}
 
 
-def same_look(one: Look, other: Look) -> bool:
+def same_look(one: Row, other: Look) -> bool:
     """Whether the two are the same file in the same state, as far as looks tell."""
     return other.touched_ns != UNCERTAIN and all(
         a == b or a & _MASK == b for a, b in zip(one[1:], other[1:], strict=True)

@@ -64,6 +64,7 @@ class Run(NamedTuple):
 
 
 _KINDS = {int(kind): kind for kind in Kind}
+_FILE, _CHUNKED, _LINK = Kind.FILE, Kind.CHUNKED, Kind.LINK
 
 
 def digest_of(data: bytes | memoryview) -> bytes:
@@ -79,6 +80,18 @@ def encode_page(entries: Iterable[Entry]) -> bytes:
     for name, kind, mode, size, ref, torn in entries:
         parts += (_ENTRY.pack(kind, torn, mode, size, len(name), len(ref)), name, ref)
     return b"".join(parts)
+
+
+def count(entries: Iterable[Entry]) -> tuple[int, int, int]:
+    """How many files and links they are, and how many bytes the files have."""
+    files = links = total = 0
+    for _, kind, _, size, _, _ in entries:
+        if kind is _FILE or kind is _CHUNKED:
+            files += 1
+            total += size
+        elif kind is _LINK:
+            links += 1
+    return files, links, total
 
 
 def encode_pages(digests: Sequence[bytes]) -> bytes:

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from toolyard.core.closing import Closing
-from toolyard.workspace.snapshots.contents import Content, Reader, Sink, Unreadable
-from toolyard.workspace.snapshots.looks import Look
+from toolyard.workspace.snapshots.contents import Found, Reader, Sink
+from toolyard.workspace.snapshots.looks import Row
 
 WORKERS = 2
 _MOST_WAITING = 64
 """Batches handed over and not yet read: each holds a descriptor."""
 
-Results = list[Content | Unreadable]
+Results = list[Found]
 
 
 class ReadingPool(Closing):
@@ -28,17 +28,17 @@ class ReadingPool(Closing):
         self._slots = threading.BoundedSemaphore(_MOST_WAITING)
         self._held: set[int] = set()
 
-    def read(self, folder: int, looks: Sequence[Look]) -> Future[Results]:
-        """Read these files of an open folder, which may be closed as soon as this returns."""
+    def read(self, folder: int, rows: Sequence[Row]) -> Future[Results]:
+        """Read these files of an open folder, which may be closed as soon as this returns. In their order."""
         self._slots.acquire()
         fd = os.dup(folder)
         self._held.add(fd)
-        return self._pool.submit(self._read, fd, looks)
+        return self._pool.submit(self._read, fd, rows)
 
-    def _read(self, fd: int, looks: Sequence[Look]) -> Results:
+    def _read(self, fd: int, rows: Sequence[Row]) -> Results:
         try:
             reader = Reader(self._sink)
-            results = [reader.read(fd, look) for look in looks]
+            results = reader.read_all(fd, rows)
             reader.flush()
             return results
         finally:

@@ -66,6 +66,8 @@ class Restored:
     """Not restored: its stored bytes are damaged, or the system said no."""
     differed: bool = True
     """Whether there was anything to do."""
+    left: tuple[bytes, ...] = ()
+    """Repositories that differ and were not to be restored."""
 
 
 class Restoring(Closing):
@@ -98,6 +100,7 @@ class Restoring(Closing):
         """What is to be added one by one, for its folder is there although no snapshot knows it."""
         self.written = self.removed = 0
         self._differed = False
+        self._left: tuple[bytes, ...] = ()
         self.kept: list[Note] = []
         self.failed: list[Note] = []
 
@@ -107,10 +110,12 @@ class Restoring(Closing):
 
     def result(self, before: Snapshot, snapshot: Snapshot) -> Restored:
         kept, failed = tuple(self.kept), tuple(self.failed)
-        return Restored(before, snapshot, self.written, self.removed, kept, failed, self._differed or bool(failed))
+        differed = self._differed or bool(failed)
+        return Restored(before, snapshot, self.written, self.removed, kept, failed, differed, self._left)
 
     def run(self, plan: Plan) -> None:
         self._differed = bool(plan.removals or plan.additions or plan.modes)
+        self._left = tuple(plan.left)
         for change in plan.removals:
             self._each(change, self._remove)
         for change in plan.additions:
@@ -122,7 +127,7 @@ class Restoring(Closing):
         self.close()
         for path in sorted(self._modes, reverse=True):
             self._finish_mode(path, self._modes[path])
-        if self.written or self.removed:
+        if self._differed:
             # Once for all: each on its own would take many times as long.
             sync_file_system(self._root.fd)
 
@@ -209,6 +214,12 @@ class Restoring(Closing):
         self._held.look_into(folder, self._names_in(folder))
         if not self._held.is_held(fd, entry, status):
             raise Kept("it was changed after the snapshot")
+        try:
+            # A file that looks as it did was not stored again: what is stored of it may have been damaged since.
+            for _ in pieces(self._reader, entry):
+                self._check()
+        except Damaged as damage:
+            raise Kept(f"what is stored of it is damaged, and this may be the only copy: {damage.why}") from None
 
     def _names_in(self, folder: bytes) -> list[bytes]:
         """What the snapshot just taken has in a folder."""

@@ -18,7 +18,7 @@ from toolyard.kernel.renameat2 import rename_without_replacing
 from toolyard.workspace.snapshots.folders import RootFolder, join, parent_of
 from toolyard.workspace.snapshots.leftovers import remove_folder
 from toolyard.workspace.snapshots.objects import Entry, Kind
-from toolyard.workspace.snapshots.placing import FOLDER_MODE, Kept, make, not_held, pieces
+from toolyard.workspace.snapshots.placing import FOLDER_MODE, Kept, make, make_small, not_held, pieces
 from toolyard.workspace.snapshots.reading import ObjectReader
 from toolyard.workspace.snapshots.records import Damaged, Note
 
@@ -55,7 +55,6 @@ class Staging:
             if isinstance(error, FileExistsError):
                 raise Kept("something else appeared there") from None
             raise
-        self.written += 1
 
     def _fill_all(self, folders: Sequence[tuple[bytes, bytes, Entry]]) -> None:
         with ThreadPoolExecutor(_WORKERS, thread_name_prefix="toolyard-restore") as pool:
@@ -87,7 +86,6 @@ class Staging:
                 if one.kind is Kind.FOLDER:
                     os.mkdir(one.name, _WORKING_MODE, dir_fd=fd)
                     below.append((join(place, one.name), join(path, one.name), one))
-                    written += 1
                 elif one.kind is Kind.FILE:
                     small[one.ref].append(one)
                 elif one.kind is Kind.SKIPPED:
@@ -116,7 +114,7 @@ class Staging:
                 if isinstance(data, Damaged):
                     self.failed.append(Note(join(path, entry.name), data.message))
                     continue
-                make(fd, entry.name, entry, ((0, data),) if entry.size else ())
+                make_small(fd, entry.name, entry, data)
                 written += 1
         return written
 

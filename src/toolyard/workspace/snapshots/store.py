@@ -286,11 +286,13 @@ class SnapshotStore(Closing):
         agent: str = "",
         check: Callable[[], None] = never_mind,
         may: May = may_all,
+        leaves_git: bool = False,
     ) -> Restored:
         """Make the folder, or only `paths` in it, what a snapshot says. What was there is held by a snapshot first.
 
         Restoring that one (`before` in the result) undoes it. Nothing is deleted or replaced that it does not hold,
-        nor what `may` is false for: that is left alone and told.
+        nor what `may` is false for: that is left alone and told. With `leaves_git` repositories are, too, unless
+        `paths` names one.
         """
         snapshot = self.get(name, root)
         wanted = [os.fsencode(path) for path in paths] if paths is not None else None
@@ -307,7 +309,8 @@ class SnapshotStore(Closing):
                 Restoring(folder, reader, held, now, check, overwrite_torn=paths is not None, may=may) as restoring,
             ):
                 try:
-                    restoring.run(make_plan(reader, now, top_of(snapshot), wanted, restoring.damaged))
+                    top, damaged = top_of(snapshot), restoring.damaged
+                    restoring.run(make_plan(reader, now, top, wanted, damaged, leaves_git=leaves_git))
                 except OSError as error:
                     raise _stopped(error, before) from error
                 return restoring.result(before, snapshot)

@@ -28,6 +28,7 @@ from toolyard.workspace.snapshots.looks import (
     is_racy,
     same_look,
     scan,
+    surely_settled,
     taken_up,
 )
 from toolyard.workspace.snapshots.objects import (
@@ -35,6 +36,7 @@ from toolyard.workspace.snapshots.objects import (
     Entry,
     Kind,
     Malformed,
+    count,
     decode_page,
     digest_of,
     encode_page,
@@ -53,6 +55,9 @@ from toolyard.workspace.snapshots.records import MOST_NOTES, Counts, Damaged, No
 
 _LOOKAHEAD = 256
 """Folders whose files may still be being read while the walk goes on."""
+_TREES_AT_ONCE = 64
+"""Objects of folders that are handed over together."""
+_FILE = Kind.FILE
 
 
 Also = Callable[[bytes], set[str]]
@@ -74,13 +79,14 @@ class Memory(Protocol):
 @dataclass(slots=True)
 class _Page:
     place: bytes
-    looks: list[Look]
+    looks: list[Row]
     """Empty when the page looks as it did."""
     encoded: bytes
     folders: list[str]
     seen: Seen | None
     is_same: bool
-    kept: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    kept: list[Entry | None] = field(default_factory=list[Entry | None])
+    """Of each look the entry, unless it is a folder or is being read."""
     reading: Future[Results] | None = None
 
 
@@ -139,6 +145,7 @@ class Walk:
         self._notes: list[Note] = []
         self._leftovers: list[bytes] = []
         self._seen: list[tuple[bytes, Seen]] = []
+        self._trees: list[tuple[bytes, bytes]] = []
 
     def run(self) -> Walked:
         """May raise SystemFault (the disk is full), and whatever `check` raises."""
@@ -162,6 +169,7 @@ class Walk:
             tree = self._finish(folder)
             if folder.parent is not None:
                 folder.parent.below[folder.names[-1]] = tree
+        self._hand_over()
         counts = Counts(self._files, self._folders, self._links, self._skipped, self._torn, self._size)
         read = (self._files_read, self._bytes_read)
         return Walked(tree, counts, tuple(self._notes), self._seen, *read, self._leftovers)
@@ -219,7 +227,7 @@ class Walk:
         inside = [row[0] for row in rows if row[0] in folders] if folders else []
         if seen is not None and seen.looks == encoded:
             return _Page(place, [], encoded, inside, seen, is_same=True)
-        page = _Page(place, [Look(*row) for row in rows], encoded, inside, seen, is_same=False)
+        page = _Page(place, rows, encoded, inside, seen, is_same=False)
         self._sort_out(fd, page)
         return page
 
@@ -227,19 +235,16 @@ class Walk:
         """Decide which files of a page are held already, and have the others read."""
         old = self._old_entries(page)
         before = decode_looks(page.seen.looks) if page.seen and old else {}
-        to_read: list[Look] = []
-        for look in page.looks:
-            kind = stat.S_IFMT(look.mode)
-            if kind == stat.S_IFDIR:
-                continue
-            known = before.get(look.name)
-            entry = old.get(look.name)
-            if known is not None and entry is not None and same_look(look, known):
-                page.kept[look.name] = entry
-            elif kind == stat.S_IFREG:
-                to_read.append(look)
-            else:
-                page.kept[look.name] = special_entry(fd, look)
+        to_read: list[Row] = []
+        for row in page.looks:
+            known, entry = before.get(row[0]), old.get(row[0])
+            if known is None or stat.S_ISDIR(row[1]) or not same_look(row, known):
+                entry = None
+            if entry is None and stat.S_ISREG(row[1]):
+                to_read.append(row)
+            elif entry is None and not stat.S_ISDIR(row[1]):
+                entry = special_entry(fd, Look(*row))
+            page.kept.append(entry)
         if to_read:
             page.reading = self._pool.read(fd, to_read)
 
@@ -258,10 +263,18 @@ class Walk:
         digests = [self._finish_page(folder, page) for page in folder.pages]
         if len(digests) == 1:
             return digests[0]
-        data = encode_pages(digests)
+        return self._hold(encode_pages(digests))
+
+    def _hold(self, data: bytes) -> bytes:
         digest = digest_of(data)
-        self._memory.put_trees([(digest, data)])
+        self._trees.append((digest, data))
+        if len(self._trees) >= _TREES_AT_ONCE:
+            self._hand_over()
         return digest
+
+    def _hand_over(self) -> None:
+        self._memory.put_trees(self._trees)
+        self._trees = []
 
     def _finish_page(self, folder: _Folder, page: _Page) -> bytes:
         below = b"".join([folder.below[name] for name in page.folders])
@@ -290,14 +303,14 @@ class Walk:
                 entries.append(old[look.name])
         return self._keep_page(page, seen.looks, below, entries)
 
-    def _again(self, folder: _Folder, page: _Page) -> tuple[list[Look], list[Entry]]:
+    def _again(self, folder: _Folder, page: _Page) -> tuple[list[Row], list[Entry]]:
         inside = set(page.folders)
         fd = self._root.open(folder.path)
         try:
             wanted = decode_looks(page.seen.looks) if page.seen else {}
-            page.looks = [Look(*row) for row in scan(fd)[0] if row[0] in wanted]
-            page.looks = [look for look in page.looks if stat.S_ISDIR(look.mode) == (look.name in inside)]
-            page.seen = None
+            page.looks = [row for row in scan(fd)[0] if row[0] in wanted]
+            page.looks = [row for row in page.looks if stat.S_ISDIR(row[1]) == (row[0] in inside)]
+            page.seen, page.kept = None, []
             self._sort_out(fd, page)
         finally:
             os.close(fd)
@@ -306,11 +319,9 @@ class Walk:
     def _keep_page(self, page: _Page, looks: bytes, below: bytes, entries: list[Entry]) -> bytes:
         data = encode_page(entries)
         digest = digest_of(data)
-        files = [entry for entry in entries if entry.is_file]
-        links = sum(entry.kind is Kind.LINK for entry in entries)
-        seen = Seen(looks, below, digest, len(files), links, sum(entry.size for entry in files))
+        seen = Seen(looks, below, digest, *count(entries))
         if page.seen is None or page.seen.page != digest:
-            self._memory.put_trees([(digest, data)])
+            self._hold(data)
         if page.seen != seen:
             self._seen.append((page.place, seen))
         self._count(seen)
@@ -321,19 +332,28 @@ class Walk:
         self._links += seen.links
         self._size += seen.size
 
-    def _entries(self, folder: _Folder, page: _Page) -> tuple[list[Look], list[Entry]]:
+    def _entries(self, folder: _Folder, page: _Page) -> tuple[list[Row], list[Entry]]:
         """The entries of a page, and their looks as they are to be remembered."""
-        results = page.reading.result() if page.reading else []
-        read = {result.look.name if isinstance(result, Content) else result.name: result for result in results}
-        looks: list[Look] = []
+        results = iter(page.reading.result() if page.reading else ())
+        settled_ns = surely_settled(self._started_ns)
+        names = os.fsencode("/".join([row[0] for row in page.looks])).split(b"/")  # of no rows, one empty name
+        looks: list[Row] = []
         entries: list[Entry] = []
-        for look in page.looks:
-            if stat.S_ISDIR(look.mode):
-                found = self._folder_entry(folder, look)
-            else:
-                look, found = self._other_entry(folder, page, look, read.get(look.name))
+        for row, kept, name in zip(page.looks, page.kept, names, strict=False):
+            if stat.S_ISDIR(row[1]):
+                looks.append(row)
+                entries += self._folder_entry(folder, Look(*row))
+                continue
+            found = kept or next(results)
+            if isinstance(found, bytes):
+                self._files_read += 1
+                self._bytes_read += row[3]
+                looks.append(row if row[5] < settled_ns else self._remembered(Look(*row)))
+                entries.append(Entry(name, _FILE, row[1] & 0o7777, row[3], found))
+                continue
+            look, others = self._other_entry(folder, Look(*row), found)
             looks.append(look)
-            entries += found
+            entries += others
         return looks, entries
 
     def _folder_entry(self, folder: _Folder, look: Look) -> list[Entry]:
@@ -343,17 +363,16 @@ class Walk:
         return [self._skip(folder, look, tree)] if tree else []
 
     def _other_entry(
-        self, folder: _Folder, page: _Page, look: Look, result: Content | Unreadable | None
+        self, folder: _Folder, look: Look, found: Entry | Content | Unreadable
     ) -> tuple[Look, list[Entry]]:
-        if isinstance(result, Content):
-            return self._read_entry(folder, result)
-        if isinstance(result, Unreadable):
+        if isinstance(found, Content):
+            return self._read_entry(folder, found)
+        if isinstance(found, Unreadable):
             gone = look._replace(touched_ns=UNCERTAIN)
-            return gone, [] if result.gone else [self._skip(folder, look, result.why.encode())]
-        entry = page.kept[look.name]
-        if entry.kind is Kind.SKIPPED:
-            return look._replace(touched_ns=UNCERTAIN), [self._skip(folder, look, entry.ref)]
-        return self._remembered(look), [entry]
+            return gone, [] if found.gone else [self._skip(folder, look, found.why.encode())]
+        if found.kind is Kind.SKIPPED:
+            return look._replace(touched_ns=UNCERTAIN), [self._skip(folder, look, found.ref)]
+        return self._remembered(look), [found]
 
     def _read_entry(self, folder: _Folder, content: Content) -> tuple[Look, list[Entry]]:
         look, kind, ref, torn = content
