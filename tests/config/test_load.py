@@ -344,8 +344,8 @@ def test_bytes_that_are_no_text_name_their_line(tmp_path):
 
 def test_what_is_no_file_is_refused_without_hanging(tmp_path):
     os.mkfifo(tmp_path / "fifo")
-    assert "is not a regular file" in str(refused(str(tmp_path / "fifo")))
-    assert "is not a regular file" in str(refused(str(tmp_path)))
+    assert "is a named pipe, not a regular file" in str(refused(str(tmp_path / "fifo")))
+    assert "is a folder, not a regular file" in str(refused(str(tmp_path)))
 
 
 def test_the_file_of_a_folder_is_found_by_its_name(tmp_path):

@@ -23,8 +23,9 @@ def read_bytes(path: str, *, most_bytes: int, hint: str = _CHECK_THE_PATH) -> by
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"cannot be read ({reason})", where=path, hint=hint) from None
     try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ConfigError("is not a regular file", where=path, hint="Name a YAML file.")
+        mode = os.fstat(handle).st_mode
+        if not stat.S_ISREG(mode):
+            raise ConfigError(f"is {_kind(mode)}not a regular file", where=path, hint=hint)
         with os.fdopen(handle, "rb", closefd=False) as file:
             raw = file.read(most_bytes + 1)
     finally:
@@ -34,6 +35,12 @@ def read_bytes(path: str, *, most_bytes: int, hint: str = _CHECK_THE_PATH) -> by
             f"is larger than {most_bytes} bytes", where=path, hint="A configuration is a few kilobytes."
         )
     return raw
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "a folder, "
+    return "a named pipe, " if stat.S_ISFIFO(mode) else ""
 
 
 def decoded(raw: bytes, path: str) -> str:

@@ -214,12 +214,44 @@ def test_a_link_in_a_project_does_not_choose_a_file_outside_of_it(machine, link)
     assert ((others / "mcp.json").read_text(), os.listdir(others)) == ("{}", ["mcp.json"])
 
 
-def test_a_pipe_or_a_folder_in_its_place_is_refused(machine):
+def test_a_pipe_or_a_folder_in_its_place_is_refused_with_what_to_do_about_it(machine):
     os.mkfifo(machine.home / ".claude.json")
     (machine.home / ".cursor" / "mcp.json").mkdir(parents=True)
-    for client in ("claude", "cursor"):
-        with pytest.raises(ConfigError):
-            install(machine.target(client), WORDS)
+    for client, kind in (("claude", "a named pipe"), ("cursor", "a folder")):
+        for act in (lambda target: install(target, WORDS), uninstall):
+            with pytest.raises(ConfigError, match=f"is {kind}, not a regular file") as refused:
+                act(machine.target(client))
+            assert refused.value.hint == "Look at what stands there; nothing was written."
+
+
+@pytest.mark.parametrize("held", [b"", b"{}", b"{}\n", b"\n", b'{"mcpServers": {}}'])
+def test_a_file_that_was_there_with_next_to_nothing_in_it_stays(machine, held):
+    path = machine.home / ".claude.json"
+    path.write_bytes(held)
+    before = machine.everything()
+    install(machine.target("claude"), WORDS)
+    install(machine.target("claude"), OTHERS)
+    uninstall(machine.target("claude"))
+    assert machine.everything() == before
+
+
+def test_a_file_that_only_ever_held_our_entry_stays_where_somebody_else_made_it(machine):
+    path = machine.home / ".cursor" / "mcp.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"mcpServers": {"toolyard": {"command": "toolyard", "args": ["mcp"]}}}))
+    install(machine.target("cursor"), WORDS)
+    uninstall(machine.target("cursor"))
+    assert json.loads(path.read_text()) == {}
+
+
+def test_a_file_that_was_made_again_by_somebody_else_is_no_longer_ours_to_remove(machine):
+    target, path = machine.target("claude"), machine.home / ".claude.json"
+    install(target, WORDS)
+    path.unlink()
+    path.write_text("{}")
+    install(target, WORDS)
+    uninstall(target)
+    assert path.read_text() == "{}"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")

@@ -82,7 +82,7 @@ def change(path: str, make: Callable[[Content], bytes | None], *, keep: Callable
             new = make(former)
             if new == former.raw:
                 return ""
-            kept = _keep(former) if former.raw and keep(former) else ""
+            kept = _keep(former) if former.raw is not None and keep(former) else ""
             if _replaced(former, new):
                 return kept
     raise SystemFault(

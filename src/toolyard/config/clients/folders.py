@@ -1,4 +1,4 @@
-"""The folders that were made for a client's file, remembered in the state folder, so that they can go with it."""
+"""The files and folders that install made, remembered in the state folder, so that they alone go with the entry."""
 
 from __future__ import annotations
 
@@ -16,9 +16,13 @@ _RECORD: Final = "client-folders.json"
 
 
 @contextlib.contextmanager
-def remembered(path: str, state_home: str) -> Generator[None]:
-    """Whatever folder is made for the file at `path` in here is remembered; with an error, it goes at once."""
-    missing = [*_missing(os.path.dirname(os.path.realpath(path)))]
+def remembered(path: str, state_home: str, *, has_entry: bool) -> Generator[None]:
+    """Whatever is made at `path` and above it in here is remembered; with an error, the folders go at once.
+
+    A file that is there already is somebody else's from now on, whoever made one of that name before.
+    """
+    file = os.path.realpath(path)
+    missing = [*_missing(file)]
     try:
         yield
     except BaseException:
@@ -26,32 +30,41 @@ def remembered(path: str, state_home: str) -> Generator[None]:
         raise
     if missing:
         _note(state_home, add=missing)
+    elif not has_entry and was_made(path, state_home):
+        _note(state_home, drop=[file])
+
+
+def was_made(path: str, state_home: str) -> bool:
+    """Whether install made the file: where nobody knows, it did not."""
+    return os.path.realpath(path) in _known(files.content_of(_record(state_home)))
 
 
 def remove_made(path: str, state_home: str) -> None:
-    """The folders that were made for the file, where nothing else is in them by now."""
-    known = {*_known(files.content_of(os.path.join(state_home, _RECORD)))}
-    above: list[str] = []
-    folder = os.path.dirname(os.path.realpath(path))
-    while folder in known:
-        above.append(folder)
-        folder = os.path.dirname(folder)
-    _remove(above)
-    gone = [folder for folder in above if not os.path.lexists(folder)]
+    """The folders that were made for a file that is gone, where nothing else is in them by now."""
+    known = {*_known(files.content_of(_record(state_home)))}
+    made = [os.path.realpath(path)]
+    while (folder := os.path.dirname(made[-1])) in known:
+        made.append(folder)
+    _remove(made[1:])
+    gone = [each for each in made if each in known and not os.path.lexists(each)]
     if gone:
         _note(state_home, drop=gone)
 
 
-def _missing(folder: str) -> Generator[str]:
+def _record(state_home: str) -> str:
+    return os.path.join(state_home, _RECORD)
+
+
+def _missing(path: str) -> Generator[str]:
     """Deepest first."""
-    while not os.path.lexists(folder):
-        yield folder
-        folder = os.path.dirname(folder)
+    while not os.path.lexists(path):
+        yield path
+        path = os.path.dirname(path)
 
 
 def _remove(folders: Iterable[str]) -> None:
     for folder in folders:
-        with contextlib.suppress(OSError):  # something is in it, or it was never made
+        with contextlib.suppress(OSError):  # something is in it, it was never made, or it is a file
             os.rmdir(folder)
 
 
@@ -62,7 +75,7 @@ def _note(state_home: str, *, add: Iterable[str] = (), drop: Iterable[str] = ())
         kept = [folder for folder in dict.fromkeys((*_known(content), *add)) if folder not in gone]
         return json.dumps(kept, indent=1).encode() if kept else None
 
-    files.change(os.path.join(state_home, _RECORD), made, keep=lambda _: False)
+    files.change(_record(state_home), made, keep=lambda _: False)
 
 
 def _known(content: Content) -> list[str]:

@@ -81,7 +81,8 @@ def install(target: Target, words: tuple[str, ...], *, force: bool = False, dry_
     outcome = _outcome(target.document(former).entry(target.name), is_same=new == former.raw)
     kept = ""
     if not dry_run and outcome != "unchanged":
-        with folders.remembered(path, target.settings.state_home):
+        has_entry = target.document(former).entry(target.name) is not None
+        with folders.remembered(path, target.settings.state_home, has_entry=has_entry):
             kept = files.change(path, made, keep=is_original)
     backups = files.backups_of(path)
     return Report(outcome, path, former.text, _text(former, new), kept or (backups[0] if backups else ""))
@@ -112,6 +113,7 @@ def uninstall(target: Target, *, dry_run: bool = False) -> Report:
 
 def _remover(target: Target, path: str) -> Callable[[Content], bytes | None]:
     originals = [_read(backup) for backup in reversed(files.backups_of(path))]
+    is_made = folders.was_made(path, target.settings.state_home)
 
     def made(content: Content) -> bytes | None:
         document = target.document(content)
@@ -124,7 +126,7 @@ def _remover(target: Target, path: str) -> Callable[[Content], bytes | None]:
                 return original.raw
         had_section = any(_has_section(target, original) for original in originals)
         left = document.removed(target.name, keep_section=had_section)
-        if not originals and _is_empty(left):
+        if not originals and _is_empty(left) and is_made:
             return None
         return content.encoded(left)
 
