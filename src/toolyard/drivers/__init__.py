@@ -6,6 +6,8 @@ with it. What it says comes as the messages of `messages.py`, whichever CLI it i
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from toolyard.drivers.messages import (
     Fault,
     Finished,
@@ -22,9 +24,13 @@ from toolyard.drivers.messages import (
 )
 from toolyard.drivers.start import drive
 
+if TYPE_CHECKING:
+    from toolyard.drivers.host import Host
+
 __all__ = [
     "Fault",
     "Finished",
+    "Host",
     "Message",
     "SessionStarted",
     "Status",
@@ -37,3 +43,15 @@ __all__ = [
     "drive",
     "from_json",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name == "Host":
+        from toolyard.drivers.host import Host  # a server: who only reads messages does not wait for it
+
+        return Host
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
