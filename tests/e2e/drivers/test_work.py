@@ -66,7 +66,8 @@ ASKED = Scenario(
     ask=answered,
     clis=("claude",),
 )
-BATCH = (TOUR, PLAN, LARGE, ASKED)
+UNNAMED = Scenario(TOUR.steps[:2], names_model=False, shares_host=True)
+BATCH = (TOUR, PLAN, LARGE, ASKED, UNNAMED)
 
 
 @pytest.fixture
@@ -171,6 +172,12 @@ def test_lines_of_2_mb_and_10_mb_on_stderr_stall_nothing(trials, cli):
     assert large.told(ToolCall)[0].arguments["content"] == LONG
     assert large.finished.text == SAID
     assert large.left == []
+
+
+def test_the_model_of_the_cli_is_used_where_none_is_named(trials, cli):
+    unnamed = trials.of(BATCH, UNNAMED, cli)
+    assert unnamed.finished.status is Status.SUCCEEDED, unnamed.finished
+    assert [result.ok for result in unnamed.told(ToolResult)] == [True, True]
 
 
 @pytest.mark.parametrize("cli", ["claude"])

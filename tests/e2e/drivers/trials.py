@@ -115,6 +115,7 @@ class Scenario:
     seconds: float = 240.0
     """The deadline of the run."""
     mode: PermissionMode | None = None
+    names_model: bool = True
     tools: Toolset = Toolset.CLAUDE
     clis: tuple[str, ...] = CLIS
     before: Callable[[Trial, int], None] | None = None
@@ -207,7 +208,7 @@ class Trials:
             f"go, {trial.cli}",
             workspace=str(trial.workspace),
             host=trial.host,
-            model=client.model,
+            model=client.model if scenario.names_model else "",
             timeout=scenario.seconds,
             mode=scenario.mode,
             tools=scenario.tools,

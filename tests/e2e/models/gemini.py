@@ -7,6 +7,10 @@ from typing import Any
 
 from tests.e2e.models.scripted import REASONS, Call, Request, Say, ScriptedModel, events
 
+ROUTED = {"complexity_reasoning": "it is short", "complexity_score": 10}
+"""What Gemini CLI asks a small model for before the first turn, where no model is named. It has to be JSON: for other
+words it asks again, five times in a minute and a half."""
+
 
 class Gemini(ScriptedModel):
     def offered(self, body: dict[str, Any]) -> list[str]:
@@ -27,6 +31,8 @@ class Gemini(ScriptedModel):
         return {"error": {"code": status, "message": message, "status": kind}}
 
     def answer(self, request: Request, step: Call | Say, turn: int) -> tuple[str, bytes]:
+        if request.body.get("generationConfig", {}).get("responseMimeType") == "application/json":
+            step = Say(json.dumps(ROUTED))
         if isinstance(step, Say):
             part: dict[str, Any] = {"text": step.text}
         else:
