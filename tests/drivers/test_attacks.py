@@ -13,6 +13,7 @@ import time
 import pytest
 from tests.drivers.scripted import KEY, PYTHON, ScriptedDriver, processes_of_run, script, variables
 
+from toolyard.core.modes import PermissionMode
 from toolyard.drivers import running
 from toolyard.drivers.driver import LONGEST_TEXT, Heard, RunSpec
 from toolyard.drivers.hearing import Hearing
@@ -146,6 +147,25 @@ def test_the_tools_of_a_run_do_not_reach_its_settings(started, tmp_path):
     (found,) = [message.text for message in told if isinstance(message, ToolResult)]
     assert "settings.json" not in found
     assert told[-1].status is Status.SUCCEEDED
+
+
+def holders_seen(told: list) -> list[str]:
+    """Processes in whose environment a command of the run found its key or its token."""
+    (result,) = [message for message in told if isinstance(message, ToolResult)]
+    counts = [line.rpartition(":") for line in result.text.splitlines() if line.startswith("/proc/")]
+    assert counts, result.text  # it could look
+    return [path for path, _, count in counts if count != "0"]
+
+
+@pytest.mark.parametrize("mode", PermissionMode)
+def test_commands_find_the_key_and_the_token_of_their_run_without_a_sandbox_alone(started, mode):
+    async def ask(_action, _decision):
+        return True
+
+    call = ["call", "yard_Bash", {"command": f"grep -a -c -s -e {KEY}= -e TOOLYARD_RUN_TOKEN= /proc/*/environ"}]
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as state:  # `moderate` reaches the usual place for the settings
+        told = told_by(started(*ATTACH, call, ["over"], mode=mode, ask=ask, state=state))
+    assert bool(holders_seen(told)) is (mode is PermissionMode.BYPASS)
 
 
 def test_what_a_thread_made_for_one_who_left_is_closed():
