@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -45,6 +46,13 @@ async def until_running(start: Start, count: int) -> None:
     async with asyncio.timeout(SECONDS):
         while len(processes_of_run(start.run)) < count:
             await asyncio.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
+    except OSError:
+        return False
 
 
 def test_lines_and_the_exit_code_come_and_the_folder_goes(tmp_path):
@@ -116,6 +124,22 @@ def test_a_killed_keeper_leaves_nothing_either(tmp_path):
     _, code, _ = asyncio.run(ran(start, kill))
     assert code is None
     assert processes_of_run(start.run) == []
+
+
+def test_a_killed_keeper_leaves_no_child_that_cleared_its_environment_either(tmp_path):
+    marks = [f"{tmp_path}/{name}" for name in ("child", "orphan")]
+    hidden = "env -i sh -c 'echo $$ > {0}.tmp; mv {0}.tmp {0}; exec sleep 1000'"
+    start = started(tmp_path / "run", f"{hidden.format(marks[0])} & ({hidden.format(marks[1])} &); sleep 1001")
+
+    async def kill(process):
+        async with asyncio.timeout(SECONDS):
+            while not all(os.path.exists(mark) for mark in marks):
+                await asyncio.sleep(0.01)
+        os.kill(process._keeper.pid, signal.SIGKILL)
+
+    _, code, _ = asyncio.run(ran(start, kill))
+    assert code is None
+    assert [mark for mark in marks if is_running(int(pathlib.Path(mark).read_text()))] == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import cast
 
 from toolyard.core.errors import SystemFault
 from toolyard.core.limits import MIB
+from toolyard.drivers.sweeping import RUN_VARIABLE, end_run
 
 LONGEST_LINE = 16 * MIB
 _CHUNK = 1 << 16
@@ -31,9 +31,6 @@ _KEEPER_SECONDS = 10.0
 _SILENCE_SECONDS = 1.0
 _MOST_AFTERWARDS = 4 * MIB
 """Output after the end: what was on its way. More comes only from somebody who was handed our pipe."""
-_SWEEPS = 100
-RUN_VARIABLE = "TOOLYARD_RUN"
-"""Names the run in the environment of each of its processes."""
 _KEEPER = os.path.join(os.path.dirname(__file__), "keeper.py")
 
 
@@ -199,7 +196,7 @@ class CliProcess:
                 said += more
         if not said:
             # The keeper is gone before its time. Who holds the output open would keep us waiting for ever.
-            await asyncio.to_thread(_end_by_name, self._start.run)
+            await asyncio.to_thread(end_run, self._start.run, self._keeper.pid)
         return said.decode("utf-8", "replace").strip()
 
     async def _drain(self) -> None:
@@ -211,31 +208,3 @@ class CliProcess:
 def _cannot(error: OSError) -> SystemFault:
     why = error.strerror or str(error)
     return SystemFault(f"No process could be started for the run: {why}.", retryable=True)
-
-
-def _end_by_name(run: str) -> None:
-    """End what names the run in its environment."""
-    mark = f"{RUN_VARIABLE}={run}".encode()
-    for _ in range(_SWEEPS):  # one that is just being forked shows with the next
-        found = [pid for pid in _pids() if _is_marked(pid, mark)]
-        if not found:
-            return
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-
-
-def _pids() -> list[int]:
-    try:
-        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-    except OSError:  # it is not there, or we have no descriptor left to look
-        return []
-
-
-def _is_marked(pid: int, mark: bytes) -> bool:
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as variables, open(f"/proc/{pid}/stat", "rb") as status:
-            is_over = status.read().rpartition(b")")[2].split()[0] in {b"Z", b"X"}
-            return not is_over and mark in variables.read().split(b"\0")
-    except OSError:
-        return False

@@ -23,8 +23,8 @@ from toolyard.app.toolsets import Toolset
 from toolyard.core.modes import PermissionMode
 from toolyard.drivers import Finished, Message, drive
 from toolyard.drivers.host import Host
-from toolyard.drivers.process import RUN_VARIABLE
 from toolyard.drivers.running import Run
+from toolyard.drivers.sweeping import RUN_VARIABLE
 
 SIDE_BY_SIDE = 6
 """Runs at a time. Much of one is waiting: for the model, for a deadline, for the next attempt."""
