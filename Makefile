@@ -36,8 +36,9 @@ unit: setup
 slow: setup
 	$(BIN)/pytest -n auto --dist worksteal -m "slow and not e2e and not docker"
 
+# The tests of one file share runs of real CLIs, so a file stays with one worker.
 e2e: setup
-	$(BIN)/pytest -m e2e tests/e2e
+	$(BIN)/pytest -n auto --dist loadfile -m e2e tests/e2e
 
 # Starts an engine of its own, as root; Debian: apt-get install docker.io debootstrap
 docker: setup
