@@ -274,6 +274,18 @@ def test_the_cli_is_told_no_before_it_calls_what_the_policy_refuses_anyway(start
     assert answers[1]["updatedInput"] == {"file_path": "a"}
 
 
+def test_what_a_failed_tool_said_is_told_where_the_cli_keeps_it_to_itself(started):
+    read, wrong = {"file_path": "/etc/passwd"}, {"file_path": "nothing.txt"}
+    calls = [["quiet_call", "Read", given] for given in (read, wrong, read)]
+    told = messages_of(started(*ATTACH, *calls, ["call", "Read", wrong], ["quiet_call", "Read", {}], ["over"]))
+    texts = [message.text for message in told if isinstance(message, ToolResult)]
+    assert [text.split(" is ")[0] for text in texts[:3:2]] == ["Reading /etc/passwd"] * 2
+    assert "nothing.txt" in texts[1]
+    assert "MCP" not in texts[1]  # our own words, as we said them
+    assert texts[1] in texts[3]
+    assert "file_path: is required" in texts[4]
+
+
 @pytest.mark.parametrize("says", [True, False])
 def test_who_started_the_run_is_asked_where_the_policy_says_so(started, workspace, says):
     questions = []

@@ -7,6 +7,7 @@ CLI's process alone, and each CLI's settings name that variable.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -151,6 +152,11 @@ class Driver(Protocol):
     @property
     def logins(self) -> tuple[Login, ...]:
         """Used where none of the keys is set."""
+        ...
+
+    @property
+    def hidden_failure(self) -> re.Pattern[str] | None:
+        """What it prints in place of what a tool of ours said that failed; None where it repeats that."""
         ...
 
     def recipe(self, run: RunSpec) -> Recipe: ...

@@ -35,6 +35,9 @@ class Hearing:
             text = text.replace(secret, _HIDDEN.encode())
         return text
 
+    def masked_text(self, text: str) -> str:
+        return self.masked(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
+
     def record(self, line: bytes) -> dict[str, Any] | None:
         """The object that a masked line holds; None for another text. Raises SystemFault where it holds too much."""
         if len(line) > _MOST_PARTS and parts_of(line, _MOST_PARTS) > _MOST_PARTS:

@@ -29,6 +29,7 @@ from toolyard.core.limits import MIB
 from toolyard.core.modes import PermissionMode
 from toolyard.drivers.approvals import Approvals, denied
 from toolyard.drivers.driver import TOKEN_VARIABLE, Driver, Heard, Reader, Recipe, RunSpec
+from toolyard.drivers.failures import Failures
 from toolyard.drivers.folder import RunFolder
 from toolyard.drivers.hearing import Hearing
 from toolyard.drivers.host import Host, Stay
@@ -81,6 +82,7 @@ class Run:
         self._prompt = prompt
         self._options = options
         self._host = host
+        self._failures = Failures(driver.hidden_failure) if driver.hidden_failure is not None else None
         self._ending = Ending.OWN
         self._process: CliProcess | None = None
         self._messages: AsyncIterator[Message] | None = None
@@ -161,7 +163,7 @@ class Run:
             hearing = Hearing(secrets)
             async for line in process.lines():
                 for message in outcome.read(hearing.masked(line), hearing, reader):
-                    yield message
+                    yield message if self._failures is None else self._failures.told(message, hearing.masked_text)
             if process.too_long:
                 yield Fault(f"{process.too_long} messages of the CLI were too long, and are lost.")
             outcome.code = await process.ended()
@@ -213,6 +215,8 @@ class Run:
         names = {tool: driver.served_name(tool) for tool in yard.dispatch.tools}
         changed = {tool: served for tool, served in names.items() if served != tool}
         terms = Terms(changed, _in_loop(self._options.ask) if self._options.ask is not None else None)
+        if self._failures is not None:
+            terms = replace(terms, on_failed=self._failures.note)
         if driver.asks_first:
             terms = replace(terms, approve=Approvals(yard, terms, driver.shown_name("")))
         return terms

@@ -116,6 +116,7 @@ def test_every_call_is_told_under_our_name_with_its_end(tour, cli):
     assert [(result.id, result.ok) for result in results] == [
         (call.id, ok) for call, ok in zip(calls, (True, True, False, False), strict=True)
     ]
+    assert ["is outside the workspace" in result.text for result in results] == [False, False, True, True]
     assert "".join(piece.text for piece in tour.told(TextDelta)) == "All is well."
 
 

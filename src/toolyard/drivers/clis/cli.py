@@ -37,6 +37,7 @@ class Cli:
     handed_on: tuple[str, ...] = ()
     logins: tuple[Login, ...] = ()
     asks_first = False
+    hidden_failure: re.Pattern[str] | None = None
     builtins: frozenset[str] = frozenset()
     loses_bare_names = False
     """It compares names with those of its own before it puts the server's in front."""

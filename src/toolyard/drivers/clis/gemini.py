@@ -62,6 +62,7 @@ class Gemini(Cli):
         Login(".gemini", "google_accounts.json", ".gemini/google_accounts.json"),
     )
     loses_bare_names = True
+    hidden_failure = re.compile(r"^Error: MCP tool '[^']*' reported an error\.$")
     shown_as = "mcp_{server}_{tool}"
     # ALL_BUILTIN_TOOL_NAMES and TOOL_LEGACY_ALIASES of packages/core/src/tools/tool-names.ts, as bundled in 0.61.0.
     builtins = words_of(

@@ -227,7 +227,10 @@ class YardServer:
             return await self._yard.dispatch(call)
         except ToolyardError as error:
             about = {"uri": arguments["uri"]} if tool in {READ_RESOURCE, GET_SKILL} else {}
-            raise error_on_the_wire(error, **about) from error
+            failure = error_on_the_wire(error, **about)
+            if self._terms.on_failed is not None:
+                self._terms.on_failed(call.tool, arguments, failure.error.message)
+            raise failure from error
 
 
 def _of_its_era(context: Context, result: dict[str, Any]) -> dict[str, Any]:
