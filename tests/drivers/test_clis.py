@@ -143,6 +143,35 @@ def test_codex_gets_settings_it_can_read_whatever_is_in_them():
     assert "model_provider" not in found
 
 
+@pytest.mark.parametrize(
+    ("cli", "variable"),
+    [
+        *(("gemini", "GEMINI_CLI_HOME"), ("claude", "CLAUDE_CONFIG_DIR"), ("codex", "CODEX_HOME")),
+        *(("qwen", "QWEN_HOME"), ("opencode", "OPENCODE_CONFIG")),
+    ],
+)
+def test_the_settings_it_reads_are_those_of_the_run_and_never_the_users(cli, variable):
+    found = recipe(cli)
+    named = found.variables[variable]
+
+    assert named == RUN.folder or named.startswith(f"{RUN.folder}/")
+    assert variable not in (*driver_of(cli).handed_on, *driver_of(cli).keys)
+    paths = [value for value in (*found.words, *found.variables.values()) if value.startswith("/")]
+    assert all(path == RUN.folder or path.startswith(f"{RUN.folder}/") for path in paths)
+
+
+def test_codex_is_asked_for_no_approval_and_has_no_tools_of_its_own():
+    found = recipe("codex")
+    config = tomllib.loads(found.files["codex/config.toml"])
+
+    assert (config["approval_policy"], config["sandbox_mode"], config["web_search"]) == (
+        *("never", "read-only"),
+        "disabled",
+    )
+    off = {word for option, word in zip(found.words, found.words[1:], strict=False) if option == "--disable"}
+    assert off >= {"shell_tool", "unified_exec", "multi_agent", "apps", "plugins", "view_image", "image_generation"}
+
+
 @pytest.mark.parametrize("model", ["", "gpt-6.1-sol"])
 def test_codex_knows_no_model_that_brings_tools_with_it(model):
     found = recipe("codex", model=model)
