@@ -93,10 +93,11 @@ def test_who_never_listed_our_tools_was_not_attached_whatever_it_says(started):
 def test_only_the_token_of_the_run_attaches_it(started):
     with Host() as host:
         other = started(*ATTACH, ["over"], host=host)
-        wrong = started(["connect", "another-token"], ["over"], host=host)
+        wrong = started(["connect", "another-token"], ["list"], ["over"], host=host)
         assert end_of(other).attached
         ended = end_of(wrong)
-    assert (ended.attached, ended.status) == (False, Status.NOT_ATTACHED)
+    assert (ended.attached, ended.status) == (False, Status.FAILED)
+    assert "before it attached to our tools" in ended.reason
 
 
 @pytest.mark.parametrize(
@@ -222,8 +223,8 @@ def test_the_token_is_dead_after_its_run(started, tmp_path):
     with Host() as host:
         end_of(started(*ATTACH, ["environment", str(tmp_path / "seen")], ["over"], host=host))
         token = json.loads((tmp_path / "seen").read_text())["TOOLYARD_RUN_TOKEN"]
-        ended = end_of(started(["connect", token], ["over"], host=host))
-    assert (ended.attached, ended.status) == (False, Status.NOT_ATTACHED)
+        ended = end_of(started(["connect", token], ["list"], ["over"], host=host))
+    assert (ended.attached, ended.status) == (False, Status.FAILED)
 
 
 def test_a_run_whose_host_ends_before_it_has_failed_at_once(started):
