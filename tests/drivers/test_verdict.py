@@ -115,3 +115,11 @@ def test_a_tool_the_model_named_wrongly_once_is_no_failure_where_calls_came_thro
 
 def test_reasons_have_an_end():
     assert len(judged(Heard(error="x" * 10_000), 1).reason) <= 500
+
+
+def test_who_may_not_use_our_server_is_told_whose_settings_say_so():
+    said = "You cannot use --strict-mcp-config when an enterprise MCP config is present"
+    found = verdict(driver_of("claude"), Heard(), 1, attached=False, said=said)
+
+    assert (found.status, said in found.reason) == (Status.FAILED, True)
+    assert found.hint.startswith("Settings of Claude Code for the whole machine")

@@ -133,7 +133,7 @@ class Driver(Protocol):
     package: str
     """On npm."""
     minimum: str
-    """The oldest version whose options and output are the ones written here."""
+    """The oldest version that was seen at work with the options and the output written here."""
     asks_first: bool
     """Whether it can be told to ask a tool of ours before it calls one."""
     builtins: frozenset[str]

@@ -18,7 +18,7 @@ class Claude(Cli):
     title = "Claude Code"
     program = "claude"
     package = "@anthropic-ai/claude-code"
-    minimum = "2.1.100"
+    minimum = "2.1.50"
     keys = ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN", "AWS_BEARER_TOKEN_BEDROCK")
     handed_on = (
         "ANTHROPIC_BASE_URL",

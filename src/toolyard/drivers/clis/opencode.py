@@ -47,7 +47,7 @@ class Opencode(Cli):
     title = "opencode"
     program = "opencode"
     package = "opencode-ai"
-    minimum = "1.18.0"
+    minimum = "1.18.3"
     keys = tuple(_KEYS.values())
     handed_on = ("OPENAI_BASE_URL", "OPENAI_MODEL", "GEMINI_API_KEY")
     logins = (Login(".local/share", "opencode/auth.json", ".local/share/opencode/auth.json", "XDG_DATA_HOME"),)

@@ -1,4 +1,4 @@
-"""What usually lies behind an error of a model's provider, and what its user can do about it.
+"""What usually lies behind an error of a CLI or of its provider, and what its user can do about it.
 
 The CLIs pass on what the provider said, each in words of its own, so it is the words that are looked at. The first
 kind that matches is the one: an invalid key is told with status 400 by some.
@@ -23,6 +23,10 @@ def _of(pattern: str, hint: str, *, retryable: bool = False) -> Trouble:
 
 
 TROUBLES = (
+    _of(
+        r"enterprise (mcp config|policy)",
+        "Settings of {cli} for the whole machine allow only the MCP servers that they name: ask who manages them.",
+    ),
     _of(
         r"api.?key|\b401\b|\b403\b|unauthori[sz]ed|authenticat|not logged in|/login|auth method|credential"
         r"|permission_denied",
