@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from toolyard.cli.doctor import doctor
+from toolyard.config.clients.clients import CLIENTS
 from toolyard.fs.confine import Confinement
 from toolyard.sandbox.probe import TierReport, Wall
 from toolyard.sandbox.spec import Tier
@@ -136,7 +137,7 @@ def test_the_mode_that_allows_everything_is_a_warning(examined, tmp_path):
 def test_without_a_terminal_each_check_is_a_line(workspace, tmp_path):
     result = CliRunner().invoke(doctor, ["--workspace", str(workspace), "--state", str(tmp_path / "state")])
     assert {line[:6] for line in result.stdout.splitlines()} <= {"ok    ", "info  ", "warn  "}
-    assert len(result.stdout.splitlines()) == 17 + len(WALLS)
+    assert len(result.stdout.splitlines()) == 17 + len(WALLS) + len(CLIENTS)
 
 
 def test_without_bubblewrap_the_next_sandbox_is_named_and_how_to_get_it_back(examined, monkeypatch):

@@ -18,7 +18,7 @@ from toolyard.serve.mcp.server import YardServer
 
 LONGEST_WAIT = 20.0
 GONE_SECONDS = 1.0
-ANYBODY = SimpleNamespace(session=SimpleNamespace(client_params=None))
+ANYBODY = SimpleNamespace(request=None, session=SimpleNamespace(client_params=None))
 
 
 class Chooser:

@@ -27,6 +27,7 @@ from toolyard.cli.drive_showing import showing_for
 from toolyard.cli.drive_telling import About, Showing
 from toolyard.cli.opening import Place, find_place
 from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
+from toolyard.cli.unread import is_left_unread
 from toolyard.config.settings import Settings
 from toolyard.core.errors import SystemFault, ValidationError
 from toolyard.core.modes import PermissionMode
@@ -71,7 +72,7 @@ def _toolsets(context: click.Context, option: click.Parameter, value: str) -> To
 def _seconds(context: click.Context, option: click.Parameter, value: float) -> float:
     del context, option
     if not 0 < value <= _LONGEST_TIMEOUT:  # also where it is not a number
-        raise click.BadParameter(f"{value:g} is not between 0 and {_LONGEST_TIMEOUT:,.0f} seconds.")
+        raise click.BadParameter(f"{value:g} is not more than 0 and at most {_LONGEST_TIMEOUT:,.0f} seconds.")
     return value
 
 
@@ -144,7 +145,12 @@ def drive(
             state=state,
             ask=asker_of(showing.paused),
         )
-        ended = asyncio.run(_watched(run, showing))
+        try:
+            ended = asyncio.run(_watched(run, showing))
+        except BrokenPipeError:
+            if not is_left_unread():
+                raise
+            sys.exit(EXIT_CODES[Status.CANCELLED])  # it was not let finish its work
         if not wants_json and ended.exit_code is not None:
             options = YardOptions(
                 workspace=place.workspace, config=place.config, mode=mode, agent=agent, state_home=state

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
-import select
 import signal
 import sys
 from typing import Any
@@ -14,6 +12,7 @@ import click
 from toolyard import __version__
 from toolyard.cli.options import runnable
 from toolyard.cli.process import OWN_PROCESS
+from toolyard.cli.unread import is_left_unread
 from toolyard.config.suggest import did_you_mean
 from toolyard.core.errors import ToolyardError
 
@@ -79,7 +78,7 @@ class LazyGroup(click.Group):
             error.message, error.hint = runnable(error.message, ctx), runnable(error.hint, ctx)
             raise
         except BrokenPipeError:
-            if not _is_left_unread():
+            if not is_left_unread():
                 raise
             ctx.exit()  # whoever read it has seen enough
 
@@ -97,22 +96,6 @@ def toolyard(context: click.Context) -> None:
 
     if Settings.from_environment().no_color:
         context.color = False  # which every command inherits
-
-
-def _is_left_unread() -> bool:
-    """Whether nobody reads our output any more. If so, what is still to come goes nowhere."""
-    try:
-        fd = sys.stdout.fileno()
-    except (OSError, ValueError):
-        return False
-    poll = select.poll()
-    poll.register(fd, 0)
-    if not any(events & select.POLLERR for _, events in poll.poll(0)):
-        return False
-    nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-    os.dup2(nowhere, fd)
-    os.close(nowhere)
-    return True
 
 
 def main() -> None:
