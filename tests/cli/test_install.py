@@ -115,6 +115,20 @@ def test_a_dry_run_shows_a_diff_in_colour(shell):
     assert os.listdir(shell.home) == [".claude.json"]
 
 
+def test_a_dry_run_of_taking_it_away_takes_nothing_away(shell):
+    path = shell.home / ".claude.json"
+    path.write_text('{\n  "a": 1\n}\n')
+    shell.run("install", "claude")
+    before = path.read_bytes()
+    said = shell.run("uninstall", "claude", "--dry-run")
+    assert '-  "mcpServers": {\n' in said
+    assert said.endswith(f"Nothing was written. This would change {path}.\n")
+    assert (path.read_bytes(), sorted(os.listdir(shell.home))) == (
+        before,
+        [".claude.json", ".claude.json.toolyard-backup"],
+    )
+
+
 def test_a_long_line_is_shortened_and_control_characters_are_not_printed(shell):
     (shell.home / ".claude.json").write_text(json.dumps({"b": "\x7f\u009b", "a": "x" * 5000}, ensure_ascii=False))
     said = shell.run("install", "claude", "--dry-run")
