@@ -63,8 +63,9 @@ class Clients:
             return Check(Status.INFO, what, f"not installed{there.aside}", f"`npm install -g {driver.package}`")
         version = self.versions[driver.name].result()
         if version is None:
-            found = f"{path} does not say its version within {_ANSWER_SECONDS} s; a run would not attach"
-            return Check(Status.WARN, what, found + there.aside, f"`npm install -g {driver.package}`")
+            found = f"{path} does not say its version within {_ANSWER_SECONDS} s; a run may not attach"
+            fix = f"Try `{driver.program} --version`. Where it fails: `npm install -g {driver.package}`"
+            return Check(Status.WARN, what, found + there.aside, fix)
         found = f"{version} ({path})"
         missing, fix = _missing(driver, version, self.settings, listening)
         if missing:
