@@ -28,7 +28,7 @@ class ScriptedReader:
             case "tools":
                 yield SessionStarted(self._run, "scripted", session=",".join(record["names"]))
             case "text":
-                self.heard.text.append(record["text"])
+                self.heard.keep(record["text"])
                 yield TextDelta(record["text"])
             case "call":
                 self.heard.open_calls[record["id"]] = record["name"]

@@ -9,17 +9,19 @@ import os
 import tempfile
 import threading
 import time
+import tracemalloc
 
 import pytest
 from tests.drivers.scripted import KEY, PYTHON, ScriptedDriver, processes_of_run, script, variables
 
+from toolyard.core.limits import MIB
 from toolyard.core.modes import PermissionMode
 from toolyard.drivers import running
 from toolyard.drivers.driver import LONGEST_TEXT, Heard, RunSpec
 from toolyard.drivers.hearing import Hearing
 from toolyard.drivers.host import Host
 from toolyard.drivers.making import made_in_thread
-from toolyard.drivers.messages import Fault, Finished, Status, ToolCall, ToolResult, as_json
+from toolyard.drivers.messages import Fault, Finished, Status, TextDelta, ToolCall, ToolResult, as_json
 from toolyard.drivers.process import CliProcess, Start
 from toolyard.drivers.registry import DRIVERS
 from toolyard.drivers.running import DriveOptions, Run
@@ -273,6 +275,22 @@ def test_a_call_does_not_hide_behind_the_id_of_an_earlier_one(cli):
             ]
         told += [message for record in records for message in reader.read(record)]
     assert [message.name for message in told if isinstance(message, ToolCall)] == ["Read", "Write"]
+
+
+def test_what_a_run_prints_costs_no_memory(started):
+    size = 100_000
+    line = json.dumps({"kind": "text", "text": "x" * size}) + "\n"
+    run = started(*ATTACH, ["raw", line, 1000], ["over"])
+
+    async def listened():
+        return sum([len(message.text) async for message in run if isinstance(message, TextDelta)])
+
+    tracemalloc.start()
+    try:
+        assert asyncio.run(asyncio.wait_for(listened(), SECONDS)) == 1000 * size
+        assert tracemalloc.get_traced_memory()[1] < 40 * MIB
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_a_model_says_is_kept_up_to_a_bound():

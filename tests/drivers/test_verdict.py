@@ -117,6 +117,13 @@ def test_reasons_have_an_end():
     assert len(judged(Heard(error="x" * 10_000), 1).reason) <= 500
 
 
+def test_who_asks_for_more_than_codex_takes_is_told_another_way():
+    said = "Error: turn/start failed: Input exceeds the maximum length of 1048576 characters. (code -32602)"
+    found = verdict(driver_of("codex"), Heard(), 1, attached=True, said=said)
+
+    assert found.hint == "Put the prompt into a file of the workspace, and name that file."
+
+
 def test_who_may_not_use_our_server_is_told_whose_settings_say_so():
     said = "You cannot use --strict-mcp-config when an enterprise MCP config is present"
     found = verdict(driver_of("claude"), Heard(), 1, attached=False, said=said)

@@ -42,6 +42,7 @@ TROUBLES = (
         r"|(unknown|invalid|unsupported) model",
         "Name a model that your provider has and your key may use.",
     ),
+    _of(r"input.?(exceeds|too.?large)", "Put the prompt into a file of the workspace, and name that file."),
     _of(
         r"context.{0,20}(length|window|limit)|prompt is too long|too many tokens|max.{0,10}turns",
         "The task is too long for one run. Split it, or choose a model with a larger context.",
