@@ -14,7 +14,8 @@ from tests.cli.test_drive import Driving, until
 SECONDS = 100
 SOON = 2.0 + 8.0
 """Everything is gone within 2 s; a busy machine may take longer."""
-SLEEP = "86398.6421"
+SLEEP = f"86398.{os.getpid()}"
+"""Of this process alone: others run the same test at the same time."""
 
 
 def sleeping() -> list[str]:
@@ -29,12 +30,16 @@ def sleeping() -> list[str]:
 
 @pytest.mark.timeout(150)
 @pytest.mark.parametrize("mode", ["strict", "bypassPermissions"])
-def test_killed_in_the_middle_of_a_call_it_leaves_nothing(tmp_path, mode):
+@pytest.mark.parametrize("in_background", [False, True])
+def test_killed_in_the_middle_of_a_command_it_leaves_nothing(tmp_path, mode, in_background):
+    """Of a command in the background the CLI does not wait for the end: it does not notice that we are gone."""
     driving = Driving(tmp_path)
     command = f"touch started; setsid sleep {SLEEP} & sleep {SLEEP}"
+    call = ["call", "Bash", {"command": command, "run_in_background": in_background}]
     try:
-        process = driving.start(*(["child"], ["call", "Bash", {"command": command}]), json=True, permission_mode=mode)
-        until(driving.workspace / "started")
+        steps = (["child"], call, ["touch", str(tmp_path / "called")], ["pause", 1000])
+        process = driving.start(*steps, json=True, permission_mode=mode)
+        until(tmp_path / "called" if in_background else driving.workspace / "started")
         limit = time.monotonic() + SECONDS
         while not sleeping():
             assert time.monotonic() < limit, "the command never ran"
