@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolyard.drivers.clis.records import message_of
 from toolyard.drivers.messages import Fault, Finished, TextDelta, ToolCall, ToolResult, Usage, as_json, from_json
 from toolyard.drivers.registry import DRIVERS, driver_of
 
@@ -213,6 +214,11 @@ def test_codex_that_tries_again_and_succeeds_has_no_error():
     assert heard.error == ""
     assert heard.is_over
     assert (heard.tokens.input, heard.tokens.cached, heard.tokens.output) == (5, 2, 1)
+
+
+def test_what_codex_says_of_a_tool_that_failed_ends_where_its_data_begins():
+    words = 'tool call failed\n\nCaused by:\n    Mcp error: -32001: it is outside. Use another.({"kind":"security"})'
+    assert message_of({"message": words}) == words.partition("(")[0]
 
 
 def test_a_command_that_codex_runs_itself_is_told_as_not_ours():

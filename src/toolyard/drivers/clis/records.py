@@ -94,7 +94,7 @@ def _deepest(value: object, depth: int) -> str:
             parsed = json.loads(value[start : end + 1])
         except (ValueError, RecursionError):
             return value
-        before = value[:start].strip().strip("[:").strip()
+        before = value[:start].strip().strip("[:").rstrip("(").strip()
         said = _deepest(parsed, depth + 1)
         status = inner(parsed, "error").get("code") if is_object(parsed) else None
         words = (before, str(status) if isinstance(status, int) else "", said)
