@@ -6,6 +6,7 @@ not although it says so. The server is called `ws` in them.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pathlib
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from toolyard.drivers.messages import Fault, Message, SessionStarted, Status, Te
 from toolyard.drivers.verdict import Ending, Verdict, verdict
 
 RECORDINGS = pathlib.Path(__file__).with_name("recordings")
+RECORDED = "6fd91f64bd3abe0182dfc3b7907ebbb18dcda5972199e6a1d46b05c312612c4c"
+"""Digest of them all."""
 SERVED = ("save_text", "write_file", "probe_client")
 CLIS = {"gemini": Gemini, "claude": Claude, "codex": Codex, "qwen": Qwen, "opencode": Opencode}
 CODEX_WITHOUT_SERVER = (
@@ -123,6 +126,15 @@ def test_no_recording_is_left_out():
     found = {str(path.relative_to(RECORDINGS)) for path in RECORDINGS.rglob("*") if path.is_file()}
 
     assert found == set(EXPECTED)
+
+
+def test_the_recordings_are_as_they_were_made():
+    """They are what the CLIs printed: a verdict that is wrong is mended elsewhere."""
+    whole = hashlib.sha256()
+    for name in sorted(EXPECTED, key=lambda name: pathlib.Path(name).parts):
+        whole.update(f"{name}\0".encode() + hashlib.sha256((RECORDINGS / name).read_bytes()).digest())
+
+    assert whole.hexdigest() == RECORDED
 
 
 @pytest.mark.parametrize("name", EXPECTED)
