@@ -14,6 +14,9 @@ from toolyard.drivers.clis.cli import TOOL_SECONDS, Cli, words_of
 from toolyard.drivers.clis.standing import NO_CONTEXT, as_words, beside
 from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
 
+_NO_TOOL = "none"
+"""The list of its own tools that it may use has to name something. Versions to come have tools that nobody denied."""
+
 
 class Qwen(Cli):
     name = "qwen"
@@ -26,11 +29,18 @@ class Qwen(Cli):
     logins = (Login(".qwen", "oauth_creds.json", ".qwen/oauth_creds.json", "QWEN_HOME"),)
     loses_bare_names = True
     shown_as = "mcp__{server}__{tool}"
-    # ToolNames of packages/core/src/tools/tool-names.ts, as bundled in cli.js of 0.15.10.
+    # ToolNames of packages/core/src/tools/tool-names.ts, as bundled in 0.15.10, and what 0.24.4 has beside them.
     builtins = words_of(
         """edit write_file read_file grep_search glob run_shell_command todo_write save_memory agent skill
         exit_plan_mode web_fetch list_directory lsp ask_user_question cron_create cron_list cron_delete task_stop
-        send_message monitor tool_search structured_output"""
+        send_message monitor tool_search structured_output
+        exec zoom_image enter_plan_mode web_search image_gen loop_wakeup create_sub_session list_agents task_create
+        task_update task_list team_create team_delete team_plan_approval request_shutdown notebook_edit tool_call
+        read_mcp_resource enter_worktree exit_worktree workflow artifact record_artifact record_source
+        report_findings get_goal update_goal propose_goal display_image omni_downsample_image omni_downscale_video
+        omni_downsample_audio omni_extract_keyframes omni_extract_audio omni_clip_video omni_convert_image
+        omni_transcribe_audio omni_clip_image omni_clip_audio omni_caption_image omni_caption_audio omni_ocr_image
+        omni_understand_video_segments omni_recall_media_memory"""
     )
 
     def recipe(self, run: RunSpec) -> Recipe:
@@ -47,6 +57,7 @@ class Qwen(Cli):
                 "deny": [*sorted(self.builtins), *map(self.shown_name, run.denied)],
                 "allow": [self.shown_as.format(server=self.server, tool="*")],
             },
+            "tools": {"core": [_NO_TOOL]},
             "privacy": {"usageStatisticsEnabled": False},
             "telemetry": {"enabled": False},
             "general": {"enableAutoUpdate": False, "checkpointing": {"enabled": False}},
