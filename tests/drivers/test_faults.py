@@ -22,6 +22,7 @@ SOON = 2.0 + 8.0
 """A run is gone within 2 s; a busy machine may take longer to notice."""
 ATTACH = (["connect"], ["list"])
 BESIDE = ["child"]
+COMMAND = ["call", "yard_Bash", {"command": "sleep 1000"}]
 WRITE = ["call", "Write", {"file_path": "a.txt", "content": "x"}]
 
 
@@ -75,14 +76,13 @@ def program_of(run: Run) -> int:
     [
         (TextDelta, [["say", "hm"], ["wait"]]),
         (TextDelta, [*ATTACH, BESIDE, ["say", "hm"], ["wait"]]),
-        (ToolCall, [*ATTACH, BESIDE, ["call", "Bash", {"command": "sleep 1000"}]]),
+        (ToolCall, [*ATTACH, BESIDE, COMMAND]),
         (ToolResult, [*ATTACH, WRITE, ["wait"]]),
     ],
     ids=["before it attached", "thinking", "calling", "having called"],
 )
 def test_a_cli_that_somebody_ends_has_failed_at_once(started, number, moment, steps):
     struck = []
-    steps = [["call", "yard_Bash", *step[2:]] if step[:2] == ["call", "Bash"] else step for step in steps]
     run = started(*steps)
 
     def strike(message):
@@ -94,6 +94,27 @@ def test_a_cli_that_somebody_ends_has_failed_at_once(started, number, moment, st
     assert (ended.status, ended.exit_code) == (Status.FAILED, -number)
     assert f"was ended by {number.name}." in ended.reason
     assert time.monotonic() - struck[0] < SOON
+
+
+@pytest.mark.parametrize("manners", [[], [["ignore"]]], ids=["polite", "deaf"])
+def test_a_run_is_cancelled_in_the_middle_of_a_call_within_its_time(started, manners):
+    run, struck = started(*ATTACH, *manners, BESIDE, COMMAND), []
+
+    def cancel(message):
+        if isinstance(message, ToolCall):
+            struck.append(time.monotonic())
+            run.cancel()
+
+    ended = told_by(run, cancel)[-1]
+    assert (ended.status, ended.attached) == (Status.CANCELLED, True)
+    assert time.monotonic() - struck[0] < SOON
+
+
+def test_the_deadline_holds_in_the_middle_of_a_call(started):
+    seconds = 8.0
+    told = told_by(started(*ATTACH, ["ignore"], BESIDE, COMMAND, timeout=seconds))
+    assert told[-1].status is Status.TIMED_OUT
+    assert seconds <= told[-1].seconds < seconds + SOON
 
 
 def test_a_run_that_loses_our_server_in_the_middle_of_a_call_has_failed(started, tmp_path):
