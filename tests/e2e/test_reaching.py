@@ -6,6 +6,13 @@ import pytest
 from tests.e2e.reaching import not_installed
 
 
+def outcome_of(said: str) -> type[BaseException]:
+    """Either is caught: one that is not expected would skip this very test."""
+    with pytest.raises((pytest.skip.Exception, pytest.fail.Exception), match="the clients cannot be inst") as caught:
+        not_installed("the clients", said)
+    return caught.type
+
+
 @pytest.mark.parametrize(
     "said",
     [
@@ -15,8 +22,7 @@ from tests.e2e.reaching import not_installed
     ],
 )
 def test_where_nothing_is_in_reach_the_test_is_skipped_and_says_why(said):
-    with pytest.raises(pytest.skip.Exception, match="the clients cannot be installed: "):
-        not_installed("the clients", said)
+    assert outcome_of(said) is pytest.skip.Exception
 
 
 @pytest.mark.parametrize(
@@ -29,5 +35,4 @@ def test_where_nothing_is_in_reach_the_test_is_skipped_and_says_why(said):
     ],
 )
 def test_whatever_else_is_in_the_way_is_a_failure(said):
-    with pytest.raises(pytest.fail.Exception, match="the clients cannot be installed: "):
-        not_installed("the clients", said)
+    assert outcome_of(said) is pytest.fail.Exception
