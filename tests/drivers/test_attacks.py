@@ -115,19 +115,16 @@ def test_no_message_holds_a_key_or_the_token(started, tmp_path):
         assert not any(secret in repr(message) for message in told)
 
 
-@pytest.mark.parametrize(
-    ("given", "reason"),
-    [
-        ({"prompt": "\ud800"}, "prompt: holds half of a character"),
-        ({"prompt": "a" * (running.LONGEST_GIVEN + 1)}, "prompt: is too long"),
-        ({"prompt": "", "model": "a\0b"}, "model: holds a NUL character"),
-        ({"prompt": "", "model": "--yolo"}, "model: '--yolo' would be read as an option"),
-        ({"prompt": "", "instructions": "a\0b"}, "instructions: holds a NUL character"),
-    ],
-)
-def test_what_no_cli_can_be_given_ends_the_run_with_words(started, given, reason):
-    told = told_by(started(**given))
-    assert (told[-1].status, told[-1].reason) == (Status.FAILED, reason)
+def test_an_error_in_a_program_is_not_blamed_on_the_machine(started, monkeypatch):
+    def wrong(*_):
+        raise TypeError("an int was expected")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running.RunFolder, "write", wrong)
+        told = told_by(started(*ATTACH, ["over"]))
+    assert told[-1].reason == "The run could not go on: an int was expected."
+    assert "TypeError" in told[-1].hint
+    assert "limits of this machine" not in told[-1].hint
 
 
 def test_whatever_goes_wrong_there_is_a_last_message(started, monkeypatch):

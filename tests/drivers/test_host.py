@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
 from urllib.parse import urlsplit
 
@@ -100,3 +101,22 @@ def test_it_listens_on_the_loopback_alone_and_at_a_free_port():
             socket.create_connection(("127.0.0.2", first.port), SECONDS).close()
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.1", first.port), SECONDS).close()
+
+
+def test_a_run_that_cannot_be_served_is_told_once_and_no_future_is_left_unheard(tmp_path):
+    unheard = []
+
+    def terms(_):
+        return Terms(names=5)  # what no server can be made of
+
+    async def staying():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context["message"]))
+        with Host() as host:
+            options = YardOptions(str(tmp_path), Config(), state_home=str(tmp_path.parent / "state"))
+            with pytest.raises(AttributeError):
+                async with host.stay(options, terms):
+                    pass
+        gc.collect()
+
+    asyncio.run(asyncio.wait_for(staying(), SECONDS))
+    assert unheard == []

@@ -300,3 +300,27 @@ def test_who_started_the_run_is_asked_where_the_policy_says_so(started, workspac
     assert questions == [("Write", "a.txt")]
     assert next(message for message in told if isinstance(message, ToolResult)).ok is says
     assert (workspace / "a.txt").exists() is says
+
+
+def test_a_plain_function_is_asked_as_well(started, workspace):
+    step = ["call", "Write", {"file_path": "a.txt", "content": "x"}]
+    end_of(started(*ATTACH, step, ["over"], mode=PermissionMode.DEFAULT, ask=lambda action, decision: True))
+    assert (workspace / "a.txt").read_text() == "x"
+
+
+def test_a_function_that_fails_when_it_is_asked_has_said_no_and_is_told(started, workspace):
+    def ask(action, decision):
+        raise KeyError("window")
+
+    step = ["call", "Write", {"file_path": "a.txt", "content": "x"}]
+    told = messages_of(started(*ATTACH, step, ["over"], mode=PermissionMode.DEFAULT, ask=ask))
+    fault = Fault(
+        "`ask` raised KeyError: 'window': that is taken for no.",
+        "Mend the function: it is to return True or False.",
+    )
+    assert fault in told
+    result = next(message for message in told if isinstance(message, ToolResult))
+    assert not result.ok
+    assert told.index(fault) < told.index(result)
+    assert told[-1].succeeded
+    assert not (workspace / "a.txt").exists()

@@ -33,8 +33,9 @@ from toolyard.core.errors import SystemFault, ValidationError
 from toolyard.core.modes import PermissionMode
 from toolyard.drivers import Finished, Status
 from toolyard.drivers import drive as driven
+from toolyard.drivers.options import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from toolyard.drivers.registry import DRIVERS
-from toolyard.drivers.running import DEFAULT_TIMEOUT, Run
+from toolyard.drivers.running import Run
 
 EXIT_CODES: Final = {
     Status.SUCCEEDED: 0,
@@ -44,7 +45,6 @@ EXIT_CODES: Final = {
     Status.CANCELLED: 130,
 }
 _STDIN: Final = "-"
-_LONGEST_TIMEOUT: Final = 7 * 86_400.0
 _FRAME_SECONDS: Final = 0.1
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _EXAMPLES: Final = """\b
@@ -71,8 +71,8 @@ def _toolsets(context: click.Context, option: click.Parameter, value: str) -> To
 
 def _seconds(context: click.Context, option: click.Parameter, value: float) -> float:
     del context, option
-    if not 0 < value <= _LONGEST_TIMEOUT:  # also where it is not a number
-        raise click.BadParameter(f"{value:g} is not more than 0 and at most {_LONGEST_TIMEOUT:,.0f} seconds.")
+    if not 0 < value <= LONGEST_TIMEOUT:  # also where it is not a number
+        raise click.BadParameter(f"{value:g} is not more than 0 and at most {LONGEST_TIMEOUT:,.0f} seconds.")
     return value
 
 

@@ -126,9 +126,9 @@ class Host(Closing):
             await asyncio.wait({answer}, timeout=_LOOK_SECONDS)
             if not self._thread.is_alive() and not asked.done():  # asked in its last moment, and never heard
                 break
-        if not asked.done() or asked.cancelled():  # its loop ended with it: that cancels nobody here
+        if not answer.done() or asked.cancelled():  # its loop ended with it: that cancels nobody here
             raise _closed()
-        return asked.result()
+        return answer.result()
 
     def _main(self, ready: Future[asyncio.AbstractEventLoop]) -> None:
         try:

@@ -17,7 +17,7 @@ DRIVERS = {each.name: each for each in _ALL}
 
 def driver_of(name: str) -> Driver:
     """Raises ValidationError where no CLI is called so."""
-    driver = DRIVERS.get(name.strip().lower())
+    driver = DRIVERS.get(str(name).strip().lower())
     if driver is None:
-        raise ValidationError.of("cli", f"{name!r} is no agent CLI", hint=did_you_mean(name, DRIVERS))
+        raise ValidationError.of("cli", f"{name!r} is no agent CLI", hint=did_you_mean(str(name), DRIVERS))
     return driver

@@ -13,21 +13,17 @@ import os
 import shutil
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from toolyard.app.toolsets import Toolset, Toolsets
 from toolyard.app.yard import Yard, YardOptions
-from toolyard.config.models import Config
-from toolyard.config.settings import Settings, environment
-from toolyard.core.actions import Action, Decision
+from toolyard.config.settings import Settings
 from toolyard.core.calls import Asker
-from toolyard.core.errors import SystemFault, ToolyardError, ValidationError
+from toolyard.core.errors import SystemFault, ToolyardError
 from toolyard.core.ids import new_id
-from toolyard.core.limits import MIB
-from toolyard.core.modes import PermissionMode
 from toolyard.drivers.approvals import Approvals, denied
+from toolyard.drivers.asking import in_loop_of_caller
 from toolyard.drivers.driver import TOKEN_VARIABLE, Driver, Heard, Reader, Recipe, RunSpec
 from toolyard.drivers.failures import Failures
 from toolyard.drivers.folder import RunFolder
@@ -35,13 +31,11 @@ from toolyard.drivers.hearing import Hearing
 from toolyard.drivers.host import Host, Stay
 from toolyard.drivers.making import closed_in_thread, made_in_thread
 from toolyard.drivers.messages import Fault, Finished, Message, Status
+from toolyard.drivers.options import DriveOptions
 from toolyard.drivers.process import CliProcess, Start
 from toolyard.drivers.verdict import Ending, verdict
 from toolyard.serve.mcp.terms import APPROVE, Terms
 
-DEFAULT_TIMEOUT = 1800.0
-LONGEST_GIVEN = 4 * MIB
-"""Characters of a prompt. Some CLIs cut off what is longer than 8 MiB without a word."""
 _HANDED_ON = (
     *("PATH", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "SHELL", "SSL_CERT_FILE", "SSL_CERT_DIR"),
     *("NODE_EXTRA_CA_CERTS", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
@@ -49,28 +43,10 @@ _HANDED_ON = (
 _GIVEN = "prompt"
 _NOISE_LINES = 5
 _NOISE_BYTES = 500
-
-
-@dataclass(frozen=True, slots=True)
-class DriveOptions:
-    """What a run may be told, beside the CLI and the prompt."""
-
-    workspace: str
-    model: str = ""
-    timeout: float = DEFAULT_TIMEOUT
-    """Seconds until it is ended."""
-    mode: PermissionMode | None = None
-    tools: Toolsets = Toolset.CLAUDE
-    instructions: str = ""
-    config: Config = field(default_factory=Config)
-    agent: str | None = None
-    state: str | None = None
-    ask: Asker | None = None
-    """Asked where the policy says `ask`. Without it such an action is refused."""
-    program: str = ""
-    """The CLI's program; found on the PATH where it is empty."""
-    variables: Mapping[str, str] = field(default_factory=environment, repr=False)
-    """The user's: keys are taken from here."""
+_MOST_FAULTS = 100
+_NO_THREAD = "can't start new thread"
+_MACHINE = "Look at the limits of this machine, then try again."
+_OWN_FAULT = "This is an error in a program ({}), not of the machine: please report it, with what was asked for."
 
 
 class Run:
@@ -83,6 +59,8 @@ class Run:
         self._options = options
         self._host = host
         self._failures = Failures(driver.hidden_failure) if driver.hidden_failure is not None else None
+        self._faults: deque[Fault] = deque(maxlen=_MOST_FAULTS)
+        """Of the caller's own functions, to be told with the next message."""
         self._ending = Ending.OWN
         self._process: CliProcess | None = None
         self._messages: AsyncIterator[Message] | None = None
@@ -135,7 +113,6 @@ class Run:
         yield self._finished(outcome, time.monotonic() - began)
 
     async def _attempt(self, outcome: _Outcome) -> AsyncGenerator[Message]:
-        self._check()
         program = self._program()
         async with contextlib.AsyncExitStack() as owned:
             host = self._host
@@ -162,8 +139,10 @@ class Run:
             secrets = (stay.token, *self._keys().values())
             hearing = Hearing(secrets)
             async for line in process.lines():
-                for message in outcome.read(hearing.masked(line), hearing, reader):
+                for message in (*self._own_faults(), *outcome.read(hearing.masked(line), hearing, reader)):
                     yield message if self._failures is None else self._failures.told(message, hearing.masked_text)
+            for fault in self._own_faults():
+                yield fault
             if process.too_long:
                 yield Fault(f"{process.too_long} messages of the CLI were too long, and are lost.")
             outcome.code = await process.ended()
@@ -171,20 +150,9 @@ class Run:
             outcome.attached = stay.attached.is_set()
             outcome.stderr = process.tail(secrets)
 
-    def _check(self) -> None:
-        """Refuse what no CLI could be given, or would take for something else. Raises ValidationError."""
-        given = {"prompt": self._prompt, "model": self._options.model, "instructions": self._options.instructions}
-        for name, text in given.items():
-            if len(text) > LONGEST_GIVEN:
-                raise ValidationError.of(
-                    name, "is too long", hint="Put it into a file of the workspace, and name it."
-                )
-            if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
-                raise ValidationError.of(name, "holds half of a character", hint="Send text that UTF-8 can carry.")
-            if name != "prompt" and "\0" in text:
-                raise ValidationError.of(name, "holds a NUL character")
-        if self._options.model.startswith("-"):
-            raise ValidationError.of("model", f"{self._options.model!r} would be read as an option")
+    def _own_faults(self) -> Iterator[Fault]:
+        while self._faults:
+            yield self._faults.popleft()
 
     def _program(self) -> str:
         """Where the CLI is."""
@@ -214,12 +182,16 @@ class Run:
         driver = self._driver
         names = {tool: driver.served_name(tool) for tool in yard.dispatch.tools}
         changed = {tool: served for tool, served in names.items() if served != tool}
-        terms = Terms(changed, _in_loop(self._options.ask) if self._options.ask is not None else None)
+        terms = Terms(changed, self._asker())
         if self._failures is not None:
             terms = replace(terms, on_failed=self._failures.note)
         if driver.asks_first:
             terms = replace(terms, approve=Approvals(yard, terms, driver.shown_name("")))
         return terms
+
+    def _asker(self) -> Asker | None:
+        ask = self._options.ask
+        return in_loop_of_caller(ask, self._faults.append) if ask is not None else None
 
     def _spec(self, stay: Stay, folder: RunFolder, tools: tuple[str, ...]) -> RunSpec:
         options, driver, keys = self._options, self._driver, self._keys()
@@ -311,14 +283,6 @@ class _Outcome:
 
 def _unforeseen(error: Exception) -> SystemFault:
     why = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-    return SystemFault(f"The run could not go on: {why}.", hint="Look at the limits of this machine, then try again.")
-
-
-def _in_loop(ask: Asker) -> Asker:
-    """Ask in the loop of the caller: the server has one of its own."""
-    loop = asyncio.get_running_loop()
-
-    async def asked(action: Action, decision: Decision) -> bool:
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(ask(action, decision), loop))
-
-    return asked
+    is_machine = isinstance(error, OSError | MemoryError) or _NO_THREAD in why
+    hint = _MACHINE if is_machine else _OWN_FAULT.format(type(error).__name__)
+    return SystemFault(f"The run could not go on: {why.rstrip('.')}.", hint=hint)

@@ -1,0 +1,178 @@
+"""What a run may be told, in the form it is used in.
+
+`options_of` takes what a caller has at hand (the name of a mode, the path of a configuration) and refuses what cannot
+be right with a ValidationError that names the option, before anything is started. It is the one place that does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, cast
+
+from toolyard.app.toolsets import Toolset, Toolsets, parse_toolsets
+from toolyard.config.load import load_config
+from toolyard.config.models import Config
+from toolyard.config.settings import Settings, environment
+from toolyard.config.suggest import did_you_mean
+from toolyard.core.calls import Asker
+from toolyard.core.errors import ValidationError
+from toolyard.core.limits import MIB
+from toolyard.core.modes import PermissionMode
+from toolyard.drivers.asking import PlainAsker
+from toolyard.drivers.host import Host
+
+DEFAULT_TIMEOUT: Final = 1800.0
+LONGEST_TIMEOUT: Final = 7 * 86_400.0
+LONGEST_GIVEN: Final = 4 * MIB
+"""Characters of a prompt. Some CLIs cut off what is longer than 8 MiB without a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriveOptions:
+    """What a run may be told, beside the CLI and the prompt."""
+
+    workspace: str
+    model: str = ""
+    timeout: float = DEFAULT_TIMEOUT
+    """Seconds until it is ended."""
+    mode: PermissionMode | None = None
+    tools: Toolsets = Toolset.CLAUDE
+    instructions: str = ""
+    config: Config = field(default_factory=Config)
+    agent: str | None = None
+    state: str | None = None
+    ask: Asker | PlainAsker | None = None
+    """Asked where the policy says `ask`. Without it such an action is refused."""
+    program: str = ""
+    """The CLI's program; found on the PATH where it is empty."""
+    variables: Mapping[str, str] = field(default_factory=environment, repr=False)
+    """The user's: keys are taken from here."""
+
+
+def prompt_of(given: object) -> str:
+    """The prompt. Raises ValidationError."""
+    words = _text("prompt", given)
+    if not words.strip():
+        raise ValidationError.of("prompt", "is empty", hint="Say what is to be done.")
+    return words
+
+
+def host_of(given: object) -> Host | None:
+    """The server that runs share. Raises ValidationError."""
+    if given is not None and not isinstance(given, Host):
+        raise ValidationError.of("host", "is no Host", hint="Make one: `with Host() as host:`.")
+    return given
+
+
+def options_of(workspace: object, given: Mapping[str, object]) -> DriveOptions:
+    """The options of a run. None stands for what is left out. Raises ValidationError and ConfigError."""
+    known = [each.name for each in fields(DriveOptions) if each.name != "workspace"]
+    for name in given:
+        if name not in known:
+            raise ValidationError.of(name, "is no option of a run", hint=did_you_mean(name, known))
+    variables = _variables("variables", given["variables"]) if given.get("variables") is not None else None
+    home = Settings.from_environment(variables).home
+    taken: dict[str, Any] = {"workspace": _path("workspace", workspace, home)}
+    for name, value in given.items():
+        if value is not None or name == "timeout":  # which somebody might take for a run without an end
+            taken[name] = _TAKEN[name](name, value, home)
+    return DriveOptions(**taken)
+
+
+def _text(name: str, value: object, _: str = "") -> str:
+    """Text that every CLI can be given."""
+    if not isinstance(value, str):
+        raise _wrong(name, value, "text")
+    if len(value) > LONGEST_GIVEN:
+        raise ValidationError.of(name, "is too long", hint="Put it into a file of the workspace, and name it.")
+    if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise ValidationError.of(name, "holds half of a character", hint="Send text that UTF-8 can carry.")
+    if name != "prompt" and "\0" in value:
+        raise ValidationError.of(name, "holds a NUL character")
+    return value
+
+
+def _model(name: str, value: object, _: str) -> str:
+    model = _text(name, value)
+    if model.startswith("-"):
+        raise ValidationError.of(name, f"{model!r} would be read as an option")
+    return model
+
+
+def _path(name: str, value: object, home: str) -> str:
+    """A path with `~` as a shell reads it."""
+    if not isinstance(value, str | os.PathLike):
+        raise _wrong(name, value, "a path")
+    path = os.fsdecode(cast("str | os.PathLike[str]", value))
+    if not path or "\0" in path:
+        raise ValidationError.of(name, "holds a NUL character" if path else "is empty", hint="Name a path.")
+    return home + path[1:] if path == "~" or path.startswith("~/") else path
+
+
+def _seconds(name: str, value: object, _: str) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= LONGEST_TIMEOUT:
+        return float(value)
+    error = f"{value!r} is not a number of seconds, more than 0 and at most {LONGEST_TIMEOUT:,.0f}"
+    raise ValidationError.of(name, error, hint=f"Leave it out for {DEFAULT_TIMEOUT:,.0f} seconds.")
+
+
+def _mode(name: str, value: object, _: str) -> PermissionMode:
+    known = [each.value for each in PermissionMode]
+    if not isinstance(value, str):
+        raise _wrong(name, value, "a permission mode")
+    if value not in known:
+        raise ValidationError.of(name, f"{value!r} is no permission mode", hint=did_you_mean(value, known))
+    return PermissionMode(value)
+
+
+def _tools(name: str, value: object, _: str) -> Toolsets:
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, Iterable):
+        raise _wrong(name, value, "a set of tools")
+    each = [*cast("Iterable[object]", names)]
+    if not each or not all(isinstance(one, str) for one in each):
+        raise _wrong(name, value, "sets of tools by their names")
+    return parse_toolsets(",".join(cast("list[str]", each)))
+
+
+def _config(name: str, value: object, home: str) -> Config:
+    """A configuration, or the file it is in."""
+    return value if isinstance(value, Config) else load_config(_path(name, value, home))
+
+
+def _ask(name: str, value: object, _: str) -> Asker | PlainAsker:
+    if not callable(value):
+        raise _wrong(name, value, "a function")
+    return cast("Asker | PlainAsker", value)
+
+
+def _variables(name: str, value: object, _: str = "") -> Mapping[str, str]:
+    if not isinstance(value, Mapping):
+        raise _wrong(name, value, "a mapping of variables")
+    found = cast("Mapping[object, object]", value)
+    for key, content in found.items():
+        if not (isinstance(key, str) and isinstance(content, str)):
+            raise _wrong(f"{name}[{key!r}]", content, "text")
+    return cast("Mapping[str, str]", value)
+
+
+_TAKEN: Final[Mapping[str, Callable[[str, object, str], object]]] = {
+    "model": _model,
+    "timeout": _seconds,
+    "mode": _mode,
+    "tools": _tools,
+    "instructions": _text,
+    "config": _config,
+    "agent": _text,
+    "state": _path,
+    "ask": _ask,
+    "program": lambda name, value, home: _path(name, value, home) if value else "",
+    "variables": _variables,
+}
+
+
+def _wrong(name: str, value: object, expected: str) -> ValidationError:
+    """What is there instead is told by its type: it may be a secret."""
+    return ValidationError.of(name, f"is not {expected} but of the type {type(value).__name__}")
