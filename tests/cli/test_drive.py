@@ -40,6 +40,7 @@ class Driving:
             "TMPDIR": str(self.temporary),
             "LC_ALL": "C.UTF-8",
             "TERM": "xterm",
+            "GEMINI_API_KEY": "a-key-that-nobody-asks-for",
         }
 
     def words(self, *steps: list | str, **options: object) -> list[str]:
@@ -182,6 +183,14 @@ def test_a_missing_cli_is_told_with_the_line_that_installs_it(driving):
     said = driving.run("Write it down.", code=1)
     assert said.count("is not installed") == 1
     assert "npm install -g @google/gemini-cli" in said
+
+
+def test_a_cli_without_a_key_and_a_login_is_not_even_started(driving):
+    del driving.env["GEMINI_API_KEY"]
+    said = driving.run("Write it down.", code=1)
+    assert "A run of Gemini CLI would not attach: it has no key and no login." in said
+    assert "Set GEMINI_API_KEY, or log in with `gemini`." in said
+    assert not (driving.workspace / "hello.txt").exists()
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,8 @@ KNOWN = {"sh", "sh e2e", "python", "yaml", "text", "json", "json e2e", "toml e2e
 # `make` inside a test would set up the very environment the test runs in; CI runs these targets themselves.
 MAKE = re.compile(r"^make (setup|test|slow|e2e|docker|bench)\b.*$", re.MULTILINE)
 
+KEY = "a-key-that-nobody-asks-for"
+
 
 def blocks(page: Path, kind: str) -> list[str]:
     return [body for info, body in FENCE.findall(page.read_text()) if info.strip() == kind]
@@ -65,6 +67,7 @@ def test_the_commands_run(page, tmp_path):
         "HOME": str(tmp_path),
         "XDG_STATE_HOME": str(tmp_path / "state"),
         "LC_ALL": "C.UTF-8",
+        "GEMINI_API_KEY": KEY,
     }
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
@@ -85,7 +88,8 @@ def test_the_snippets_run(page, tmp_path):
     with AuditLog.open(str(tmp_path)) as log:  # a page may look at a log beside it
         log.append(event)
     driven = scripted_gemini.install(tmp_path / "bin")
-    env = {**os.environ, "PATH": f"{driven}:{os.environ['PATH']}", "XDG_STATE_HOME": str(tmp_path / "state")}
+    own = {"PATH": f"{driven}:{os.environ['PATH']}", "XDG_STATE_HOME": str(tmp_path / "state"), "GEMINI_API_KEY": KEY}
+    env = {**os.environ, **own}
     for snippet in blocks(page, "python"):
         words = [sys.executable, "-c", snippet]
         done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=50, check=False)

@@ -51,6 +51,8 @@ class ScriptedDriver:
     package = "scripted-cli"
     minimum = ""
     keys = (KEY,)
+    instead_of_key = ()
+    works_without_key = True
     handed_on = ()
     logins = ()
     builtins = frozenset({"Bash"})

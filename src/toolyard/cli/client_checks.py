@@ -24,6 +24,7 @@ from toolyard.config.clients.clients import CLIENTS, Client, Scope, is_ours
 from toolyard.config.clients.editing import Document
 from toolyard.config.settings import Settings, environment
 from toolyard.core.errors import ConfigError
+from toolyard.drivers.access import lack_of_access
 from toolyard.drivers.registry import DRIVERS
 
 if TYPE_CHECKING:
@@ -138,17 +139,7 @@ def _missing(driver: Driver, version: str, settings: Settings, listening: str) -
         return f"it is older than {driver.minimum}", f"`npm install -g {driver.package}`"
     if listening:
         return f"our server cannot listen on the loopback ({listening})", "Bring the interface `lo` up."
-    if not any(environment().get(key) for key in driver.keys) and not _has_login(driver, settings):
-        return "it has no key and no login", f"Set {driver.keys[0]}, or log in with `{driver.program}`."
-    return "", ""
-
-
-def _has_login(driver: Driver, settings: Settings) -> bool:
-    for login in driver.logins:
-        own = environment().get(login.variable, "") if login.variable else ""
-        if os.path.isfile(os.path.join(own or os.path.join(settings.home, login.folder), login.name)):
-            return True
-    return False
+    return lack_of_access(driver, environment(), settings.home) or ("", "")
 
 
 def _loopback() -> str:

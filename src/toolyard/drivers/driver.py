@@ -7,6 +7,7 @@ CLI's process alone, and each CLI's settings name that variable.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -78,6 +79,11 @@ class Login:
     variable: str = ""
     """Names another folder than that, where it is set."""
 
+    def path(self, home: str, variables: Mapping[str, str]) -> str:
+        """Where the user has it."""
+        own = variables.get(self.variable, "") if self.variable else ""
+        return os.path.join(own or os.path.join(home, self.folder), self.name)
+
 
 @dataclass(slots=True)
 class Heard:
@@ -136,12 +142,19 @@ class Driver(Protocol):
     """The oldest version that was seen at work with the options and the output written here."""
     asks_first: bool
     """Whether it can be told to ask a tool of ours before it calls one."""
+    works_without_key: bool
+    """Whether some provider serves it without a key and without a login."""
     builtins: frozenset[str]
     """Names that the CLI has for tools of its own: a tool of ours that had one would be lost."""
 
     @property
     def keys(self) -> tuple[str, ...]:
         """Variables of the user's that hold a key: one of them is enough. The first is the one to name to people."""
+        ...
+
+    @property
+    def instead_of_key(self) -> tuple[str, ...]:
+        """Variables of the user's with which it may need none: another address, or a cloud that knows the machine."""
         ...
 
     @property

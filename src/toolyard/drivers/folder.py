@@ -60,10 +60,8 @@ class RunFolder(Closing):
         """Copy what the user's CLI keeps of a login. Whether there is one."""
         is_there = False
         for login in logins:
-            own = variables.get(login.variable, "") if login.variable else ""
-            path = os.path.join(own or os.path.join(home, login.folder), login.name)
             try:
-                with open(path, "rb") as file, open(self._made(login.place), "wb") as copy:
+                with open(login.path(home, variables), "rb") as file, open(self._made(login.place), "wb") as copy:
                     shutil.copyfileobj(file, copy)
                 is_there = True
             except FileNotFoundError:

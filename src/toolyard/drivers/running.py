@@ -22,6 +22,7 @@ from toolyard.config.settings import Settings
 from toolyard.core.calls import Asker
 from toolyard.core.errors import SystemFault, ToolyardError
 from toolyard.core.ids import new_id
+from toolyard.drivers.access import lack_of_access
 from toolyard.drivers.approvals import Approvals, denied
 from toolyard.drivers.asking import in_loop_of_caller
 from toolyard.drivers.driver import TOKEN_VARIABLE, Driver, Heard, Reader, Recipe, RunSpec
@@ -114,6 +115,7 @@ class Run:
 
     async def _attempt(self, outcome: _Outcome) -> AsyncGenerator[Message]:
         program = self._program()
+        self._check_access()
         async with contextlib.AsyncExitStack() as owned:
             host = self._host
             if host is None:
@@ -164,6 +166,13 @@ class Run:
                 hint=f"Install it with: npm install -g {driver.package}",
             )
         return found
+
+    def _check_access(self) -> None:
+        """Say at once what the CLI would say in its own words, or not at all. Raises SystemFault."""
+        variables = self._options.variables
+        lack = lack_of_access(self._driver, variables, Settings.from_environment(variables).home)
+        if lack is not None:
+            raise SystemFault(f"A run of {self._driver.title} would not attach: {lack.what}.", hint=lack.fix)
 
     def _yard_options(self) -> YardOptions:
         options = self._options

@@ -20,6 +20,7 @@ class Claude(Cli):
     package = "@anthropic-ai/claude-code"
     minimum = "2.1.50"
     keys = ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN", "AWS_BEARER_TOKEN_BEDROCK")
+    instead_of_key = ("ANTHROPIC_BASE_URL", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX")
     handed_on = (
         "ANTHROPIC_BASE_URL",
         "ANTHROPIC_MODEL",

@@ -34,6 +34,8 @@ class Cli:
     package = ""
     minimum = ""
     keys: tuple[str, ...] = ()
+    instead_of_key: tuple[str, ...] = ()
+    works_without_key = False
     handed_on: tuple[str, ...] = ()
     logins: tuple[Login, ...] = ()
     asks_first = False

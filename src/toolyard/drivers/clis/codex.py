@@ -53,6 +53,7 @@ class Codex(Cli):
     package = "@openai/codex"
     minimum = "0.166.0"
     keys = ("OPENAI_API_KEY", "CODEX_API_KEY")
+    instead_of_key = ("OPENAI_BASE_URL",)
     handed_on = ("OPENAI_BASE_URL", "OPENAI_ORGANIZATION", "OPENAI_PROJECT")
     logins = (Login(".codex", "auth.json", f"{_CONFIG}/auth.json", "CODEX_HOME"),)
     hidden_failure = re.compile(

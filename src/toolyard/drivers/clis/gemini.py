@@ -49,6 +49,10 @@ class Gemini(Cli):
     package = "@google/gemini-cli"
     minimum = "0.61.0"
     keys = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    instead_of_key = (
+        *("GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL"),
+        *("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_APPLICATION_CREDENTIALS"),
+    )
     handed_on = (
         "GOOGLE_GEMINI_BASE_URL",
         "GOOGLE_VERTEX_BASE_URL",

@@ -49,6 +49,7 @@ class Opencode(Cli):
     package = "opencode-ai"
     minimum = "1.18.3"
     keys = tuple(_KEYS.values())
+    works_without_key = True  # It has a provider of its own with models that are free.
     handed_on = ("OPENAI_BASE_URL", "OPENAI_MODEL", "GEMINI_API_KEY")
     logins = (Login(".local/share", "opencode/auth.json", ".local/share/opencode/auth.json", "XDG_DATA_HOME"),)
     shown_as = "{server}_{tool}"

@@ -25,6 +25,7 @@ class Qwen(Cli):
     package = "@qwen-code/qwen-code"
     minimum = "0.15.10"
     keys = ("OPENAI_API_KEY", "DASHSCOPE_API_KEY")
+    instead_of_key = ("OPENAI_BASE_URL",)
     handed_on = ("OPENAI_BASE_URL", "OPENAI_MODEL")
     logins = (Login(".qwen", "oauth_creds.json", ".qwen/oauth_creds.json", "QWEN_HOME"),)
     loses_bare_names = True
