@@ -32,7 +32,15 @@ ALL = (
     Usage(TOKENS, 0.5),
     Fault("it broke", "mend it", retryable=True),
     Finished(
-        Status.TIMED_OUT, "why", "hint", "text", attached=True, exit_code=-9, tokens=TOKENS, cost=0.5, seconds=2.5
+        *(Status.TIMED_OUT, "why", "hint", "text"),
+        attached=True,
+        exit_code=-9,
+        tokens=TOKENS,
+        cost=0.5,
+        seconds=2.5,
+        changed=("a", "b/c"),
+        snapshot="two",
+        snapshot_before="one",
     ),
 )
 

@@ -13,7 +13,6 @@ import os
 import signal
 import stat
 import sys
-import time
 from collections.abc import Generator
 from typing import Final
 
@@ -22,7 +21,7 @@ import click
 from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode, parse_toolsets, sets_of
 from toolyard.app.yard import YardOptions
 from toolyard.cli.drive_asking import asker_of
-from toolyard.cli.drive_changes import changes_since
+from toolyard.cli.drive_changes import changes_of
 from toolyard.cli.drive_showing import showing_for
 from toolyard.cli.drive_telling import About, Showing
 from toolyard.cli.opening import Place, find_place
@@ -128,8 +127,7 @@ def drive(
     place = find_place(workspace, config_file, agent, acts=True)
     mode = PermissionMode(permission_mode) if permission_mode else None
     _mind_servers(place, tools)
-    root, began_ns = os.path.realpath(place.workspace), time.time_ns()
-    about = About(DRIVERS[cli].title, root, Settings.from_environment())
+    about = About(DRIVERS[cli].title, os.path.realpath(place.workspace), Settings.from_environment())
     with contextlib.closing(showing_for(about, wants_json=wants_json)) as showing:
         run = driven(
             cli,
@@ -156,7 +154,7 @@ def drive(
                 workspace=place.workspace, config=place.config, mode=mode, agent=agent, state_home=state
             )
             with contextlib.suppress(KeyboardInterrupt):
-                showing.changed(changes_since(options, began_ns))
+                showing.changed(changes_of(options, ended))
     sys.exit(EXIT_CODES[ended.status])
 
 

@@ -111,6 +111,12 @@ class Finished:
     tokens: Tokens = field(default_factory=Tokens)
     cost: float | None = None
     seconds: float = 0.0
+    changed: tuple[str, ...] = ()
+    """Paths below the workspace that are other than before the run, up to a thousand; as snapshots tell them."""
+    snapshot: str = ""
+    """The newest one of the workspace; empty where the run had none taken, since it changed nothing."""
+    snapshot_before: str = ""
+    """Restoring this one undoes the run."""
 
     @property
     def succeeded(self) -> bool:
@@ -138,6 +144,8 @@ def from_json(record: Mapping[str, Any]) -> Message:
     values = {each.name: record[each.name] for each in fields(kind) if each.name in record}
     if "tokens" in values:
         values["tokens"] = Tokens(**cast("dict[str, int]", values["tokens"]))
+    if "changed" in values:
+        values["changed"] = tuple(cast("list[str]", values["changed"]))
     if "status" in values:
         values["status"] = Status(values["status"])
     return kind(**values)

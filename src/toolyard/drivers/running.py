@@ -17,6 +17,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from toolyard.app.snapshots.keeper import Place
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.config.settings import Settings
 from toolyard.core.calls import Asker
@@ -25,6 +26,7 @@ from toolyard.core.ids import new_id
 from toolyard.drivers.access import lack_of_access
 from toolyard.drivers.approvals import Approvals, denied
 from toolyard.drivers.asking import in_loop_of_caller
+from toolyard.drivers.changes import Changes, changes_since
 from toolyard.drivers.driver import TOKEN_VARIABLE, Driver, Heard, Reader, Recipe, RunSpec
 from toolyard.drivers.failures import Failures
 from toolyard.drivers.folder import RunFolder
@@ -98,7 +100,7 @@ class Run:
             self._process.stop()
 
     async def _run(self) -> AsyncIterator[Message]:
-        began = time.monotonic()
+        began, began_ns = time.monotonic(), time.time_ns()
         outcome = _Outcome()
         expiry = asyncio.get_running_loop().call_later(self._options.timeout, self._stop, Ending.TIMED_OUT)
         try:
@@ -111,7 +113,10 @@ class Run:
         finally:
             expiry.cancel()
             self._process = None
-        yield self._finished(outcome, time.monotonic() - began)
+        seconds = time.monotonic() - began
+        if outcome.place is not None:  # given back by now, with the last snapshot taken
+            outcome.changes = await changes_since(outcome.place, began_ns)
+        yield self._finished(outcome, seconds)
 
     async def _attempt(self, outcome: _Outcome) -> AsyncGenerator[Message]:
         program = self._program()
@@ -124,6 +129,7 @@ class Run:
             stay = await owned.enter_async_context(host.stay(self._yard_options(), self._terms))
             loop = asyncio.get_running_loop()
             owned.enter_context(host.watched(lambda: loop.call_soon_threadsafe(self._stop, Ending.UNSERVED)))
+            outcome.place = stay.yard.snapshots.place
             roots = stay.yard.mounts.declared
             folder = await made_in_thread(lambda: RunFolder(roots, stay.yard.state))
             owned.push_async_callback(closed_in_thread, folder)
@@ -259,6 +265,9 @@ class Run:
             tokens=heard.tokens,
             cost=heard.cost,
             seconds=round(seconds, 3),
+            changed=outcome.changes.paths,
+            snapshot=outcome.changes.snapshot,
+            snapshot_before=outcome.changes.before,
         )
 
 
@@ -271,6 +280,9 @@ class _Outcome:
     attached: bool = False
     fault: ToolyardError | None = None
     stderr: str = ""
+    place: Place | None = None
+    """What was opened for it."""
+    changes: Changes = field(default_factory=Changes)
     noise: deque[str] = field(default_factory=lambda: deque(maxlen=_NOISE_LINES))
     """The last of what it printed that was no message."""
 

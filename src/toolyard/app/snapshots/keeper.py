@@ -47,6 +47,8 @@ _SECONDS_A_DAY = 86_400.0
 _SHOWN_TOOLS = 3
 WATCHED = "a change from outside"
 """In place of a tool: somebody else changed something."""
+BASELINE = "before a change"
+"""Why the first snapshot is taken."""
 OUTPUT_RULE = "/.toolyard/output/"
 """What runs printed, kept by us for the agent to read: no work of anybody's."""
 
@@ -231,7 +233,7 @@ class Keeper(Closing):
             raise _cannot_open(self.place.folder, error) from error
 
     def _take_baseline(self) -> None:
-        self._automatic("before a change")
+        self._automatic(BASELINE)
 
     def _take_if_pending(self) -> None:
         quiet = self._thread.take_pending()

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from toolyard.fs.faults import shown
-from toolyard.workspace.snapshots import Change, Entry, Folded, Kind, Note, Restored, Snapshot, What
+from toolyard.workspace.snapshots import Change, Diff, Entry, Folded, Kind, Note, Restored, Snapshot, What
 
 _UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 _KINDS = {Kind.FOLDER: "folder", Kind.LINK: "link", Kind.SKIPPED: "not held"}
@@ -19,6 +19,7 @@ _LEFT_SHOWN = 3
 _BY_HAND = "by hand"
 """Of a snapshot that the user had taken, and no agent."""
 _NS = 1_000_000_000
+_SLASH = ord("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,24 @@ class Listed:
         files = counted(snapshot.counts.files, "file")
         ago = f"{age(snapshot.time_ns):>14}{when}"
         return f"{snapshot.id}  {ago}  {files:>12}  {changes:>11}  {shown(about(snapshot))}".rstrip()
+
+
+def worth_telling(changes: Sequence[Change]) -> list[Change]:
+    """All but folders that came or went with what is in them, which tells of them."""
+    above = {change.path[:at] for change in changes for at, byte in enumerate(change.path) if byte == _SLASH}
+    return [change for change in changes if not (_is_folder(change) and change.path in above)]
+
+
+def _is_folder(change: Change) -> bool:
+    entry = change.after or change.before
+    return entry is not None and entry.kind is Kind.FOLDER and change.what in {What.ADDED, What.REMOVED}
+
+
+def paths_of(found: Diff) -> Iterator[str]:
+    """Every path that differs, once; of a renamed file both. What lies in a folded folder goes by the folder."""
+    for change in worth_telling(found.changes):
+        yield from (shown(os.fsdecode(path)) for path in (change.old_path, change.path) if path is not None)
+    yield from (shown(os.fsdecode(each.path)) for each in found.folded)
 
 
 def snapshot_fields(snapshot: Snapshot) -> dict[str, Any]:

@@ -1,0 +1,62 @@
+"""What a run changed in its workspace: what the snapshots say that were taken meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from itertools import islice
+from typing import Final, NamedTuple
+
+from toolyard.app.snapshots.keeper import BASELINE, Place
+from toolyard.app.snapshots.telling import paths_of
+from toolyard.workspace.snapshots import DiffLimits, Snapshot, SnapshotStore
+
+_MOST_PATHS: Final = 1000
+_LIMITS: Final = DiffLimits(changes=_MOST_PATHS, chars=0, folds_git=True)
+_LOOK_SECONDS: Final = 5.0
+"""So long the last message waits for the paths."""
+
+
+class Changes(NamedTuple):
+    paths: tuple[str, ...] = ()
+    snapshot: str = ""
+    before: str = ""
+
+
+async def changes_since(place: Place, began_ns: int) -> Changes:
+    """What differs now. Nothing where no snapshot was taken since, or where they cannot be read in time."""
+    looking = asyncio.create_task(asyncio.to_thread(_looked, place, began_ns))
+    done, _ = await asyncio.wait({looking}, timeout=_LOOK_SECONDS)
+    return looking.result() if done else Changes()
+
+
+def _looked(place: Place, began_ns: int) -> Changes:
+    if not os.path.isdir(place.folder):  # opening a store would make one
+        return Changes()
+    try:
+        with closing(SnapshotStore(place.folder)) as store:
+            ends = _ends(store.list(place.root), began_ns)
+            return _between(store, *ends) if ends is not None else Changes()
+    except Exception:  # noqa: BLE001 - the run is over, whatever has become of its snapshots
+        return Changes()
+
+
+def _ends(every: Sequence[Snapshot], began_ns: int) -> tuple[Snapshot, Snapshot] | None:
+    """The snapshots before the first change of the run and after its last. `every` has the newest first."""
+    taken = [each for each in every if each.time_ns >= began_ns]
+    if not taken:
+        return None
+    first, last = taken[-1], taken[0]
+    if first.reason == BASELINE:
+        return first, last
+    before = every[len(taken)] if len(taken) < len(every) else None
+    return (before, last) if before is not None else None
+
+
+def _between(store: SnapshotStore, before: Snapshot, after: Snapshot) -> Changes:
+    found = store.diff(before.id, after.id, limits=_LIMITS)
+    if not found.total:
+        return Changes()
+    return Changes(tuple(islice(paths_of(found), _MOST_PATHS)), after.id, before.id)
