@@ -91,7 +91,7 @@ def test_a_program_that_does_not_say_its_version_is_told(desk, script):
     desk.program("claude", script)
     status, found, fix = desk.checks()["claude"]
     assert status == "warn"
-    assert "does not say its version" in found
+    assert "does not say its version; whether a run would attach is not known" in found
     assert fix == "Try `claude --version`. Where it fails: `npm install -g @anthropic-ai/claude-code`"
 
 
@@ -103,6 +103,7 @@ def test_an_old_version_is_told(desk, monkeypatch):
 
 def test_programs_that_hang_are_asked_at_once_and_ended_with_what_they_started(desk, monkeypatch):
     monkeypatch.setattr(client_checks, "_ANSWER_SECONDS", 1)
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
     for driver in DRIVERS.values():
         desk.program(driver.program, f"sleep 300 & echo $! > {desk.home}/{driver.program}.pid; wait")
     began = time.monotonic()
@@ -112,6 +113,28 @@ def test_programs_that_hang_are_asked_at_once_and_ended_with_what_they_started(d
     for driver in DRIVERS.values():
         pid = int((desk.home / f"{driver.program}.pid").read_text())
         assert not is_running(pid)
+
+
+def test_who_does_not_answer_in_time_is_not_said_to_be_unable_to_attach(desk, monkeypatch):
+    monkeypatch.setattr(client_checks, "_ANSWER_SECONDS", 1)
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+    path = desk.program("gemini", "exec sleep 300")
+    status, found, fix = desk.checks()["gemini"]
+    assert status == "warn"
+    assert found.startswith(f"{path} did not say its version within 1 s; whether a run would attach is not known")
+    assert "a busy machine takes longer" in fix
+
+
+def test_a_busy_machine_is_given_more_time_within_bounds(desk, monkeypatch):
+    monkeypatch.setattr(client_checks, "_ANSWER_SECONDS", 1)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    desk.program("gemini", "sleep 2; echo 9.61.0")
+    monkeypatch.setenv("GEMINI_API_KEY", "k")
+    monkeypatch.setattr(os, "getloadavg", lambda: (1000.0, 0.0, 0.0))
+    assert "a run would attach" in desk.checks()["gemini"][1]
+    assert client_checks._patience() == 4
+    monkeypatch.setattr(os, "getloadavg", lambda: (6.0, 0.0, 0.0))
+    assert client_checks._patience() == 3
 
 
 def is_running(pid):

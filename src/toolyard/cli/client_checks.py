@@ -16,7 +16,7 @@ import subprocess
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from toolyard.cli.check import Check, Status
 from toolyard.config.clients import files
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from toolyard.drivers.driver import Driver
 
 _ANSWER_SECONDS: Final = 20
-"""A CLI that is written in JavaScript takes a second to say its version; ten on a busy machine."""
+"""A CLI that is written in JavaScript takes a second to say its version; five at once on two processors ten."""
+_MOST_PATIENCE: Final = 4
+"""Times as long on a machine that is busy with something else."""
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+")
 _EDITORS: Final = {"cursor": "cursor", "vscode": "code"}
 _QUIET: Final = {"GEMINI_CLI_NO_RELAUNCH": "true", "DISABLE_AUTOUPDATER": "1", "NO_COLOR": "1"}
@@ -43,7 +45,7 @@ class Clients:
     """The versions of the CLIs, being asked for."""
 
     settings: Settings
-    versions: Mapping[str, Future[str | None]]
+    versions: Mapping[str, Future[_Said]]
     programs: Mapping[str, str]
 
     def checks(self, folder: str) -> Iterator[Check]:
@@ -62,10 +64,12 @@ class Clients:
         path = self.programs.get(driver.name)
         if path is None:
             return Check(Status.INFO, what, f"not installed{there.aside}", f"`npm install -g {driver.package}`")
-        version = self.versions[driver.name].result()
-        if version is None:
-            found = f"{path} does not say its version within {_ANSWER_SECONDS} s; a run may not attach"
-            fix = f"Try `{driver.program} --version`. Where it fails: `npm install -g {driver.package}`"
+        version, waited = self.versions[driver.name].result()
+        if not version:
+            said = f"did not say its version within {waited:.0f} s" if waited else "does not say its version"
+            found = f"{path} {said}; whether a run would attach is not known"
+            again = "; a busy machine takes longer" if waited else ""
+            fix = f"Try `{driver.program} --version`{again}. Where it fails: `npm install -g {driver.package}`"
             return Check(Status.WARN, what, found + there.aside, fix)
         found = f"{version} ({path})"
         missing, fix = _missing(driver, version, self.settings, listening)
@@ -73,6 +77,12 @@ class Clients:
             return Check(Status.WARN, what, f"{found}; a run would not attach: {missing}{there.aside}", fix)
         status = Status.WARN if there.trouble else Status.OK
         return Check(status, what, f"{found}; a run would attach{there.aside}", there.fix)
+
+
+class _Said(NamedTuple):
+    version: str = ""
+    waited: float = 0.0
+    """Seconds, where it was still at it then."""
 
 
 @contextlib.contextmanager
@@ -151,8 +161,18 @@ def _loopback() -> str:
         return error.strerror or str(error)
 
 
-def _version(path: str) -> str | None:
-    """What a program says its version is; None where it does not."""
+def _patience() -> float:
+    """Seconds that a program is given: more of them the more others have to do here."""
+    try:
+        load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    except OSError:  # the system does not say
+        load = 1.0
+    return _ANSWER_SECONDS * min(max(load, 1.0), _MOST_PATIENCE)
+
+
+def _version(path: str) -> _Said:
+    """What a program says its version is."""
+    seconds = _patience()
     try:
         process = subprocess.Popen(
             (path, "--version"),
@@ -163,18 +183,18 @@ def _version(path: str) -> str | None:
             start_new_session=True,
         )
     except OSError:
-        return None
+        return _Said()
     try:
-        said, _ = process.communicate(timeout=_ANSWER_SECONDS)
+        said, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        return None
+        return _Said(waited=seconds)
     finally:
         # Some start another program, which would keep our end of the pipe open.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
     found = _VERSION.search(said.decode(errors="replace"))
-    return found[0] if found and process.returncode == 0 else None
+    return _Said(found[0] if found and process.returncode == 0 else "")
 
 
 def _numbers(version: str) -> tuple[int, ...]:

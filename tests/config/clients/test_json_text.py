@@ -148,3 +148,24 @@ def test_of_two_members_of_one_name_the_last_one_counts():
 def test_what_is_no_object_is_refused(text):
     with pytest.raises(LayoutError):
         with_member(text, ("s", "n"), 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        ('{\n    // first\n    "a": 1\n}\n', "    "),
+        ('{\n  /* odd */\n    "a": 1\n}\n', "    "),
+        ('{\n    /* beside */ "a": {}\n}\n', "    "),
+        ('{\n\n\t"a": 1\n}\n', "\t"),
+        ('{\r\n   "a": [\r\n      1\r\n   ]\r\n}\r\n', "   "),
+        ('{"a": {\n        "b": 1\n    }\n}\n', "    "),
+        ('{\n    "a": "{\\n  \\"",\n    "b": 2\n}\n', "    "),
+        ('{"a": 1\n}\n', "  "),
+    ],
+)
+def test_what_is_put_in_is_indented_as_the_rest(text, unit):
+    made = with_member(text, ("mcpServers", "toolyard"), {"command": "c"})
+    indents = [line[: len(line) - len(line.lstrip())] for line in made.splitlines() if '"command"' in line]
+    lines = [line for line in made.splitlines() if '"mcpServers"' in line]
+    (outer,) = [line[: len(line) - len(line.lstrip())] for line in lines]
+    assert indents == [outer + 2 * unit]

@@ -188,9 +188,22 @@ def _nested(path: Sequence[str], value: Any) -> Any:
 
 
 def _unit(text: str) -> str:
-    """One step of the text's indentation."""
-    found = re.search(r"\{[ \t]*\r?\n([ \t]+)\"", text)
-    return found[1] if found else _INDENT
+    """One step of the text's indentation: that of the first line that is indented evenly, comments only at need."""
+    depth, end, beside_comment = 0, 0, ""
+    for found in _tokens(text, 0):
+        is_mark = found.lastgroup == "mark"
+        if is_mark and found[0] in "}]":
+            depth -= 1
+        _, newline, indent = text[end : found.start()].rpartition("\n")
+        if newline and indent and depth > 0 and len(indent) % depth == 0:
+            unit = indent[: len(indent) // depth]
+            if found.lastgroup != "comment":
+                return unit
+            beside_comment = beside_comment or unit
+        if is_mark and found[0] in "{[":
+            depth += 1
+        end = found.end()
+    return beside_comment or _INDENT
 
 
 def _line_indent(text: str, at: int) -> str:
