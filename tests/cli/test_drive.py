@@ -197,17 +197,22 @@ def test_a_cli_without_a_key_and_a_login_is_not_even_started(driving):
     ("words", "said"),
     [
         (["drive", "gemni", "hi"], "'gemni' is not one of"),
+        (["drive", "gemnii", "hi"], 'Did you mean "gemini"?'),
+        (["drive", "gemini", "hi", "--permission-mode", "pln"], 'Did you mean "plan"?'),
         (["drive", "gemini", " "], "there is nothing to be done"),
         (["drive", "gemini", "-"], "there is nothing to be done"),
         (["drive", "gemini", "hi", "--timeout", "nan"], "is not more than 0 and at most"),
         (["drive", "gemini", "hi", "--timeout", "0"], "is not more than 0 and at most"),
-        (["drive", "gemini", "hi", "--tools", "cluade"], "'cluade' is no set of tools"),
+        (["drive", "gemini", "hi", "--tools", "cluade"], "'cluade' is no set of tools. Did you mean \"claude\"?"),
+        (["mcp", "--tools", "foo"], "'foo' is no set of tools. Known here: all, claude, code,"),
     ],
 )
 def test_wrong_use_is_told_before_anything_runs(words, said):
     done = CliRunner().invoke(toolyard, words, input="")
     assert done.exit_code == 2
-    assert said in done.output
+    told = " ".join(done.output.split())
+    assert said in told
+    assert told.count("reference") <= 1, "the sets are listed twice"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -85,6 +85,14 @@ def test_http_takes_the_token_from_the_environment_and_does_not_print_it(served)
     assert "/mcp" in result.output
 
 
+@pytest.mark.parametrize(("token", "is_told"), [("x" * 15, True), ("x" * 16, False)])
+def test_http_warns_of_a_token_that_is_short_and_serves_all_the_same(served, token, is_told):
+    result, notes = served("--http", "127.0.0.1:0", env={"TOOLYARD_TOKEN": token})
+    assert (result.exit_code, [each[1] for each in notes]) == (0, [token])
+    assert ("TOOLYARD_TOKEN has fewer than 16 characters" in result.stderr) is is_told
+    assert token not in result.stderr
+
+
 def test_http_without_a_token_prints_a_fresh_one_once(served):
     results = [served("--http", "127.0.0.1:0") for _ in range(2)]
 

@@ -131,7 +131,17 @@ def test_a_workspace_that_is_not_there_ends_the_run_with_words(started, tmp_path
     run._options = DriveOptions(str(tmp_path / "nowhere"), program=PYTHON, variables=variables())
     ended = end_of(run)
     assert ended.status is Status.FAILED
-    assert "not a folder" in ended.reason
+    assert ended.reason == f"The workspace {tmp_path / 'nowhere'} is not a folder."
+    assert ended.hint == "Create it, or name another one."
+
+
+def test_a_workspace_that_is_a_file_is_told_as_such(started, tmp_path):
+    (tmp_path / "file").touch()
+    run = started(["over"])
+    run._options = DriveOptions(str(tmp_path / "file"), program=PYTHON, variables=variables())
+    told = messages_of(run)
+    assert told[-1].reason == told[0].message == f"The workspace {tmp_path / 'file'} is a file, not a folder."
+    assert told[-1].hint == "Name the folder it lies in."
 
 
 def test_the_deadline_ends_it_with_all_its_children(started):

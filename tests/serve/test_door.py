@@ -157,6 +157,25 @@ def test_a_body_that_grows_past_the_limit_without_saying_so_is_refused(door):
 def test_a_near_miss_of_a_name_is_met_with_the_name(door):
     error = json.loads(post(door, {"tool_name": "Raed"}).body)["error"]
     assert error["hint"] == "Did you mean Read?"
+    assert json.loads(post(door, {"tool_name": "Lss"}).body)["error"]["hint"] == "Did you mean LS?"
+    assert json.loads(post(door, {"tool_name": "zzz"}).body)["error"]["hint"] == "GET /tools lists what there is."
+
+
+@pytest.mark.parametrize(("key", "meant"), [("arguments", "args"), ("Args", "args"), ("tool", "tool_name")])
+def test_a_near_miss_of_a_key_is_met_with_the_key(door, key, meant):
+    error = json.loads(post(door, {"tool_name": "LS", key: {}}).body)["error"]
+    assert (error["message"], error["hint"].startswith(f"Did you mean {meant}? Send ")) == (
+        f"{key}: is not a part of a request",
+        True,
+    )
+    other = json.loads(post(door, {"tool_name": "LS", "zzz": {}}).body)["error"]
+    assert other["hint"].startswith("Send ")
+
+
+def test_who_comes_to_the_top_is_shown_the_way_to_the_page(door):
+    response = door.raw("GET", [("Authorization", f"Bearer {door.token}")], path="/")
+    assert (response.status, response.headers["location"]) == (307, "docs")
+    assert b"/docs" in response.body
 
 
 @pytest.mark.parametrize("path", WAYS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -10,6 +11,14 @@ import pytest
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 REFUSAL = b'{"error": "unauthorized", "hint": "Send the header Authorization: Bearer <token>."}'
+DOORS_REFUSAL = {
+    "code": -32001,
+    "kind": "security",
+    "message": "The bearer token is missing or wrong.",
+    "hint": "Send the header Authorization: Bearer <token>.",
+    "retryable": False,
+    "ran": False,
+}
 # What the transport says to a ping without a session: the request came through the door.
 THROUGH = 400
 UNAUTHORIZED, FORBIDDEN, MISDIRECTED, TOO_LARGE = 401, 403, 421, 413
@@ -46,7 +55,10 @@ def test_without_the_one_right_token_nothing_is_answered(door, given):
     assert (response.status, response.body, response.headers["www-authenticate"]) == (UNAUTHORIZED, REFUSAL, "Bearer")
     for method in ("GET", "DELETE", "OPTIONS", "PUT"):
         assert door.raw(method, headers).status == UNAUTHORIZED
-    assert door.raw("GET", headers, path="/other").status == UNAUTHORIZED
+    for path in ("/other", "/", "/tools", "/mcp/"):
+        elsewhere = door.raw("GET", headers, path=path)
+        assert (elsewhere.status, elsewhere.headers["www-authenticate"]) == (UNAUTHORIZED, "Bearer")
+        assert json.loads(elsewhere.body)["error"] == DOORS_REFUSAL
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import difflib
 import threading
 import time
 from collections.abc import Generator, Iterable, Mapping
@@ -23,6 +22,7 @@ import anyio
 from toolyard.app.gate import Gate, NeedsAnswer, NotNow, Resources
 from toolyard.app.recording import EventLog, Recorder
 from toolyard.app.tool import Tool
+from toolyard.config.suggest import closest
 from toolyard.core.actions import Action
 from toolyard.core.calls import AnswerPending, Call, Result, Text, ask_nobody
 from toolyard.core.errors import SecurityError, SystemFault, ToolyardError, ValidationError
@@ -165,8 +165,8 @@ class Dispatch:
     def _tool(self, name: str, *, hidden: bool) -> Tool[Any]:
         tool = (self._hidden if hidden else self.tools).get(name)
         if tool is None:
-            close = difflib.get_close_matches(name, self.tools, n=1)
-            hint = f"Did you mean {close[0]}?" if close else f"The tools are {_named(self.tools)}."
+            meant = closest(name, self.tools)
+            hint = f"Did you mean {meant}?" if meant else f"The tools are {_named(self.tools)}."
             raise ValidationError.of("name", f"there is no tool called {name[:_SHOWN_NAME]!r}", hint=hint)
         return tool
 

@@ -141,7 +141,7 @@ class Yard(Closing):
         home = home_of(options.config, real, options.agent, options.settings, options.state_home or "")
         make_folders(home)
         if not os.path.isdir(workspace):
-            raise ConfigError(f"the workspace {workspace} is not a folder.", hint=how_to_make(options.config))
+            raise _no_folder(workspace, options.config)
         if options.agent is not None and not _AGENT.fullmatch(options.agent):
             raise ConfigError(
                 f"{options.agent!r} cannot be an agent's name: it is part of paths.",
@@ -309,6 +309,12 @@ class Yard(Closing):
                 milliseconds=0.0,
             )
         )
+
+
+def _no_folder(workspace: str, config: Config) -> ConfigError:
+    if os.path.exists(workspace):
+        return ConfigError(f"the workspace {workspace} is a file, not a folder.", hint="Name the folder it lies in.")
+    return ConfigError(f"the workspace {workspace} is not a folder.", hint=how_to_make(config))
 
 
 def _outermost(folders: Iterable[str]) -> list[str]:

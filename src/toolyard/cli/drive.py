@@ -18,8 +18,9 @@ from typing import Final
 
 import click
 
-from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode, parse_toolsets, sets_of
+from toolyard.app.toolsets import Toolsets, has_code_mode, sets_of
 from toolyard.app.yard import YardOptions
+from toolyard.cli.choosing import Named, toolsets
 from toolyard.cli.drive_asking import asker_of
 from toolyard.cli.drive_changes import changes_of
 from toolyard.cli.drive_showing import showing_for
@@ -28,7 +29,7 @@ from toolyard.cli.opening import Place, find_place
 from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
 from toolyard.cli.unread import is_left_unread
 from toolyard.config.settings import Settings
-from toolyard.core.errors import SystemFault, ValidationError
+from toolyard.core.errors import SystemFault
 from toolyard.core.modes import PermissionMode
 from toolyard.drivers import Finished, Status
 from toolyard.drivers import drive as driven
@@ -59,15 +60,6 @@ Exit codes: 0 succeeded, 1 failed, 2 wrong use, 3 it ran without our tools, 124 
 """
 
 
-def _toolsets(context: click.Context, option: click.Parameter, value: str) -> Toolsets:
-    del context, option
-    try:
-        return parse_toolsets(value)
-    except ValidationError as error:
-        known = ", ".join(each.value for each in Toolset)
-        raise click.BadParameter(f"{error.fields[0].error}. {error.hint} The sets are {known}.") from None
-
-
 def _seconds(context: click.Context, option: click.Parameter, value: float) -> float:
     del context, option
     if not 0 < value <= LONGEST_TIMEOUT:  # also where it is not a number
@@ -76,15 +68,15 @@ def _seconds(context: click.Context, option: click.Parameter, value: float) -> f
 
 
 @click.command(epilog=_EXAMPLES)
-@click.argument("cli", type=click.Choice([*DRIVERS]))
+@click.argument("cli", type=Named([*DRIVERS]))
 @click.argument("prompt")
 @workspace_option("The folder it works on.  [default: the current folder]")
 @click.option("--model", metavar="M", default="", help="As the CLI names it.  [default: the CLI's own]")
-@click.option("--permission-mode", type=click.Choice([m.value for m in PermissionMode]), help="[default: strict]")
+@click.option("--permission-mode", type=Named([m.value for m in PermissionMode]), help="[default: strict]")
 @click.option(
     "--tools",
     metavar="SET,...",
-    callback=_toolsets,
+    callback=toolsets,
     default="claude",
     show_default=True,
     help="As for `toolyard mcp`.",

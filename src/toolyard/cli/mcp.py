@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode, parse_toolsets, sets_of
+from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode, sets_of
 from toolyard.app.yard import Yard, YardOptions
+from toolyard.cli.choosing import Named, toolsets
 from toolyard.cli.opening import find_place
 from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
 from toolyard.cli.process import OWN_PROCESS
 from toolyard.config.settings import Settings
-from toolyard.core.errors import ValidationError
 from toolyard.core.modes import PermissionMode
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ _TOOLSETS = (
     "workspace: snapshots. all: everything. Several with commas: code,workspace."
 )
 _HTTP = "Serve HTTP instead of stdio: MCP at /mcp, plain requests at /tools and /execute (described at /docs)."
+_SHORTEST_TOKEN = 16
 _LARGEST_PORT = 65_535
 _RUNNING, _PYTHON = "code_execution", "execute_python"  # as `in_context_tools` names them
 
@@ -52,21 +53,12 @@ def _address(context: click.Context, option: click.Parameter, value: str | None)
     return host.strip("[]"), int(port)
 
 
-def _toolsets(context: click.Context, option: click.Parameter, value: str) -> Toolsets:
-    del context, option
-    try:
-        return parse_toolsets(value)
-    except ValidationError as error:
-        known = ", ".join(each.value for each in Toolset)
-        raise click.BadParameter(f"{error.fields[0].error}. {error.hint} The sets are {known}.") from None
-
-
 @click.command(epilog=_EXAMPLES)
 @config_option()
 @workspace_option("The folder to serve.  [default: the current folder]")
-@click.option("--permission-mode", type=click.Choice([m.value for m in PermissionMode]), help="[default: strict]")
+@click.option("--permission-mode", type=Named([m.value for m in PermissionMode]), help="[default: strict]")
 @agent_option("Which agent of the configuration is served.")
-@click.option("--tools", metavar="SET,...", callback=_toolsets, default="claude", show_default=True, help=_TOOLSETS)
+@click.option("--tools", metavar="SET,...", callback=toolsets, default="claude", show_default=True, help=_TOOLSETS)
 @click.option("--http", metavar="HOST:PORT", callback=_address, help=_HTTP)
 @click.option("--allow-host", metavar="NAME", multiple=True, help="A further name this server is reached by.")
 @state_option("Where the audit log is kept, outside every workspace.")
@@ -172,4 +164,7 @@ def _serve_http(yard: Yard, settings: Settings, address: Address) -> None:
     if token is None:
         token = secrets.token_urlsafe(32)
         click.echo(f"TOOLYARD_TOKEN={token}", err=True)
+    elif len(token) < _SHORTEST_TOKEN:
+        told = f"TOOLYARD_TOKEN has fewer than {_SHORTEST_TOKEN} characters: whoever reaches this port may guess it."
+        click.echo(told, err=True)
     serve_http(yard, token, address, listener)

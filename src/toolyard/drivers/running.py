@@ -21,7 +21,7 @@ from toolyard.app.snapshots.keeper import Place
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.config.settings import Settings
 from toolyard.core.calls import Asker
-from toolyard.core.errors import SystemFault, ToolyardError
+from toolyard.core.errors import ConfigError, SystemFault, ToolyardError
 from toolyard.core.ids import new_id
 from toolyard.drivers.access import lack_of_access
 from toolyard.drivers.approvals import Approvals, denied
@@ -109,7 +109,7 @@ class Run:
                     yield message
         except Exception as error:  # noqa: BLE001 - the outermost edge: a run has its last message, whatever happens
             outcome.fault = error if isinstance(error, ToolyardError) else _unforeseen(error)
-            yield Fault(outcome.fault.message, outcome.fault.hint, outcome.fault.retryable)
+            yield Fault(_sentence(outcome.fault), outcome.fault.hint, outcome.fault.retryable)
         finally:
             expiry.cancel()
             self._process = None
@@ -250,7 +250,7 @@ class Run:
     def _finished(self, outcome: _Outcome, seconds: float) -> Finished:
         heard = outcome.heard
         if outcome.fault is not None:
-            status, reason, hint = Status.FAILED, outcome.fault.message, outcome.fault.hint
+            status, reason, hint = Status.FAILED, _sentence(outcome.fault), outcome.fault.hint
         else:
             status, reason, hint = verdict(
                 self._driver, heard, outcome.code, attached=outcome.attached, ending=self._ending, said=outcome.said()
@@ -300,6 +300,12 @@ class _Outcome:
     def said(self) -> str:
         """What it said beside its messages."""
         return self.stderr or "\n".join(self.noise)
+
+
+def _sentence(error: ToolyardError) -> str:
+    """What it says, beginning as sentences do. Errors of configurations begin otherwise, to follow a file's name."""
+    is_bare = isinstance(error, ConfigError) and not error.where
+    return error.message[:1].upper() + error.message[1:] if is_bare else error.message
 
 
 def _unforeseen(error: Exception) -> SystemFault:

@@ -8,6 +8,7 @@ from typing import Any, cast
 from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, Request
 
+from toolyard.config.suggest import closest
 from toolyard.core.errors import ValidationError
 from toolyard.core.json_parts import MOST_PARTS, parts_of
 from toolyard.core.limits import MIB
@@ -79,7 +80,9 @@ def _understood(body: bytes) -> Asked:
     given = cast("dict[str, Any]", said)
     unknown = next((key for key in given if key not in _KEYS), None)
     if unknown is not None:
-        raise _wrong(unknown[:_SHOWN], "is not a part of a request")
+        meant = closest(unknown, _KEYS)
+        guess = f"Did you mean {meant}? " if meant else ""
+        raise _wrong(unknown[:_SHOWN], "is not a part of a request", guess)
     tool, args = given.get("tool_name"), given.get("args", {})
     if not isinstance(tool, str) or not tool:
         raise _wrong("tool_name", "is required, as a string" if tool is None else "is not the name of a tool")
@@ -88,5 +91,5 @@ def _understood(body: bytes) -> Asked:
     return Asked(tool, cast("dict[str, Any]", args))
 
 
-def _wrong(field: str, error: str) -> RefusedError:
-    return RefusedError(BAD_REQUEST, ValidationError.of(field, error, hint=_SHAPE))
+def _wrong(field: str, error: str, guess: str = "") -> RefusedError:
+    return RefusedError(BAD_REQUEST, ValidationError.of(field, error, hint=guess + _SHAPE))

@@ -7,7 +7,6 @@ calls under way are ended and waited for, before the Yard may be closed. It does
 from __future__ import annotations
 
 import contextlib
-import difflib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import cached_property
 
@@ -17,6 +16,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from toolyard.app.yard import Yard
+from toolyard.config.suggest import closest
 from toolyard.core.calls import Call, Result, ask_nobody
 from toolyard.core.errors import SecurityError, SystemFault, ToolyardError, ValidationError
 from toolyard.serve.http.asked import Asked, read_asked
@@ -34,6 +34,7 @@ SURFACE = "http"
 _MOST_CALLS = 128  # of one workspace at once; dispatch has threads for fewer
 _RETRY_SECONDS = 1
 _SHOWN = 100
+_SEE = 307
 NOT_FOUND, NOT_ALLOWED, BUSY = 404, 405, 503
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
@@ -51,6 +52,7 @@ class Door:
 
     def routes(self) -> list[Route]:
         return [
+            Route("/", _Way("GET", self._check, _way_on)),
             Route("/tools", _Way("GET", self._check, self._tools)),
             Route("/execute", _Way("POST", self._check, self._execute)),
             Route("/openapi.json", _Way("GET", self._check, self._openapi)),
@@ -126,10 +128,15 @@ class Door:
             raise RefusedError(BUSY, error) from error
 
     def _unknown(self, name: str) -> ValidationError:
-        names = [str(tool["name"]) for tool in self._catalogue]
-        close = difflib.get_close_matches(name[:_SHOWN], names, n=1)
-        hint = f"Did you mean {close[0]}?" if close else "GET /tools lists what there is."
+        meant = closest(name, (str(tool["name"]) for tool in self._catalogue))
+        hint = f"Did you mean {meant}?" if meant else "GET /tools lists what there is."
         return ValidationError.of("tool_name", f"there is no tool called {name[:_SHOWN]!r}", hint=hint)
+
+
+async def _way_on(request: Request, send: Send) -> Response:
+    """For who came to see what is here. The address is relative: a proxy may have put us below a path of its own."""
+    del request, send
+    return Response("The tools are described at /docs.\n", _SEE, {**_HEADERS, "Location": "docs"}, "text/plain")
 
 
 class _Way:

@@ -137,7 +137,6 @@ _LINES: dict[str, Any] = {
         *("code", "kind", "message", "hint", "retryable"),
     ),
     "Refusal": _object({"error": _ref("Error")}, "error"),
-    "Unauthorized": _object({"error": _STRING, "hint": _STRING}, "error", "hint"),
     "Tools": _object(
         {
             "tools": {
@@ -157,10 +156,7 @@ _LINES: dict[str, Any] = {
     ),
 }
 _ANYWHERE: dict[str, Any] = {
-    "401": {
-        "description": "The bearer token is missing or wrong.",
-        "content": _content("application/json", _ref("Unauthorized")),
-    },
+    "401": _refusal("The bearer token is missing or wrong."),
     "403": _refusal("The Origin is not ours."),
     "405": _refusal("The path takes another method."),
     "421": _refusal("The Host is not ours."),

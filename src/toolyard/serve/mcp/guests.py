@@ -54,7 +54,7 @@ class Guests:
             return
         guest = self._guests.get(_digest(bearer_of(scope["headers"])))
         if guest is None:
-            await refuse(send)
+            await refuse(scope, receive, send)
             return
         listed: list[bool] = []
         scope[LISTED] = listed

@@ -19,11 +19,13 @@ from typing import Any
 import uvicorn
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.applications import Starlette
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolyard.app.yard import Yard
-from toolyard.core.errors import SystemFault
+from toolyard.core.errors import SecurityError, SystemFault
 from toolyard.serve.http.door import Door
+from toolyard.serve.http.refusing import RefusedError
 from toolyard.serve.mcp.connections import Connection
 from toolyard.serve.mcp.server import YardServer
 from toolyard.serve.mcp.terms import TERMS, Terms
@@ -31,6 +33,8 @@ from toolyard.serve.mcp.terms import TERMS, Terms
 Lifespan = Callable[[Starlette], contextlib.AbstractAsyncContextManager[Any]]
 
 PATH = "/mcp"
+_UNAUTHORIZED = 401
+_HOW_TO = "Send the header Authorization: Bearer <token>."
 _LARGEST_BODY = 32 << 20
 _GRACE_SECONDS = 1  # for calls under way; then they are cancelled
 _BACKLOG = 128
@@ -56,7 +60,7 @@ class BearerGate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and not hmac.compare_digest(bearer_of(scope["headers"]), self._token):
-            await refuse(send)
+            await refuse(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
@@ -70,16 +74,16 @@ def bearer_of(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
     return token.strip(b" ") if scheme.lower() == b"bearer" else b""
 
 
-async def refuse(send: Send) -> None:
-    """Answer a request whose token is missing or wrong."""
-    body = json.dumps({"error": "unauthorized", "hint": "Send the header Authorization: Bearer <token>."}).encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"www-authenticate", b"Bearer"),
-    ]
-    await send({"type": "http.response.start", "status": 401, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request whose token is missing or wrong: clients of MCP as OAuth does, all others as the door does."""
+    challenge = {"WWW-Authenticate": "Bearer"}
+    if scope["path"] == PATH:
+        said = json.dumps({"error": "unauthorized", "hint": _HOW_TO})
+        response = Response(said, _UNAUTHORIZED, challenge, "application/json")
+    else:
+        error = SecurityError("The bearer token is missing or wrong.", hint=_HOW_TO)
+        response = RefusedError(_UNAUTHORIZED, error, challenge).response()
+    await response(scope, receive, send)
 
 
 def http_app(yard: Yard, token: str, address: Address) -> ASGIApp:
