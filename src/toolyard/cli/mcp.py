@@ -28,7 +28,7 @@ _EXAMPLES = """\b
 Examples:
   toolyard mcp --workspace ~/project
   claude mcp add toolyard -- toolyard mcp --workspace ~/project
-  TOOLYARD_TOKEN=secret toolyard mcp --workspace ~/project --http 127.0.0.1:8765
+  TOOLYARD_TOKEN=$(openssl rand -hex 32) toolyard mcp --workspace ~/project --http 127.0.0.1:8765
   toolyard mcp --permission-mode plan --tools reference
   claude mcp add yard -- toolyard mcp --config ~/toolyard.yaml --workspace ~/project --tools code
 """
