@@ -74,11 +74,11 @@ def test_what_cannot_be_closed_does_not_keep_the_rest_open(options, monkeypatch)
     yard.dispatch.close()
 
 
-@pytest.mark.parametrize("name", ["missing", "file"])
-def test_a_workspace_must_be_a_folder(options, tmp_path, name):
+@pytest.mark.parametrize(("name", "said"), [("missing", "is not a folder"), ("file", "is a file, not a folder")])
+def test_a_workspace_must_be_a_folder(options, tmp_path, name, said):
     (tmp_path / "file").write_text("x")
 
-    with pytest.raises(ConfigError, match="is not a folder"):
+    with pytest.raises(ConfigError, match=said):
         Yard.open(options(workspace=str(tmp_path / name)))
 
 
