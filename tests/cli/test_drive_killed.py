@@ -28,6 +28,7 @@ def sleeping() -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(150)
 @pytest.mark.parametrize("mode", ["strict", "bypassPermissions"])
 @pytest.mark.parametrize("in_background", [False, True])

@@ -57,6 +57,7 @@ def test_the_way_in_shows_how_to_run_one_file_and_one_test():
     assert re.search(r"pytest tests/\S+\.py::test_\w+$", commands, re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(360)
 @pytest.mark.parametrize("page", pages_with("sh"), ids=name)
 def test_the_commands_run(page, tmp_path):
