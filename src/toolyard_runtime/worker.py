@@ -26,6 +26,8 @@ else:
 
 _HIGHEST_FD = 1 << 16
 _UMASK = 0o022
+_INTERRUPTED = 130
+"""As a shell tells of a process that SIGINT ended."""
 
 NOTEBOOK = "toolyard_runtime.notebook"
 # The first steps towards workers that start quickly. The warden takes one after another while it is idle.
@@ -51,18 +53,23 @@ def main(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
         code = 0
     except EOFError:  # the warden is gone or has no use for us
         code = 0
+    except KeyboardInterrupt:  # before there was code that could hear of it
+        code = _INTERRUPTED
     finally:
         os._exit(code)
 
 
 def wait_in_shell(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
     """Be a shell that waits for its command. Never returns."""
+    code = 1
     try:
         _detach(requests, reply, out, err)
         limits.hold(setup["limits"])
         shell.wait(setup["shell"])
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
     finally:
-        os._exit(1)
+        os._exit(code)
 
 
 def first(requests: int, reply: int, out: int, err: int) -> None:
@@ -83,6 +90,8 @@ def first(requests: int, reply: int, out: int, err: int) -> None:
         code = 0
     except EOFError:
         code = 0
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
     finally:
         os._exit(code)
 

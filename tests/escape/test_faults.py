@@ -227,9 +227,12 @@ async def signalled(arena, number):
     """What becomes of a run when every process of the sandbox, seen from outside, gets a signal."""
     task = await begun(arena, "exec sleep 420")
     victim = int(arena.scene.places()["victim"])
-    for pid in descendants_of(frozenset({os.getpid()})) - {victim}:
+    meant = descendants_of(frozenset({os.getpid()})) - {victim}
+    for pid in meant:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
+    if number == signal.SIGKILL:  # a run that reaches a sandbox in its last moment is lost with it
+        assert within(GONE_SECONDS, lambda: not [pid for pid in meant if _lives(pid)])
     return (await asyncio.wait_for(task, LOST_SECONDS)).structured
 
 

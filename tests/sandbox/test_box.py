@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from toolyard.sandbox import inside
-from toolyard.sandbox.box import Box
+from toolyard.sandbox.box import Box, Unreached
 from toolyard.sandbox.inside import Walls
 from toolyard.sandbox.line import SocketLine
 from toolyard.sandbox.spec import Ending, Request, Spec, What
@@ -114,3 +114,17 @@ def test_the_host_is_heard_while_orphans_come_faster_than_they_can_be_reaped(ope
     box = open_box(ORPHANS_WITHOUT_END)
     outcome = box.run(Request(What.COMMAND, "(true &); sleep 60", 0.5), lambda stream, data: None, threading.Event())
     assert outcome.ending is Ending.TIMEOUT
+
+
+@pytest.mark.parametrize("noticed", [False, True])
+def test_what_does_not_reach_a_warden_that_is_gone_may_be_run_elsewhere(open_box, noticed):
+    box = open_box()
+    box.process.kill()
+    box.process.wait(LONGEST_WAIT)
+    if noticed:
+        box._reader.join(LONGEST_WAIT)
+    else:
+        box._ended.clear()
+    with pytest.raises(Unreached):
+        box.run(Request(What.COMMAND, "true", LONGEST_WAIT), lambda stream, data: None, threading.Event())
+    assert not box.is_up

@@ -2,8 +2,8 @@
 
 A Box owns the process it is given and the line to it. One thread reads frames and hands each run its own; the caller
 of `run` waits in its own thread, keeps the clock and says when to stop. When the line ends, for whatever reason,
-every run under way ends as LOST, and so does every later one: the owner opens another box. `close()` hangs up, which
-makes the warden exit and takes everything inside with it, and kills the process should it stay.
+every run under way ends as LOST, and every later one is Unreached: the owner opens another box. `close()` hangs up,
+which makes the warden exit and takes everything inside with it, and kills the process should it stay.
 """
 
 from __future__ import annotations
@@ -57,6 +57,10 @@ class RunSetup:
     output_bytes: int
 
 
+class Unreached(Exception):  # noqa: N818 - where it was meant for, not what is wrong with it
+    """The box was gone before a request reached it: nothing of it was done."""
+
+
 class Box(Closing):
     def __init__(
         self, process: subprocess.Popen[bytes], line: Line, setup: RunSetup, first_process: int | None = None
@@ -101,6 +105,7 @@ class Box(Closing):
             raise SystemFault(f"The sandbox did not start: {said}", hint=_HINT)
 
     def run(self, request: Request, sink: Sink, cancelled: threading.Event, watch: Watch = lambda: None) -> Outcome:
+        """Raises Unreached where it may be run in another box."""
         if not request.session:
             return self._run(request, sink, cancelled, watch)
         with self._guard:
@@ -157,18 +162,25 @@ class Box(Closing):
         number = next(self._numbers)
         frames = self._runs[number] = Mailbox(request.output_bytes or self._setup.output_bytes)
         try:
-            if self._ended.is_set():
-                return _lost()
-            self._send(number, wire.RUN, wire.packed(self._worded(request)))
+            self._ask(number, request)
             outcome = _Waiting(request, sink, cancelled, watch, lambda: self._kill(number)).through(frames)
         except OSError:
-            return _lost()
+            return lost()
         finally:
             del self._runs[number]
             frames.close()
         if outcome.ending is Ending.LOST:  # perhaps it only does not answer; it gets no other run
             self._ended.set()
         return outcome
+
+    def _ask(self, number: int, request: Request) -> None:
+        if self._ended.is_set():
+            raise Unreached
+        try:
+            self._send(number, wire.RUN, wire.packed(self._worded(request)))
+        except ConnectionError:  # half a request at most arrived, which nobody acts on
+            self._ended.set()
+            raise Unreached from None
 
     def _worded(self, request: Request) -> dict[str, object]:
         return {
@@ -239,7 +251,7 @@ class _Waiting:
             except queue.Empty:
                 kind, body = wire.NO_RUN, b""
             if kind == LOST:
-                return _lost()
+                return lost()
             if kind == wire.EXIT:
                 return self._ended(body)
             self._take(kind, body)
@@ -248,7 +260,7 @@ class _Waiting:
                     self.kill()
                     until = time.monotonic() + _STOP_SECONDS
             elif time.monotonic() > until:
-                return _lost()
+                return lost()
 
     def _take(self, kind: int, body: bytes) -> None:
         stream = _STREAMS.get(kind)
@@ -305,7 +317,8 @@ def _held(pid: int | None) -> int | None:
         return None
 
 
-def _lost() -> Outcome:
+def lost() -> Outcome:
+    """The end of a run whose box went away."""
     return Outcome(Ending.LOST, _SIGNAL_CODES + _SIGKILL)
 
 

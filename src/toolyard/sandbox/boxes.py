@@ -18,7 +18,7 @@ from toolyard.core.errors import SystemFault
 from toolyard.core.limits import MIB
 from toolyard.core.paths import is_beneath
 from toolyard.sandbox import inside
-from toolyard.sandbox.box import Box, RunSetup
+from toolyard.sandbox.box import Box, RunSetup, Unreached, lost
 from toolyard.sandbox.cgroups import Cgroup
 from toolyard.sandbox.covers import Identities, identities, open_plain, placed, special_identities
 from toolyard.sandbox.disk import DiskWatch
@@ -32,6 +32,8 @@ _KEPT_FREE_BYTES = 256 * MIB
 _MOST_FILES = 500_000
 _KILLED = 137
 _GONE_SECONDS = 0.5
+_MOST_BOXES = 3
+"""For one run: who ends every box before a run reaches it is not outwaited."""
 _WITH_OWN_MOUNTS = frozenset({Tier.BUBBLEWRAP, Tier.NAMESPACES})
 _WITH_OWN_NETWORK = frozenset({Tier.BUBBLEWRAP, Tier.NAMESPACES, Tier.DOCKER})
 
@@ -82,7 +84,17 @@ class BoxSandbox(Closing):
         self._open()
 
     def run(self, request: Request, sink: Sink, cancelled: threading.Event) -> Outcome:
-        box, is_replaced = self._open()
+        for _ in range(_MOST_BOXES):
+            box, is_replaced = self._open()
+            try:
+                return self._run(box, request, sink, cancelled, is_replaced=is_replaced)
+            except Unreached:
+                self._give_up(box)
+        return lost()
+
+    def _run(
+        self, box: Box, request: Request, sink: Sink, cancelled: threading.Event, *, is_replaced: bool
+    ) -> Outcome:
         covers, memory = self._covers, self._memory
         with self._disk_watch() as disk, covers.awake() if covers else contextlib.nullcontext():
 
