@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -12,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from toolyard.drivers.driver import Heard, Recipe, RunSpec
-from toolyard.drivers.messages import Message, SessionStarted, TextDelta, ToolCall, ToolResult
+from toolyard.drivers.messages import Finished, Message, SessionStarted, TextDelta, ToolCall, ToolResult
+from toolyard.drivers.running import Run
 
 PROGRAM = pathlib.Path(__file__).with_name("scripted_cli.py")
 KEY = "SCRIPTED_KEY"
@@ -95,3 +97,18 @@ def processes_of_run(run: str) -> list[int]:
 
 
 PYTHON = sys.executable
+
+
+_SECONDS = 40
+
+
+def messages_of(run: Run) -> list[Message]:
+    """All that a run says. It ends once, and leaves no process behind."""
+
+    async def listened():
+        return [message async for message in run]
+
+    told = asyncio.run(asyncio.wait_for(listened(), _SECONDS))
+    assert [message for message in told if isinstance(message, Finished)] == told[-1:]
+    assert processes_of_run(run.id) == []
+    return told

@@ -12,7 +12,7 @@ import time
 import tracemalloc
 
 import pytest
-from tests.drivers.scripted import KEY, PYTHON, ScriptedDriver, processes_of_run, script, variables
+from tests.drivers.scripted import KEY, PYTHON, ScriptedDriver, messages_of, processes_of_run, script, variables
 
 from toolyard.core.limits import MIB
 from toolyard.core.modes import PermissionMode
@@ -21,7 +21,7 @@ from toolyard.drivers.driver import LONGEST_TEXT, Heard, RunSpec
 from toolyard.drivers.hearing import Hearing
 from toolyard.drivers.host import Host
 from toolyard.drivers.making import made_in_thread
-from toolyard.drivers.messages import Fault, Finished, Status, TextDelta, ToolCall, ToolResult, as_json
+from toolyard.drivers.messages import Fault, Status, TextDelta, ToolCall, ToolResult, as_json
 from toolyard.drivers.process import CliProcess, Start
 from toolyard.drivers.registry import DRIVERS
 from toolyard.drivers.running import DriveOptions, Run
@@ -45,16 +45,6 @@ def started(tmp_path, monkeypatch):
 
     yield make
     assert list(tmp_path.rglob("toolyard-drive-*")) == [], "a run left its folder"
-
-
-def told_by(run: Run) -> list:
-    async def listened():
-        return [message async for message in run]
-
-    told = asyncio.run(asyncio.wait_for(listened(), SECONDS))
-    assert [message for message in told if isinstance(message, Finished)] == told[-1:]
-    assert processes_of_run(run.id) == []
-    return told
 
 
 def test_a_line_of_brackets_neither_ends_the_run_nor_holds_up_the_loop(started):
@@ -109,7 +99,7 @@ def test_no_message_holds_a_key_or_the_token(started, tmp_path):
     quoted = 'p"ss\\word-of-the-user'
     for secret in (SECRET, quoted):
         steps = (["say", f"it is {secret}"], ["raw", f"noise {secret}\n", 1], ["error", f"bad key {secret}"])
-        told = told_by(started(*ATTACH, *steps, ["exit", 1], variables=variables(**{KEY: secret})))
+        told = messages_of(started(*ATTACH, *steps, ["exit", 1], variables=variables(**{KEY: secret})))
         assert told[-1].text == "it is ***"
         assert told[-1].reason == "Scripted CLI reports: bad key ***"
         assert not any(secret in repr(message) for message in told)
@@ -121,7 +111,7 @@ def test_an_error_in_a_program_is_not_blamed_on_the_machine(started, monkeypatch
 
     with monkeypatch.context() as patch:
         patch.setattr(running.RunFolder, "write", wrong)
-        told = told_by(started(*ATTACH, ["over"]))
+        told = messages_of(started(*ATTACH, ["over"]))
     assert told[-1].reason == "The run could not go on: an int was expected."
     assert "TypeError" in told[-1].hint
     assert "limits of this machine" not in told[-1].hint
@@ -133,14 +123,14 @@ def test_whatever_goes_wrong_there_is_a_last_message(started, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(running.RunFolder, "write", none_left)
-        told = told_by(started(*ATTACH, ["over"]))
+        told = messages_of(started(*ATTACH, ["over"]))
     assert told[-1].status is Status.FAILED
     assert "Too many open files" in told[-1].reason
 
 
 def test_the_tools_of_a_run_do_not_reach_its_settings(started, tmp_path):
     """The folder for temporary files may lie in the workspace, or be it."""
-    told = told_by(
+    told = messages_of(
         started(*ATTACH, ["call", "Glob", {"pattern": "**/settings.json"}], ["over"], workspace=tmp_path / "tmp")
     )
     (found,) = [message.text for message in told if isinstance(message, ToolResult)]
@@ -163,7 +153,7 @@ def test_commands_find_the_key_and_the_token_of_their_run_without_a_sandbox_alon
 
     call = ["call", "yard_Bash", {"command": f"grep -a -c -s -e {KEY}= -e TOOLYARD_RUN_TOKEN= /proc/*/environ"}]
     with tempfile.TemporaryDirectory(dir="/var/tmp") as state:  # `moderate` reaches the usual place for the settings
-        told = told_by(started(*ATTACH, call, ["over"], mode=mode, ask=ask, state=state))
+        told = messages_of(started(*ATTACH, call, ["over"], mode=mode, ask=ask, state=state))
     assert bool(holders_seen(told)) is (mode is PermissionMode.BYPASS)
 
 
@@ -228,7 +218,7 @@ def test_a_host_that_closes_under_a_run_does_not_take_its_caller_along(started, 
 
     told = asyncio.run(asyncio.wait_for(listened(), SECONDS))
     assert told[-1].status is Status.FAILED
-    after = told_by(started(*ATTACH, ["over"], host=host))
+    after = messages_of(started(*ATTACH, ["over"], host=host))
     assert after[-1].reason == "The host of the run is closed."
 
 

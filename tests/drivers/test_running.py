@@ -11,7 +11,7 @@ import tempfile
 from dataclasses import replace
 
 import pytest
-from tests.drivers.scripted import KEY, PYTHON, ScriptedDriver, processes_of_run, script, variables
+from tests.drivers.scripted import KEY, PYTHON, ScriptedDriver, messages_of, processes_of_run, script, variables
 
 from toolyard.core.modes import PermissionMode
 from toolyard.drivers.host import Host
@@ -42,16 +42,6 @@ def started(tmp_path, workspace, monkeypatch):
 
     yield make
     assert list(folder.glob("toolyard-drive-*")) == [], "a run left its folder"
-
-
-def messages_of(run: Run) -> list:
-    async def listened():
-        return [message async for message in run]
-
-    told = asyncio.run(asyncio.wait_for(listened(), SECONDS))
-    assert [message for message in told if isinstance(message, Finished)] == told[-1:]
-    assert processes_of_run(run.id) == []
-    return told
 
 
 def end_of(run: Run) -> Finished:
