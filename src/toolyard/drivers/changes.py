@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from itertools import islice
@@ -11,6 +12,7 @@ from typing import Final, NamedTuple
 
 from toolyard.app.snapshots.keeper import BASELINE, Place
 from toolyard.app.snapshots.telling import paths_of
+from toolyard.core.errors import ToolyardError
 from toolyard.workspace.snapshots import DiffLimits, Snapshot, SnapshotStore
 
 _MOST_PATHS: Final = 1000
@@ -39,7 +41,7 @@ def _looked(place: Place, began_ns: int) -> Changes:
         with closing(SnapshotStore(place.folder)) as store:
             ends = _ends(store.list(place.root), began_ns)
             return _between(store, *ends) if ends is not None else Changes()
-    except Exception:  # noqa: BLE001 - the run is over, whatever has become of its snapshots
+    except (ToolyardError, OSError, sqlite3.Error):  # the run is over, whatever has become of its snapshots
         return Changes()
 
 

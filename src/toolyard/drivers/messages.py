@@ -114,7 +114,7 @@ class Finished:
     changed: tuple[str, ...] = ()
     """Paths below the workspace that are other than before the run, up to a thousand; as snapshots tell them."""
     snapshot: str = ""
-    """The newest one of the workspace; empty where the run had none taken, since it changed nothing."""
+    """The newest one of the workspace; empty where the run changed nothing, or where snapshots cannot be read."""
     snapshot_before: str = ""
     """Restoring this one undoes the run."""
 

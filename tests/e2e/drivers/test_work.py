@@ -169,6 +169,7 @@ def test_tools_with_the_name_of_a_builtin_are_offered_under_another_and_told_und
 def test_lines_of_2_mb_and_10_mb_on_stderr_stall_nothing(trials, cli):
     large = trials.of(BATCH, LARGE, cli)
     assert large.finished.status is Status.SUCCEEDED, large.finished
+    assert [result.ok for result in large.told(ToolResult)] == [True], large.model.words
     assert (large.workspace / "large.txt").read_text() == LONG
     assert large.told(ToolCall)[0].arguments["content"] == LONG
     assert large.finished.text == SAID
