@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import socket
+import time
 from urllib.parse import urlsplit
 
 import pytest
@@ -55,6 +56,18 @@ def is_closed(connection: socket.socket) -> bool:
 @pytest.mark.parametrize("said", [b"", b"GET /tools HT", b"GET /tools HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGET /t"])
 def test_who_never_finishes_a_request_is_let_go(address, said):
     assert is_closed(held(address, said))
+
+
+def test_a_connection_that_is_kept_for_the_next_request_is_not_taken_from_under_it(address):
+    connection = http.client.HTTPConnection(*address, timeout=SECONDS)
+    for _ in range(2):
+        connection.request("GET", "/tools")
+        connection.getresponse().read()
+        time.sleep(5 * connections.PATIENCE_SECONDS)
+    connection.sock.settimeout(0.1)
+    with pytest.raises(TimeoutError):  # open, and nothing to read
+        connection.sock.recv(1)
+    connection.close()
 
 
 def test_who_holds_all_connections_makes_room_for_those_that_ask(address, monkeypatch):

@@ -23,7 +23,7 @@ from toolyard.app.yard import Yard, YardOptions
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
 from toolyard.drivers.making import closed_in_thread, made_in_thread
-from toolyard.serve.mcp.connections import Connection
+from toolyard.serve.mcp.connections import KEPT_SECONDS, Connection
 from toolyard.serve.mcp.guests import Guests
 from toolyard.serve.mcp.http import PATH, Address, listen
 from toolyard.serve.mcp.terms import Terms
@@ -69,6 +69,7 @@ class Host(Closing):
                 lifespan="on",
                 ws="none",
                 http=Connection,
+                timeout_keep_alive=KEPT_SECONDS,
                 timeout_graceful_shutdown=_GRACE_SECONDS,
             )
         )

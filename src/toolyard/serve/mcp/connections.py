@@ -1,7 +1,9 @@
 """Connections of the HTTP server that nobody can hold for nothing.
 
 Every user of the machine reaches a port of the loopback, and each connection costs this process a descriptor. One
-that sends no whole request in time is closed, and where there are too many, the oldest of those makes room.
+that sends no whole request in time is closed, and where there are too many, the oldest of those makes room. One that
+was used and is kept for the next request stays much longer: clients let such connections go after seconds, and one
+that the server closes first may be closed in the moment in which a request is sent on it, which is then lost.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 PATIENCE_SECONDS = 10.0
 """For a request to come, header and all. It may take twice as long until that is noticed."""
+KEPT_SECONDS = 75
+"""For the next request on a connection that had one."""
 _MOST = 1024
 
 
@@ -40,8 +44,13 @@ class Connection(H11Protocol):
         """No request is under way."""
         return not self.cycle or self.cycle.response_complete
 
+    @property
+    def _is_kept(self) -> bool:
+        """It had a request and nothing of another has come: the server closes it by itself after KEPT_SECONDS."""
+        return self.timeout_keep_alive_task is not None and not self.conn.trailing_data[0]
+
     def _look(self) -> None:
-        if self.is_idle and self.cycle is self._seen:
+        if self.is_idle and self.cycle is self._seen and not self._is_kept:
             self.transport.abort()
             return
         self._seen = self.cycle

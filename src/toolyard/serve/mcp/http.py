@@ -26,7 +26,7 @@ from toolyard.app.yard import Yard
 from toolyard.core.errors import SecurityError, SystemFault
 from toolyard.serve.http.door import Door
 from toolyard.serve.http.refusing import RefusedError
-from toolyard.serve.mcp.connections import Connection
+from toolyard.serve.mcp.connections import KEPT_SECONDS, Connection
 from toolyard.serve.mcp.server import YardServer
 from toolyard.serve.mcp.terms import TERMS, Terms
 
@@ -160,6 +160,7 @@ def serve_http(yard: Yard, token: str, address: Address, listener: socket.socket
         lifespan="on",
         ws="none",
         http=Connection,
+        timeout_keep_alive=KEPT_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     _Server(config).run(sockets=[listener])
