@@ -1,0 +1,153 @@
+"""What a model is to those who work with it: turns in a conversation, whichever API they go through.
+
+A `ChatModel` takes one turn at a time: it sends the conversation, tells what comes in as it comes, appends the answer
+to the conversation and returns it. Trying again, waiting and making room in the context are its affair; what it cannot
+mend it raises as an error of ours. The calls that a model asks for are never made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from toolyard.models.conversation import Conversation
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """A tool as the model sees it."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A call that the model asks for."""
+
+    id: str
+    tool: str
+    arguments: Mapping[str, Any]
+    fault: str = ""
+    """Why its arguments cannot be read; empty where they can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    data: bytes
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the model is shown of a call."""
+
+    wanted: Wanted
+    text: str
+    pictures: tuple[Picture, ...] = ()
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Tokens and money. `cost` is in US dollars, None where the price of the model is not known."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    """Of `input`, what the provider had kept."""
+    cost: float | None = None
+
+    def __add__(self, other: Spent) -> Spent:
+        known = [each.cost for each in (self, other) if each.cost is not None]
+        return Spent(
+            self.input + other.input,
+            self.output + other.output,
+            self.cached + other.cached,
+            sum(known) if known else None,
+        )
+
+    @property
+    def total(self) -> int:
+        return self.input + self.output
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    text: str
+    wanted: tuple[Wanted, ...] = ()
+    thinking: str = ""
+    spent: Spent = Spent()
+    is_cut: bool = False
+    """Whether the answer ended at a limit of its length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A piece of the answer's text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """A piece of what the model thinks before it answers, where its API tells."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """The pieces of this turn so far do not count: it is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The next try follows after a pause."""
+
+    seconds: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shortened:
+    """The conversation was made to fit the model's context. Tokens, by estimate."""
+
+    before: int
+    after: int
+
+
+Heard: TypeAlias = Said | Thought | TakenBack | Waiting | Shortened
+Hear: TypeAlias = Callable[[Heard], None]
+
+
+def hear_nothing(heard: Heard) -> None:
+    """For who waits for the whole turn."""
+
+
+class ChatModel(Protocol):
+    @property
+    def title(self) -> str:
+        """The model as its provider names it."""
+        ...
+
+    @property
+    def window(self) -> int:
+        """Tokens that its context holds."""
+        ...
+
+    async def turn(
+        self,
+        conversation: Conversation,
+        *,
+        instructions: str = "",
+        tools: Sequence[OfferedTool] = (),
+        hear: Hear = hear_nothing,
+    ) -> Turn:
+        """One answer. Raises ToolyardError; the conversation is then as it was, or shorter."""
+        ...
+
+    async def close(self) -> None: ...
