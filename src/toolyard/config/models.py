@@ -11,11 +11,13 @@ import os
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import BeforeValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+from pydantic_core import PydanticCustomError
 
+from toolyard.config.backends import BACKENDS, BackendKind, backend_kind, likely_backend
 from toolyard.config.custom_tools import Browser, CustomToolNames, Vision
 from toolyard.config.execution import CodeExecution, Docker, RunLimitsSection
-from toolyard.config.section import UNKNOWN_KEY, Seconds, Section, Size, expected
+from toolyard.config.section import REFUSED, UNKNOWN_KEY, Seconds, Section, Size, expected
 from toolyard.config.server_entry import ServerEntry, Servers
 from toolyard.config.snapshots import Snapshots
 from toolyard.core.limits import DEFAULT_LIMITS, Limits
@@ -89,15 +91,37 @@ class ToolyardSection(Section):
     """Folders with skills of other programs (`.claude/skills`, `~/.agents/skills` ...), used read-only."""
 
 
+def _known_backend(name: str) -> str:
+    kind = backend_kind(name)
+    if kind is None:
+        raise PydanticCustomError(REFUSED, "is no backend that is known here.", {"hint": likely_backend(name)})
+    return kind.name
+
+
+def _off_is_a_word(value: Any) -> Any:
+    """YAML reads `off` as false."""
+    return "off" if value is False else value
+
+
+BackendType = Annotated[str, AfterValidator(_known_backend)]
+Thinking = Annotated[Literal["off", "minimal", "low", "medium", "high"], BeforeValidator(_off_is_a_word)]
+
+
 class Backend(Section):
     """The model API or the CLI driver behind an agent, and the folder it works in."""
 
-    type: str | None = None
+    type: BackendType | None = None
+    """A name of `backends.BACKENDS`; None where the file only describes workspaces."""
     model: str | None = None
     base_url: str | None = None
     api_key: SecretStr | None = None
     temperature: float | None = None
     max_tokens: Size | None = None
+    """The longest answer of one turn."""
+    context_window: Size | None = None
+    """How many tokens the model can see; earlier parts of a conversation are summarised before that."""
+    thinking: Thinking | None = None
+    """How much it thinks before it answers; left out, as the model does by itself."""
     timeout: Seconds | None = None
     cwd: str | None = None
     fresh: bool = False
@@ -106,6 +130,10 @@ class Backend(Section):
     mcp_servers: Servers = ()
     allowed_tools: tuple[str, ...] = ()
     exclude_tools: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> BackendKind | None:
+        return None if self.type is None else BACKENDS[self.type]
 
 
 class Memory(Section):
@@ -128,10 +156,33 @@ class ContextPath(Section):
     protected_paths: tuple[str, ...] = ()
 
 
+class TeamLimits(Section):
+    """When a run of agents ends, whether or not they agree."""
+
+    rounds: Size = 4
+    """How often agents see each other's answers."""
+    seconds: Seconds = 3600.0
+    tokens: Size | None = None
+    """Of all agents together."""
+    cost: Annotated[float, Field(gt=0)] | None = None
+    """Of all agents together, in US dollars."""
+    turns: Size = 100
+    """How often one agent may ask its model in one round."""
+
+
 class Orchestrator(Section):
     snapshot_storage: str | None = None
     agent_temporary_workspace: str | None = None
     context_paths: tuple[ContextPath, ...] = ()
+    limits: TeamLimits = TeamLimits()
+
+
+class Tracing(Section):
+    """Where spans of runs, model calls and tool calls are sent, over OTLP and HTTP. Nowhere unless it is said."""
+
+    endpoint: str | None = None
+    headers: Mapping[str, str] = Field(default_factory=dict, repr=False)
+    service_name: Annotated[str, Field(min_length=1)] = "toolyard"
 
 
 class Ui(Section):
@@ -190,6 +241,7 @@ class Config(Section):
     permissions: Permissions = Permissions()
     limits: LimitsSection = LimitsSection()
     snapshots: Snapshots = Snapshots()
+    tracing: Tracing = Tracing()
     source: str | None = None
     """The file this was read from (absolute), None for the defaults."""
 

@@ -10,14 +10,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from toolyard.config.backends import PROVIDER_VARIABLES
+
 STATE_FOLDER = "toolyard"
 CONFIG_FOLDER = "toolyard"
 _CONTAINER_CLIENT = (
     *("PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH"),
     *("DOCKER_TLS_VERIFY", "CONTAINER_HOST", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
-)
-_MODEL_ACCESS = (
-    *("OPENAI_API_KEY", "OPENAI_BASE_URL", "GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
 )
 _CLIENT_FOLDERS = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "QWEN_HOME")
 DEFAULT_TEMP = "/tmp"  # noqa: S108 - the name of the folder, nothing is created in it here
@@ -51,6 +50,8 @@ class Settings:
     """Keys and addresses of model providers, by their variables."""
     client_folders: Mapping[str, str] = field(default_factory=dict[str, str])
     """Where other programs keep their settings, when a variable of theirs says so."""
+    trace_endpoint: str | None = None
+    """Where spans are sent when the configuration does not say."""
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str] | None = None) -> Settings:
@@ -67,10 +68,11 @@ class Settings:
             token=variables.get("TOOLYARD_TOKEN") or None,
             no_color=bool(variables.get("NO_COLOR")),
             container_client={name: variables[name] for name in _CONTAINER_CLIENT if name in variables},
-            model_access={name: variables[name] for name in _MODEL_ACCESS if variables.get(name)},
+            model_access={name: variables[name] for name in PROVIDER_VARIABLES if variables.get(name)},
             client_folders={
                 name: os.path.abspath(variables[name]) for name in _CLIENT_FOLDERS if variables.get(name)
             },
+            trace_endpoint=variables.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
         )
 
 

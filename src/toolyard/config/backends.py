@@ -1,0 +1,143 @@
+"""What `backend.type` may be: the table of model APIs and agent CLIs.
+
+A kind is either an API that is spoken to (`api` says which wire format) or a CLI that is driven (`driver` names it).
+Everything that differs between two providers of one API stands here as data: where they listen, which variables hold
+the key, and which model is meant where none is named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from toolyard.config.suggest import did_you_mean
+
+Api = Literal["", "gemini", "openai", "claude"]
+
+
+@dataclass(frozen=True, slots=True)
+class BackendKind:
+    name: str
+    title: str
+    api: Api = ""
+    """The wire format; empty for a CLI."""
+    driver: str = ""
+    """The CLI, by the name `toolyard drive` has for it; empty for an API."""
+    key_variables: tuple[str, ...] = ()
+    """The first that is set holds the key."""
+    needs_key: bool = False
+    """Whether it is of no use without one: a server of one's own mostly wants none."""
+    base_url_variable: str = ""
+    base_url: str = ""
+    """Where it listens when neither the file nor the variable says; empty: where its SDK looks, or nowhere."""
+    needs_base_url: bool = False
+    """Whether the file or the variable has to say where it listens."""
+    default_model: str = ""
+    """What is asked where `model` is left out; empty for an API: it has to be named, for a CLI: its own choice."""
+
+
+_KINDS: Final = (
+    BackendKind(
+        "gemini",
+        "Gemini API",
+        api="gemini",
+        key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        needs_key=True,
+        base_url_variable="GOOGLE_GEMINI_BASE_URL",
+        default_model="gemini-2.5-flash",
+    ),
+    BackendKind(
+        "openai",
+        "OpenAI API",
+        api="openai",
+        key_variables=("OPENAI_API_KEY",),
+        needs_key=True,
+        base_url_variable="OPENAI_BASE_URL",
+        default_model="gpt-5",
+    ),
+    BackendKind(
+        "claude",
+        "Anthropic API",
+        api="claude",
+        key_variables=("ANTHROPIC_API_KEY",),
+        needs_key=True,
+        base_url_variable="ANTHROPIC_BASE_URL",
+        default_model="claude-sonnet-4-5",
+    ),
+    BackendKind(
+        "openrouter",
+        "OpenRouter",
+        api="openai",
+        key_variables=("OPENROUTER_API_KEY",),
+        needs_key=True,
+        base_url="https://openrouter.ai/api/v1",
+        default_model="openrouter/auto",
+    ),
+    BackendKind(
+        "ollama",
+        "Ollama",
+        api="openai",
+        base_url_variable="OLLAMA_BASE_URL",
+        base_url="http://localhost:11434/v1",
+    ),
+    # It serves one model and asks for no name.
+    BackendKind("llama.cpp", "llama.cpp", api="openai", base_url="http://localhost:8080/v1", default_model="default"),
+    BackendKind("vllm", "vLLM", api="openai", base_url="http://localhost:8000/v1"),
+    BackendKind("lmstudio", "LM Studio", api="openai", base_url="http://localhost:1234/v1"),
+    BackendKind(
+        "openai-compatible",
+        "OpenAI-compatible API",
+        api="openai",
+        key_variables=("OPENAI_API_KEY",),
+        base_url_variable="OPENAI_BASE_URL",
+        needs_base_url=True,
+    ),
+    BackendKind("claude_code", "Claude Code", driver="claude"),
+    BackendKind("gemini_cli", "Gemini CLI", driver="gemini"),
+    BackendKind("codex", "Codex", driver="codex"),
+    BackendKind("qwen", "Qwen Code", driver="qwen"),
+    BackendKind("opencode", "opencode", driver="opencode"),
+)
+_ALIASES: Final = {
+    "anthropic": "claude",
+    "google": "gemini",
+    "llamacpp": "llama.cpp",
+    "chatcompletion": "openai-compatible",
+    "qwen_code": "qwen",
+}
+BACKENDS: Final[Mapping[str, BackendKind]] = {kind.name: kind for kind in _KINDS} | {
+    alias: next(kind for kind in _KINDS if kind.name == name) for alias, name in _ALIASES.items()
+}
+"""By every name that `backend.type` may have; several lead to one kind."""
+PROVIDER_VARIABLES: Final = tuple(
+    dict.fromkeys(
+        variable for kind in _KINDS for variable in (*kind.key_variables, kind.base_url_variable) if variable
+    )
+)
+"""Every variable that holds a key or an address of a provider."""
+
+_SEPARATORS: Final = re.compile(r"[\s._-]+")
+_MODELS: Final = {"gemini": "gemini", "gpt": "openai", "o1": "openai", "o3": "openai", "claude": "claude"}
+"""How the names of models begin, for whoever wrote one as the type."""
+
+
+def _folded(name: str) -> str:
+    return _SEPARATORS.sub("", name).lower()
+
+
+_BY_FOLDED: Final = {_folded(name): kind for name, kind in BACKENDS.items()}
+
+
+def backend_kind(name: str) -> BackendKind | None:
+    """The kind of that name, however its words are joined and cased (`claude-code`); None where there is none."""
+    return _BY_FOLDED.get(_folded(name))
+
+
+def likely_backend(name: str) -> str:
+    """The next step for a name that is no kind: what was probably meant."""
+    family = _MODELS.get(_SEPARATORS.split(name.strip().lower(), maxsplit=1)[0])
+    if family is not None and any(char.isdigit() for char in name):
+        return f'Did you mean "{family}"? The name of a model belongs under `model`.'
+    return did_you_mean(name, BACKENDS)
