@@ -1,1 +1,1 @@
-"""Models behind APIs: Gemini, Anthropic, OpenAI and everything that speaks as OpenAI does. pydantic-ai is known only here."""
+"""Models behind APIs: Gemini, Anthropic, OpenAI and all that speaks as OpenAI does. Only here is pydantic-ai known."""

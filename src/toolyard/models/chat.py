@@ -1,8 +1,8 @@
 """What a model is to those who work with it: turns in a conversation, whichever API they go through.
 
 A `ChatModel` takes one turn at a time: it sends the conversation, tells what comes in as it comes, appends the answer
-to the conversation and returns it. Trying again, waiting and making room in the context are its affair; what it cannot
-mend it raises as an error of ours. The calls that a model asks for are never made here.
+to the conversation and returns it. Trying again, waiting and making room in the context are its affair; what it
+cannot mend it raises as an error of ours. The calls that a model asks for are never made here.
 """
 
 from __future__ import annotations

@@ -1,0 +1,178 @@
+"""What a model and its caller have said to each other, in the order in which providers want it.
+
+A conversation alternates: what the caller says (a question, the answers to calls) and what the model answered. Each
+call is answered before anything else is said; `unanswered` names those that are not, as after a crash. Parts that
+only the provider understands (signatures of its thinking) stay where they are, or it would refuse the history.
+
+A message is never changed, only replaced: its estimate of tokens is made once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from toolyard.core.errors import SystemFault
+from toolyard.models.chat import Answer, Wanted
+from toolyard.models.library import require_library
+from toolyard.models.measuring import tokens_of
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
+
+_SHOWN_PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""What every provider takes."""
+
+
+class Conversation:
+    def __init__(self) -> None:
+        require_library()
+        self._messages: list[ModelMessage] = []
+        self._sizes: list[int] = []
+
+    @classmethod
+    def load(cls, dumped: bytes) -> Conversation:
+        """What `dump` wrote."""
+        conversation = cls()
+        from pydantic import ValidationError
+        from pydantic_ai.messages import ModelMessagesTypeAdapter
+
+        try:
+            conversation.replace_messages(ModelMessagesTypeAdapter.validate_json(dumped))
+        except ValidationError:
+            raise SystemFault(
+                "A stored conversation cannot be read: it is damaged, or of another version.",
+                hint="Start the agent anew.",
+            ) from None
+        return conversation
+
+    def dump(self) -> bytes:
+        from pydantic_ai.messages import ModelMessagesTypeAdapter
+
+        return ModelMessagesTypeAdapter.dump_json(self._messages)
+
+    def ask(self, text: str) -> None:
+        """Say something to the model."""
+        from pydantic_ai.messages import UserPromptPart
+
+        if self.unanswered:
+            raise ValueError("calls of the model are not answered yet")
+        self._say([UserPromptPart(text)])
+
+    def answer(self, answers: Sequence[Answer]) -> None:
+        """Show the model what its calls came to; each of `unanswered` once, all of them or first some."""
+        open_ids = {wanted.id for wanted in self.unanswered}
+        ids = [each.wanted.id for each in answers]
+        if len(set(ids)) != len(ids) or not open_ids.issuperset(ids):
+            raise ValueError("an answer to a call that is not open")
+        if answers:
+            self._say([_returned(each) for each in answers])
+
+    @property
+    def unanswered(self) -> tuple[Wanted, ...]:
+        """The calls of the last response that have no result yet."""
+        answered: set[str] = set()
+        for message in reversed(self._messages):
+            if message.kind == "response":
+                return tuple(wanted_of(call) for call in message.tool_calls if call.tool_call_id not in answered)
+            answered.update(part.tool_call_id for part in message.parts if part.part_kind == "tool-return")
+        return ()
+
+    @property
+    def last_text(self) -> str:
+        """What the model said last; empty where it said nothing."""
+        for message in reversed(self._messages):
+            if message.kind == "response":
+                return message.text or ""
+        return ""
+
+    @property
+    def tokens(self) -> int:
+        """What it costs the model's context, by estimate."""
+        return sum(self._sizes)
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    # What follows is for this package: the messages are of pydantic-ai.
+
+    @property
+    def messages(self) -> list[ModelMessage]:
+        """As they are sent. Not to be changed."""
+        return self._messages
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """The estimate of each message."""
+        return self._sizes
+
+    def add_response(self, response: ModelResponse) -> tuple[Wanted, ...]:
+        """The model answered. Gives the calls it asks for."""
+        response = _with_ids(response)
+        self._messages.append(response)
+        self._sizes.append(tokens_of(response))
+        return tuple(wanted_of(call) for call in response.tool_calls)
+
+    def replace_messages(self, messages: Iterable[ModelMessage]) -> None:
+        known = {id(message): size for message, size in zip(self._messages, self._sizes, strict=True)}
+        self._messages = list(messages)
+        self._sizes = [known.get(id(message)) or tokens_of(message) for message in self._messages]
+
+    def _say(self, parts: list[Any]) -> None:
+        from pydantic_ai.messages import ModelRequest
+
+        # Providers want turns to alternate, and results first.
+        if self._messages and self._messages[-1].kind == "request":
+            last = self._messages.pop()
+            self._sizes.pop()
+            parts = [*last.parts, *parts]
+            parts.sort(key=lambda part: part.part_kind != "tool-return")
+        request = ModelRequest(parts=parts)
+        self._messages.append(request)
+        self._sizes.append(tokens_of(request))
+
+
+def wanted_of(call: ToolCallPart) -> Wanted:
+    try:
+        arguments = call.args_as_dict(raise_if_invalid=True)
+    except (ValueError, AssertionError) as error:
+        why = str(error) if isinstance(error, ValueError) else "they are no object"
+        return Wanted(call.tool_call_id, call.tool_name, {}, f"The arguments are no JSON object: {why}.")
+    return Wanted(call.tool_call_id, call.tool_name, arguments)
+
+
+def _returned(answer: Answer) -> Any:
+    from pydantic_ai.messages import BinaryContent, ToolReturnPart
+
+    shown = [each for each in answer.pictures if each.media_type in _SHOWN_PICTURES]
+    hidden = [each.media_type for each in answer.pictures if each.media_type not in _SHOWN_PICTURES]
+    text = answer.text
+    if hidden:
+        text = f"{text}\n[Not shown: {', '.join(hidden)}]".lstrip()
+    pictures = [BinaryContent(each.data, media_type=each.media_type) for each in shown]
+    return ToolReturnPart(
+        tool_name=answer.wanted.tool,
+        content=[text, *pictures] if pictures else text,
+        tool_call_id=answer.wanted.id,
+        outcome="failed" if answer.failed else "success",
+    )
+
+
+def _with_ids(response: ModelResponse) -> ModelResponse:
+    """Every call with an id of its own: some servers number them all alike, and answers are matched by id."""
+    from pydantic_ai.messages import ToolCallPart
+
+    taken: set[str] = set()
+    parts: list[Any] = []
+    for part in response.parts:
+        if isinstance(part, ToolCallPart):
+            name, others = part.tool_call_id, count(1)
+            while not name or name in taken:
+                name = f"{part.tool_call_id or 'call'}_{next(others)}"
+            if name != part.tool_call_id:
+                part = replace(part, tool_call_id=name)
+            taken.add(name)
+        parts.append(part)
+    return replace(response, parts=parts)
