@@ -242,7 +242,7 @@ def test_an_unknown_key_names_its_line_and_the_likely_intention(write, text, lin
         ("permissions:\n  mode: strct\n", 2, 'Did you mean "strict"?'),
         ("toolyard: {execution_mode: context}\n", 1, 'Did you mean "context_based"?'),
         ("orchestrator:\n  context_paths:\n    - permission: read\n", 3, 'lacks the key "path"'),
-        ("available_mcp_servers: [{name: x}]\n", 1, "expected either `command`"),
+        ("available_mcp_servers: [{name: x, args: [y]}]\n", 1, "expected either `command`"),
         ("available_mcp_servers: [{name: x, command: 5}]\n", 1, "expected a string or a list of strings"),
         ("available_mcp_servers: [{name: x, command: a, url: b}]\n", 1, "expected either `command`"),
         ("toolyard: {in_context_tools: {fs: all}}\n", 1, 'a list of tool names, or "*"'),

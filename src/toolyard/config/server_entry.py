@@ -47,11 +47,16 @@ def _texts(value: Any) -> Any:
 
 
 def _as_list(value: Any) -> Any:
-    """Servers by name become a list of entries in the same order, each carrying its name."""
+    """Servers by name become a list of entries in the same order, each carrying its name.
+
+    An entry that has nothing but a name is the name.
+    """
     if value is None:
         return ()
     if value == EVERY_SERVER:
         return (EVERY_SERVER,)
+    if isinstance(value, (list, tuple)):
+        return [_name_alone(item) or item for item in cast("list[object]", value)]
     if not isinstance(value, Mapping):
         return value
     entries: list[object] = []
@@ -63,6 +68,14 @@ def _as_list(value: Any) -> Any:
         else:
             entries.append(entry)
     return entries
+
+
+def _name_alone(entry: object) -> str:
+    if not isinstance(entry, Mapping):
+        return ""
+    keys = cast("Mapping[str, object]", entry)
+    name = keys.get("name")
+    return name if len(keys) == 1 and isinstance(name, str) else ""
 
 
 def _entry_or_name(value: Any) -> str:
