@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Any
 
 from toolyard.app.tool import Tool
@@ -22,6 +24,8 @@ class Toolset(StrEnum):
 Toolsets = Toolset | tuple[Toolset, ...]
 """One set, or several whose tools are served together."""
 
+_OTHER_NAMES = {"execute_bash": "Bash"}  # one tool under two names: who leaves out one means both
+_UPSTREAM = re.compile(r"[./]|^mcp__")  # a pattern that speaks of upstream tools says nothing of our own
 _WITH_CODE_MODE = frozenset({Toolset.CODE, Toolset.MINIMAL, Toolset.ALL})
 
 
@@ -43,6 +47,15 @@ def sets_of(toolsets: Toolsets) -> tuple[Toolset, ...]:
 def has_code_mode(toolsets: Toolsets) -> bool:
     """Whether the set is for agents that call upstream tools from code."""
     return not _WITH_CODE_MODE.isdisjoint(sets_of(toolsets))
+
+
+def is_served(name: str, allowed: tuple[str, ...], excluded: tuple[str, ...]) -> bool:
+    """Whether one of our tools is, by an agent's `allowed_tools` and `exclude_tools`."""
+    own = [pattern for pattern in allowed if not _UPSTREAM.search(pattern)]
+    if own and not any(fnmatchcase(name, pattern) for pattern in own):
+        return False
+    spellings = (name, _OTHER_NAMES.get(name, name))
+    return not any(fnmatchcase(spelling, pattern) for spelling in spellings for pattern in excluded)
 
 
 def tools_of(toolsets: Toolsets) -> dict[str, Tool[Any]]:

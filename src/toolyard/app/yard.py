@@ -11,7 +11,6 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Self
 
 from toolyard.app.belonging import note
@@ -25,7 +24,7 @@ from toolyard.app.settling import apart, guarded, make_folders, make_links, stan
 from toolyard.app.snapshots.keeper import Keeper, Place, Waiter
 from toolyard.app.tool import Tool
 from toolyard.app.tools.resources import RESOURCE_TOOLS, SKILL_RESOURCE_TOOLS
-from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode, sets_of, tools_of
+from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode, is_served, sets_of, tools_of
 from toolyard.config.agents import agent_of
 from toolyard.config.settings import Settings
 from toolyard.core.actions import Effect, Kind
@@ -45,15 +44,14 @@ from toolyard.workspace.layout import folder_name
 
 if TYPE_CHECKING:
     from toolyard.app.freshness import Session
+    from toolyard.app.injecting import Injection
     from toolyard.app.sharing.sharing import Sharing
     from toolyard.config.models import Config
     from toolyard.core.upstream import ToolSchema
     from toolyard.sandbox.choose import Choice
     from toolyard.workspace.skills.checking import Checks
 
-_OTHER_NAMES = {"execute_bash": "Bash"}  # one tool under two names: who leaves out one means both
 _AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # as in the configuration
-_UPSTREAM = re.compile(r"[./]|^mcp__")  # a pattern that speaks of upstream tools says nothing of our own
 _READING = frozenset({"Read", "read_file", "read_text_file"})
 
 
@@ -67,6 +65,8 @@ class YardOptions:
     mode: PermissionMode | None = None
     agent: str | None = None
     toolset: Toolsets = Toolset.CLAUDE
+    injected: Injection | None = None
+    """Choose the tools in this way, as the configuration's execution mode says, and not by `toolset`."""
     state_home: str | None = None
     on_authorize: Callable[[str, str], None] | None = None
     """Shows the user the address to sign in at for a server; None where nobody could."""
@@ -74,6 +74,10 @@ class YardOptions:
     """Whether an agent sets to work with this, so that a folder that is to start fresh does."""
     tell: Callable[[str], None] | None = None
     """Tells the user what was done to start."""
+
+    @property
+    def has_code_mode(self) -> bool:
+        return has_code_mode(self.toolset) if self.injected is None else self.injected.has_code_mode
 
 
 class Yard(Closing):
@@ -112,7 +116,7 @@ class Yard(Closing):
             )
         )
         self.sandboxes = Sandboxes(policy, execution, os.path.realpath(state), self._choose, self._connected)
-        if has_code_mode(options.toolset):
+        if options.has_code_mode:
             skills = (folder_name(self.agent), *home.attached)
             self.sandboxes.attach(self.codemode.broker_folder, self.agent, home.root, skills)
         self.detector = FilesystemToolDetector()
@@ -154,7 +158,7 @@ class Yard(Closing):
             policy = keeping(policy, own)
         if (environment := own_environment(real)) is not None:
             policy = keeping(policy, environment)
-        code_mode = has_code_mode(options.toolset)
+        code_mode = options.has_code_mode
         policy = guarded(home, policy, code_mode=code_mode)
         links = view_of(home).links
         with contextlib.ExitStack() as undo:
@@ -213,6 +217,10 @@ class Yard(Closing):
     def _served(self) -> dict[str, Tool[Any]]:
         """The toolset, or what the configuration puts into it, less what the agent's configuration leaves out."""
         options = self.options
+        if options.injected is not None:
+            from toolyard.app.injecting import injected_tools
+
+            return injected_tools(options.injected, self.codemode)
         choices = options.config.toolyard.in_context_tools
         chosen = sets_of(options.toolset)
         if choices and Toolset.CODE in chosen:
@@ -226,7 +234,7 @@ class Yard(Closing):
         if agent is None:
             return tools
         allowed, excluded = agent.backend.allowed_tools, agent.backend.exclude_tools
-        return {name: tool for name, tool in tools.items() if _is_served(name, allowed, excluded)}
+        return {name: tool for name, tool in tools.items() if is_served(name, allowed, excluded)}
 
     def calling(self, name: str, schema: ToolSchema, waiter: Waiter) -> None:
         """Before a tool of somebody else's is called past the dispatch: if it changes files, keep what is there."""
@@ -324,14 +332,6 @@ def _outermost(folders: Iterable[str]) -> list[str]:
         if not any(is_beneath(folder, other) for other in found):
             found.append(folder)
     return found
-
-
-def _is_served(name: str, allowed: tuple[str, ...], excluded: tuple[str, ...]) -> bool:
-    own = [pattern for pattern in allowed if not _UPSTREAM.search(pattern)]
-    if own and not any(fnmatchcase(name, pattern) for pattern in own):
-        return False
-    spellings = (name, _OTHER_NAMES.get(name, name))
-    return not any(fnmatchcase(spelling, pattern) for spelling in spellings for pattern in excluded)
 
 
 def _begun(options: YardOptions, home: Home, state: str) -> Session | None:

@@ -25,13 +25,17 @@ _MS = 1_000
 _MOST_CHARS = 200_000
 _FILTER_SECONDS = 5.0
 _TRIAL_SECONDS = 10.0
+_FOR_LONGER = "Use run_in_background for what takes longer."
 _CANNOT_START = "The run cannot start in "  # what the sandbox's shell says of a folder that is not there
 
 
-class BashArguments(Arguments):
+class CommandArguments(Arguments):
     command: Annotated[str, Field(min_length=1, max_length=_MOST_CHARS)]
     timeout: Annotated[int | None, Field(description="Milliseconds; 2 minutes when left out", ge=1)] = None
     description: Annotated[str, Field(description="What it does, in a few words")] = ""
+
+
+class BashArguments(CommandArguments):
     run_in_background: Annotated[bool, Field(description="Returns an id for BashOutput and KillShell")] = False
 
 
@@ -44,7 +48,7 @@ class KillShellArguments(Arguments):
     shell_id: str
 
 
-def longest_command(arguments: BashArguments, limits: RunLimits) -> float:
+def longest_command(arguments: CommandArguments, limits: RunLimits) -> float:
     """How long the command may run, within what the configuration lets it name."""
     if arguments.timeout is None:
         return limits.seconds
@@ -53,16 +57,16 @@ def longest_command(arguments: BashArguments, limits: RunLimits) -> float:
         raise ValidationError.of(
             "timeout",
             f"is more than {limits.most_seconds * _MS:,.0f} milliseconds",
-            hint="Use run_in_background for what takes longer.",
+            hint=_FOR_LONGER if isinstance(arguments, BashArguments) else "",
         )
     return seconds
 
 
-def bash(arguments: BashArguments, gate: Gate) -> Result:
+def bash(arguments: CommandArguments, gate: Gate) -> Result:
     request = _request(arguments, gate)
     ready = gate.sandboxes.ready()
     gate.remark(f"Sandbox: {ready.sandbox.tier}.")
-    if arguments.run_in_background:
+    if isinstance(arguments, BashArguments) and arguments.run_in_background:
         return _in_background(request, ready, gate)
     notes: list[str] = []
     captured, outcome = _ran(request, ready, gate)
@@ -100,7 +104,7 @@ def _could_not_start(request: Request, captured: Captured, outcome: Outcome) -> 
     return captured.text(Stream.ERR).startswith(f"{_CANNOT_START}{shown_folder(request.folder)}:")
 
 
-def _request(arguments: BashArguments, gate: Gate) -> Request:
+def _request(arguments: CommandArguments, gate: Gate) -> Request:
     if "\0" in arguments.command:
         raise ValidationError.of("command", "contains a NUL byte", hint="Send it without the NUL byte.")
     try:

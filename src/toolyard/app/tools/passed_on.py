@@ -36,6 +36,11 @@ class AnyArguments(Arguments):
 @dataclass(frozen=True)
 class PassedOn(Tool[AnyArguments]):
     schema: ToolSchema = field(default_factory=lambda: ToolSchema(""))
+    server: str = ""
+    """Of a custom tool, its group."""
+    upstream_name: str = ""
+    """What its server calls it."""
+    is_custom: bool = False
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
@@ -67,6 +72,9 @@ def passed_on(server: str, schema: ToolSchema, *, is_custom: bool = False) -> Pa
         destructive=schema.is_destructive,
         idempotent=schema.annotations.get("idempotentHint") is True,
         schema=schema,
+        server=server,
+        upstream_name=name,
+        is_custom=is_custom,
     )
 
 

@@ -8,6 +8,7 @@ from toolyard.app.tool import STRINGS, Tool, output_schema
 from toolyard.app.tools.commands import (
     BashArguments,
     BashOutputArguments,
+    CommandArguments,
     KillShellArguments,
     bash,
     bash_output,
@@ -34,11 +35,11 @@ _ABOUT_BASH = (
 )
 
 
-def _bash(name: str) -> Tool[BashArguments]:
+def _bash(name: str, arguments: type[CommandArguments] = BashArguments) -> Tool[CommandArguments]:
     return Tool(
         name=name,
         description=_ABOUT_BASH,
-        arguments=BashArguments,
+        arguments=arguments,
         output=_RAN,
         run=bash,
         kind="execute",
@@ -51,6 +52,8 @@ def _bash(name: str) -> Tool[BashArguments]:
 
 BASH = _bash("Bash")
 EXECUTE_BASH = _bash("execute_bash")
+EXECUTE_BASH_IN_FRONT = _bash("execute_bash", CommandArguments)
+"""For those who are not served what reads the output of a command in the background."""
 BASH_OUTPUT = Tool(
     name="BashOutput",
     description="Read what a background command printed since it was last read.",
