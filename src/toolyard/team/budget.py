@@ -1,0 +1,51 @@
+"""How much a run may take: time, tokens, money. All its agents draw on one budget."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from toolyard.models.chat import Spent
+from toolyard.team.events import Ended
+
+if TYPE_CHECKING:
+    from toolyard.config.models import TeamLimits
+
+
+class UsedUp(Exception):  # noqa: N818 - the end of a run, not an error
+    """Nothing is left of the budget."""
+
+    def __init__(self, ended: Ended) -> None:
+        super().__init__(ended.value)
+        self.ended = ended
+
+
+class Budget:
+    def __init__(self, limits: TeamLimits, *, spent: Spent | None = None, seconds: float = 0.0) -> None:
+        """`spent` and `seconds` are what earlier parts of a run that is resumed have taken."""
+        self.limits = limits
+        self.spent = spent or Spent()
+        self._before = seconds
+        self._began = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """What the run has taken so far."""
+        return self._before + time.monotonic() - self._began
+
+    @property
+    def seconds_left(self) -> float:
+        return max(self.limits.seconds - self.seconds, 0.0)
+
+    def spend(self, spent: Spent) -> None:
+        self.spent += spent
+
+    def check(self) -> None:
+        """Before the next turn of any agent. Raises UsedUp."""
+        limits = self.limits
+        if not self.seconds_left:
+            raise UsedUp(Ended.TIME)
+        if limits.tokens is not None and self.spent.total >= limits.tokens:
+            raise UsedUp(Ended.TOKENS)
+        if limits.cost is not None and (self.spent.cost or 0.0) >= limits.cost:
+            raise UsedUp(Ended.COST)

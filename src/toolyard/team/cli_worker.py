@@ -1,0 +1,135 @@
+"""An agent CLI as an agent of a team: each round is a run of it, with our tools for its workspace.
+
+The CLI keeps nothing from round to round but its files and its memory; the prompt of a round holds what it has to
+know. A round that was interrupted begins again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from toolyard.core.errors import SystemFault, ToolError
+from toolyard.drivers import messages
+from toolyard.drivers.messages import Finished, Status, Tokens
+from toolyard.drivers.options import DriveOptions
+from toolyard.drivers.registry import driver_of
+from toolyard.drivers.running import Run
+from toolyard.models.chat import Spent
+from toolyard.team.budget import UsedUp
+from toolyard.team.events import AgentInfo, Ended, FilesChanged, Notice, TextDelta, ToolCalled, ToolReturned, Used
+from toolyard.team.store import AgentState
+from toolyard.team.worker import Work, shown, shown_arguments
+
+if TYPE_CHECKING:
+    from toolyard.drivers.host import Host
+    from toolyard.team.api_worker import Surroundings
+
+_ERRORS = {Status.FAILED: ToolError, Status.NOT_ATTACHED: SystemFault}
+
+
+@dataclass(frozen=True, slots=True)
+class CliRecipe:
+    """How the CLI of an agent is run."""
+
+    cli: str
+    options: DriveOptions
+    """Of its first round."""
+    later: DriveOptions
+    """Of those after it."""
+    shared_prefix: str = ""
+
+
+class CliWorker:
+    def __init__(self, info: AgentInfo, recipe: CliRecipe, host: Host, around: Surroundings) -> None:
+        self.info = info
+        self._recipe = recipe
+        self._host = host
+        self._around = around
+        state = around.store.agent(info.id)
+        self._spent, self._turns, self._round = state.spent, state.turns, state.round
+        self._snapshot = ""
+
+    @property
+    def shared_prefix(self) -> str:
+        return self._recipe.shared_prefix
+
+    async def work(self, prompt: str, number: int) -> Work:
+        around, recipe = self._around, self._recipe
+        around.budget.check()
+        options = recipe.options if self._round == 0 else recipe.later
+        self._round = number
+        self._keep()
+        options = replace(options, timeout=min(options.timeout, max(around.budget.seconds_left, 1.0)))
+        calls: dict[str, str] = {}
+        before = self._spent
+        with around.tracing.model_call(self.info.backend, self.info.model) as span:
+            async with Run(driver_of(recipe.cli), prompt, options, self._host) as run:
+                async for message in run:
+                    self._heard(message, number, calls, before)
+                    if isinstance(message, Finished):
+                        ended = message
+                        break
+                else:
+                    raise SystemFault("The run of the CLI ended without a last message.")
+            if not ended.succeeded:
+                span.failed(ended.reason)
+        return self._finished(ended, number, before)
+
+    def _finished(self, ended: Finished, number: int, before: Spent) -> Work:
+        around = self._around
+        spent = _spent(ended.tokens, ended.cost)
+        around.budget.spend(spent)
+        self._spent = before + spent
+        self._turns += 1
+        self._keep()
+        around.hear(Used(agent=self.info.id, round=number, spent=self._spent, turns=self._turns))
+        if ended.snapshot:
+            self._snapshot = ended.snapshot
+            around.hear(
+                FilesChanged(
+                    agent=self.info.id,
+                    round=number,
+                    paths=ended.changed,
+                    total=len(ended.changed),
+                    snapshot=ended.snapshot,
+                )
+            )
+        if ended.status is Status.TIMED_OUT and not around.budget.seconds_left:
+            raise UsedUp(Ended.TIME)
+        if not ended.succeeded:
+            raise _ERRORS.get(ended.status, ToolError)(ended.reason or "The CLI did not finish.", hint=ended.hint)
+        return Work(ended.text, self._snapshot)
+
+    def _heard(self, message: messages.Message, number: int, calls: dict[str, str], before: Spent) -> None:
+        agent, hear = self.info.id, self._around.hear
+        match message:
+            case messages.TextDelta(text):
+                hear(TextDelta(agent=agent, round=number, text=text))
+            case messages.ToolCall(call, name, arguments):
+                calls[call] = name
+                hear(
+                    ToolCalled(
+                        agent=agent, round=number, call=call, tool=name, arguments=shown_arguments(arguments)
+                    )
+                )
+            case messages.ToolResult(call, ok, text):
+                tool = calls.get(call, "")
+                hear(ToolReturned(agent=agent, round=number, call=call, tool=tool, ok=ok, text=shown(text)))
+            case messages.Usage(tokens, cost):
+                spent = before + _spent(tokens, cost)
+                hear(Used(agent=agent, round=number, spent=spent, turns=self._turns))
+            case messages.Fault(said, hint):
+                hear(Notice(agent=agent, round=number, text=f"{said} {hint}".strip()))
+            case _:
+                pass
+
+    def _keep(self) -> None:
+        self._around.store.keep(self.info.id, AgentState(self._spent, self._turns, self._round))
+
+    async def close(self) -> None:
+        """Nothing outlives a round."""
+
+
+def _spent(tokens: Tokens, cost: float | None) -> Spent:
+    return Spent(tokens.input, tokens.output, tokens.cached, cost)

@@ -1,0 +1,71 @@
+"""What an agent's files are to a run: told when they change, and held by a snapshot when it answers.
+
+An AgentFiles listens to the snapshots of one open workspace, in the thread that takes them, and tells the run in its
+own loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from toolyard.app.snapshots.telling import paths_of
+from toolyard.core.errors import ToolyardError
+from toolyard.team.events import FilesChanged
+from toolyard.workspace.snapshots import DiffLimits
+
+if TYPE_CHECKING:
+    from toolyard.app.yard import Yard
+    from toolyard.workspace.snapshots import Taken
+
+_MOST_PATHS: Final = 200
+_LIMITS: Final = DiffLimits(changes=10_000, chars=0, folds_git=True)
+_SHARE_SECONDS: Final = 10.0
+UPSTREAM: Final = "call"
+"""The kind of tools that are somebody else's."""
+
+
+class AgentFiles:
+    def __init__(self, yard: Yard, hear: Callable[[FilesChanged], None]) -> None:
+        """In the run's loop. `hear` is called there."""
+        self._yard = yard
+        self._hear = hear
+        self._loop = asyncio.get_running_loop()
+        self.round = 0
+        yard.snapshots.on_taken(self._taken)
+
+    def _taken(self, taken: Taken) -> None:
+        """In the keeper's thread."""
+        snapshot = taken.snapshot
+        if not taken.changed or snapshot.parent is None:
+            return
+        try:
+            found = self._yard.snapshots.store.diff(snapshot.parent, snapshot.id, limits=_LIMITS)
+        except (ToolyardError, OSError, sqlite3.Error):
+            return  # the snapshot is there all the same, and the answer names it
+        if not found.total:
+            return
+        event = FilesChanged(
+            agent=self._yard.agent,
+            round=self.round,
+            paths=tuple(islice(paths_of(found), _MOST_PATHS)),
+            total=found.total,
+            snapshot=snapshot.id,
+        )
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._hear, event)
+
+    async def hold(self, reason: str) -> str:
+        """A snapshot of now, shared with the peers; its id. Empty for an agent that has no files to work on."""
+        if all(tool.kind == UPSTREAM for tool in self._yard.dispatch.tools.values()):
+            return ""
+        return await asyncio.to_thread(self._held, reason)
+
+    def _held(self, reason: str) -> str:
+        snapshot = self._yard.snapshots.create(reason=reason).snapshot
+        if self._yard.sharing is not None:
+            self._yard.sharing.flush(_SHARE_SECONDS)
+        return snapshot.id

@@ -1,0 +1,121 @@
+"""From an agent of the configuration to a Worker: its workspace opened, its model or its CLI made ready.
+
+What cannot be right (no key, no such backend) is a ConfigError before anything of the run has begun.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from toolyard.app.yard import Yard, YardOptions
+from toolyard.config.backends import BackendKind, backend_kind
+from toolyard.config.models import Agent, Config
+from toolyard.core.errors import ConfigError
+from toolyard.drivers.making import made_in_thread
+from toolyard.drivers.options import DriveOptions
+from toolyard.models.opening import open_model
+from toolyard.team.api_worker import ApiWorker, Surroundings
+from toolyard.team.cli_worker import CliRecipe, CliWorker
+from toolyard.team.events import AgentInfo
+from toolyard.team.options import RunOptions
+from toolyard.team.places import without_fresh_start, workspace_of
+from toolyard.team.prompts import system_prompt
+from toolyard.team.tool_calls import ToolCalls
+from toolyard.team.worker import Worker
+
+if TYPE_CHECKING:
+    from toolyard.drivers.host import Host
+
+
+def kind_of(agent: Agent, config: Config) -> BackendKind:
+    """Raises ConfigError."""
+    name = agent.backend.type
+    kind = backend_kind(name) if name is not None else None
+    if kind is None:
+        raise ConfigError(
+            f'agent "{agent.id}" has no backend: `backend.type` says which model or CLI works for it.',
+            where=config.source or "",
+            hint="For example `backend: {type: gemini, model: gemini-2.5-flash}`.",
+        )
+    return kind
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Opens the workers of one run."""
+
+    options: RunOptions
+    config: Config
+    """With its layout."""
+    around: Surroundings
+    host: Host | None = None
+    """For agent CLIs."""
+    resumed: bool = False
+
+    async def worker(self, agent: Agent) -> Worker:
+        """Raises ToolyardError."""
+        kind = kind_of(agent, self.config)
+        return await (self._cli(agent, kind) if kind.driver else self._api(agent, kind))
+
+    def _yard_options(self, agent: Agent) -> YardOptions:
+        config = without_fresh_start(self.config) if self.resumed else self.config
+        return YardOptions(
+            workspace=workspace_of(self.config, agent),
+            config=config,
+            settings=self.options.settings,
+            agent=agent.id,
+            state_home=self.options.state_home,
+            begins_session=True,
+            injected=True,
+        )
+
+    async def _api(self, agent: Agent, kind: BackendKind) -> ApiWorker:
+        around, options = self.around, self.options
+        patience = {} if options.patience is None else {"patience": options.patience}
+        model = open_model(agent.backend, options.settings.model_access, **patience)
+        try:
+            yard = await made_in_thread(lambda: Yard.open(self._yard_options(agent)))
+        except BaseException:
+            await model.close()
+            raise
+        info = self._info(agent, kind, yard, model.title)
+        calls = ToolCalls(agent.id, around.run, yard, around.hear, options.ask, around.tracing)
+        return ApiWorker(info, yard, model, system_prompt(self.config, agent, yard), calls, around)
+
+    async def _cli(self, agent: Agent, kind: BackendKind) -> CliWorker:
+        if self.host is None:
+            raise ConfigError(f"agent {agent.id!r} is a CLI, and there is no host for it.")
+        # What it will see is known once its workspace has been opened as the run will open it.
+        yard = await made_in_thread(lambda: Yard.open(self._yard_options(agent)))
+        try:
+            info = self._info(agent, kind, yard, agent.backend.model or "")
+            prefix = yard.sharing.prefix if yard.sharing is not None else ""
+            instructions = system_prompt(self.config, agent, yard)
+        finally:
+            yard.close()
+        options = DriveOptions(
+            workspace=workspace_of(self.config, agent),
+            model=agent.backend.model or "",
+            timeout=agent.backend.timeout or self.around.budget.limits.seconds,
+            instructions=instructions,
+            config=self.config,
+            agent=agent.id,
+            state=self.options.state_home,
+            ask=self.options.ask,
+            variables=self.options.variables,
+            injected=True,
+        )
+        later = replace(options, config=without_fresh_start(self.config))
+        recipe = CliRecipe(kind.driver, later, later, prefix)
+        return CliWorker(info, recipe, self.host, self.around)
+
+    def _info(self, agent: Agent, kind: BackendKind, yard: Yard, model: str) -> AgentInfo:
+        return AgentInfo(
+            id=agent.id,
+            backend=kind.name,
+            model=model,
+            workspace=yard.home.workspace,
+            mode=yard.policy.mode.value,
+            tools=tuple(yard.dispatch.tools),
+        )

@@ -1,0 +1,204 @@
+"""One run of a team: everything it needs is opened, the rounds are run, the result is told, everything is closed.
+
+    run = TeamRun(options, hear)
+    finished = await run.go()
+
+A TeamRun owns its folder's lock, its store, its log and its workers while it goes, and gives all of them back in every
+ending. `stop()` ends it in good order: what is finished stays, and the run can be resumed. What cannot be right is
+raised before the run has begun; whatever happens after that is told, and ends in exactly one RunFinished.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from toolyard.config.execution_mode import check_execution_mode
+from toolyard.config.models import Agent, Config
+from toolyard.core.errors import ConfigError, ToolError, ToolyardError
+from toolyard.core.ids import new_id
+from toolyard.drivers.making import closed_in_thread, made_in_thread
+from toolyard.storage.state import ensure_state_dir
+from toolyard.team.api_worker import Surroundings
+from toolyard.team.budget import Budget
+from toolyard.team.events import AgentFailed, Ended, Notice, RunFinished, RunStarted, TeamEvent
+from toolyard.team.guarding import Guard
+from toolyard.team.knowing import make_servers_known
+from toolyard.team.log import RunLog
+from toolyard.team.opening import Opening, kind_of
+from toolyard.team.options import RunOptions
+from toolyard.team.places import find_run, make_folders, root_of, runs_of, with_layout, workspace_of
+from toolyard.team.reporting import report_on
+from toolyard.team.rounds import Outcome, Rounds
+from toolyard.team.store import RunStore
+from toolyard.team.telling import why_of
+from toolyard.team.tracing import Tracing, open_tracing
+from toolyard.team.worker import Worker
+
+if TYPE_CHECKING:
+    from toolyard.drivers.host import Host
+
+_OPENED_AT_ONCE = 8
+
+
+class TeamRun:
+    def __init__(self, options: RunOptions, hear: Callable[[TeamEvent], None]) -> None:
+        """Raises ToolyardError where the configuration cannot be right or there is no such run."""
+        self._config = with_layout(options.config)
+        check_execution_mode(self._config)
+        for agent in self._config.agents:
+            kind_of(agent, self._config)
+        self._options = options
+        self._hear = hear
+        self._state_home = options.state_home or options.settings.state_home
+        if options.resume:
+            self.folder = find_run(options.resume, self._state_home)
+        else:
+            self.folder = os.path.join(runs_of(self._config, self._state_home), new_id())
+        self.id = os.path.basename(self.folder)
+        self._going: asyncio.Task[Outcome] | None = None
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """End it. `go` returns when everything is closed."""
+        self._is_stopped = True
+        if self._going is not None:
+            self._going.cancel()
+
+    async def go(self) -> RunFinished:
+        """Once. Raises ToolyardError where it cannot begin."""
+        config, options = self._config, self._options
+        make_folders(config)
+        ensure_state_dir(self.folder)
+        async with contextlib.AsyncExitStack() as owned:
+            folders = (root_of(config), *(workspace_of(config, agent) for agent in config.agents))
+            owned.enter_context(Guard(self._state_home, folders, self.id))
+            store = owned.enter_context(RunStore(self.folder))
+            task = self._begin(store)
+            log = owned.enter_context(RunLog(self.folder, self._hear))
+            tracing = await made_in_thread(lambda: open_tracing(config, options.settings))
+            owned.push_async_callback(closed_in_thread, tracing)
+            limits = options.limits or config.orchestrator.limits
+            spent = [store.agent(agent.id).spent for agent in config.agents]
+            budget = Budget(limits, seconds=store.fact("seconds", 0.0))
+            for each in spent:
+                budget.spend(each)
+
+            def hear(event: TeamEvent) -> None:
+                log.hear(event)
+                self._hear(event)
+
+            around = Surroundings(self.id, store, budget, hear, tracing)
+            finished = await self._gone(task, around, owned)
+            store.note(ended=finished.ended.value, seconds=budget.seconds)
+            hear(finished)
+        await asyncio.to_thread(report_on, self.folder, config, self._state_home)
+        return finished
+
+    def _begin(self, store: RunStore) -> str:
+        """Note what is run; of a run that is resumed, what it was."""
+        config, agents = self._config, [agent.id for agent in self._config.agents]
+        if not self._options.resume:
+            store.begin(task=self._options.task, config=config.source, agents=agents)
+            return self._options.task
+        ended = store.fact("ended")
+        if ended is not None and ended != Ended.INTERRUPTED and ended != Ended.FAILED:
+            raise ToolError(
+                f"Run {self.id} is over ({ended}): there is nothing to resume.",
+                hint=f"Its report is {os.path.join(self.folder, 'report.md')}. Start another one for more.",
+            )
+        if store.fact("agents") != agents:
+            raise ConfigError(
+                f"run {self.id} was begun with the agents {', '.join(store.fact('agents', []))}.",
+                where=config.source or "",
+                hint="Put them back into the configuration, or start another run.",
+            )
+        return store.fact("task", "")
+
+    async def _gone(self, task: str, around: Surroundings, owned: contextlib.AsyncExitStack) -> RunFinished:
+        """The run itself, from its first event to what became of it."""
+        config = self._config
+        with around.tracing.run(self.id, len(config.agents)) as span:
+            for text in await asyncio.to_thread(make_servers_known, config, self._options):
+                around.hear(Notice(text=text))
+            workers = await self._workers(around, owned)
+            limits = around.budget.limits
+            around.hear(
+                RunStarted(
+                    run=self.id,
+                    task=task,
+                    agents=tuple(worker.info for worker in workers),
+                    folder=self.folder,
+                    resumed=bool(self._options.resume),
+                    limits={name: value for name, value in limits.model_dump().items() if value is not None},
+                )
+            )
+            outcome = await self._run(Rounds(task, workers, around))
+            span.note(toolyard__ended=outcome.ended.value, toolyard__rounds=outcome.rounds)
+        return RunFinished(
+            run=self.id,
+            ended=outcome.ended,
+            why=why_of(outcome, limits),
+            winner=outcome.winner,
+            text=outcome.text,
+            snapshot=outcome.snapshot,
+            votes=outcome.votes,
+            spent=around.budget.spent,
+            seconds=round(around.budget.seconds, 3),
+            rounds=outcome.rounds,
+            folder=self.folder,
+        )
+
+    async def _run(self, rounds: Rounds) -> Outcome:
+        if self._is_stopped:
+            return rounds.outcome(Ended.INTERRUPTED)
+        self._going = asyncio.create_task(rounds.run())
+        try:
+            return await self._going
+        except asyncio.CancelledError:
+            if not self._is_stopped:  # it is our caller who was cancelled
+                self._going.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await self._going
+                raise
+            return rounds.outcome(Ended.INTERRUPTED)
+
+    async def _workers(self, around: Surroundings, owned: contextlib.AsyncExitStack) -> list[Worker]:
+        """All that can be opened. Raises ToolyardError where none can, or the configuration is at fault."""
+        opening = Opening(
+            self._options, self._config, around, await self._host(owned), resumed=bool(self._options.resume)
+        )
+        few = asyncio.Semaphore(_OPENED_AT_ONCE)
+
+        async def opened(agent: Agent) -> Worker | ToolyardError:
+            async with few:
+                try:
+                    worker = await opening.worker(agent)
+                except ToolyardError as error:
+                    return error
+            owned.push_async_callback(worker.close)
+            return worker
+
+        found = await asyncio.gather(*(opened(agent) for agent in self._config.agents))
+        faults = [each for each in found if isinstance(each, ToolyardError)]
+        workers = [each for each in found if not isinstance(each, ToolyardError)]
+        for fault in faults:
+            if isinstance(fault, ConfigError) or not workers:
+                raise fault
+        for agent, each in zip(self._config.agents, found, strict=True):
+            if isinstance(each, ToolyardError):
+                around.hear(AgentFailed(agent=agent.id, why=each.message, hint=each.hint))
+        return workers
+
+    async def _host(self, owned: contextlib.AsyncExitStack) -> Host | None:
+        if not any(kind_of(agent, self._config).driver for agent in self._config.agents):
+            return None
+        from toolyard.drivers.host import Host  # most teams have no CLI in them
+
+        host = await made_in_thread(Host)
+        owned.push_async_callback(closed_in_thread, host)
+        return host

@@ -1,0 +1,143 @@
+"""What a run has come to, in SQLite, so that it can be resumed: `<run folder>/run.sqlite3`.
+
+Everything is written when it is finished and not later: a turn of a model, the results of its calls, an answer, a
+vote. A process that is killed loses what was under way and nothing else. A RunStore owns its connection until
+`close()`; it is used from one thread, the run's own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from toolyard.core.closing import Closing
+from toolyard.core.errors import SystemFault
+from toolyard.models.chat import Spent
+from toolyard.storage.databases import make_private
+from toolyard.storage.fullness import FREE_SPACE, is_full
+
+FILE = "run.sqlite3"
+_BUSY_SECONDS = 30.0
+_VERSION = 1
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS agents (
+    agent TEXT PRIMARY KEY, spent TEXT NOT NULL DEFAULT '{}', turns INTEGER NOT NULL DEFAULT 0,
+    round INTEGER NOT NULL DEFAULT 0, conversation BLOB
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS work (
+    round INTEGER NOT NULL, agent TEXT NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL,
+    snapshot TEXT NOT NULL DEFAULT '', choice TEXT NOT NULL DEFAULT '', PRIMARY KEY (round, agent)
+) WITHOUT ROWID;
+"""
+ANSWERED, VOTED, FAILED = "answered", "voted", "failed"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What an agent has come to in one round."""
+
+    round: int
+    agent: str
+    kind: str
+    """ANSWERED, VOTED or FAILED."""
+    text: str
+    snapshot: str = ""
+    choice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentState:
+    spent: Spent = Spent()
+    turns: int = 0
+    round: int = 0
+    """Of the conversation."""
+    conversation: bytes | None = None
+
+
+class RunStore(Closing):
+    def __init__(self, folder: str) -> None:
+        """Raises SystemFault."""
+        self._path = os.path.join(folder, FILE)
+        self._connection = self._tried(self._open)
+
+    def _open(self) -> sqlite3.Connection:
+        make_private(self._path)
+        connection = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")  # a killed process loses nothing by that
+        connection.executescript(_SCHEMA)
+        return connection
+
+    def close(self) -> None:
+        self._connection.close()
+
+    # The run
+
+    def begin(self, **facts: Any) -> None:
+        self.note(version=_VERSION, began=time.time(), **facts)
+
+    def note(self, **facts: Any) -> None:
+        rows = [(name, json.dumps(value)) for name, value in facts.items()]
+        self._write("INSERT OR REPLACE INTO facts VALUES (?, ?)", rows)
+
+    def fact(self, name: str, otherwise: Any = None) -> Any:
+        row = self._row("SELECT value FROM facts WHERE name = ?", name)
+        return otherwise if row is None else json.loads(row[0])
+
+    # What agents do
+
+    def agent(self, agent: str) -> AgentState:
+        row = self._row("SELECT spent, turns, round, conversation FROM agents WHERE agent = ?", agent)
+        return AgentState(Spent(**json.loads(row[0])), *row[1:]) if row is not None else AgentState()
+
+    def keep(self, agent: str, state: AgentState) -> None:
+        """After each turn, and after the calls of each turn."""
+        values = (agent, json.dumps(dataclasses.asdict(state.spent)), state.turns, state.round, state.conversation)
+        self._write("INSERT OR REPLACE INTO agents VALUES (?, ?, ?, ?, ?)", [values])
+
+    def done(self, done: Done) -> None:
+        """An answer, a vote, a failure: on the disk when this returns."""
+        values = (done.round, done.agent, done.kind, done.text, done.snapshot, done.choice)
+        self._write("INSERT OR REPLACE INTO work VALUES (?, ?, ?, ?, ?, ?)", [values])
+        self._tried(lambda: self._connection.execute("PRAGMA wal_checkpoint(FULL)"))
+
+    def all_done(self) -> Iterator[Done]:
+        """The oldest round first, in each by agent."""
+        query = "SELECT round, agent, kind, text, snapshot, choice FROM work ORDER BY round, agent"
+        for row in self._tried(lambda: self._connection.execute(query).fetchall()):
+            yield Done(*row)
+
+    # SQLite
+
+    def _row(self, query: str, *values: Any) -> Any:
+        return self._tried(lambda: self._connection.execute(query, values).fetchone())
+
+    def _write(self, query: str, rows: list[tuple[Any, ...]]) -> None:
+        def work() -> None:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._connection.executemany(query, rows)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                self._connection.rollback()
+                raise
+
+        self._tried(work)
+
+    def _tried(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except (OSError, sqlite3.Error) as error:
+            full = isinstance(error, sqlite3.Error) and is_full(error, self._path)
+            why = "the disk is full" if full else str(error)
+            hint = FREE_SPACE if full else "Look at the folder and the disk it is on."
+            raise SystemFault(f"The state of the run cannot be kept in {self._path}: {why}.", hint=hint) from error

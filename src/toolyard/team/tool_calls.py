@@ -1,0 +1,91 @@
+"""The calls of one turn, made through the workspace's dispatch, as the model is to be shown them.
+
+Whatever goes wrong with a call is an answer to the model, which can do something about it: a tool that does not exist,
+arguments that are no JSON, a refusal. Calls that only read are made at once; the others in the order in which the
+model asked for them. The same call with the same result, again and again, is pointed out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from toolyard.core.calls import Asker, Call, Image, Result
+from toolyard.core.errors import ToolyardError
+from toolyard.models.chat import Answer, Picture, Wanted
+from toolyard.team.events import ToolCalled, ToolReturned
+from toolyard.team.worker import Hear, shown, shown_arguments
+
+if TYPE_CHECKING:
+    from toolyard.app.yard import Yard
+    from toolyard.team.tracing import Tracing
+
+SURFACE = "run"
+_TELL_AFTER = 3
+"""How often a call may be made with the same result before that is pointed out."""
+UNKNOWN_OUTCOME = "The run was interrupted during this call. It may have been carried out: look before you do it again."
+
+
+class ToolCalls:
+    def __init__(self, agent: str, run: str, yard: Yard, hear: Hear, ask: Asker, tracing: Tracing) -> None:
+        self._agent = agent
+        self._run = run
+        self._yard = yard
+        self._hear = hear
+        self._ask = ask
+        self._tracing = tracing
+        self._seen: Counter[bytes] = Counter()
+
+    async def answer(self, wanted: Sequence[Wanted], number: int) -> list[Answer]:
+        """Make them all. Cancelling stops what is under way."""
+        if len(wanted) > 1 and all(self._only_reads(each) for each in wanted):
+            return list(await asyncio.gather(*(self._answered(each, number) for each in wanted)))
+        return [await self._answered(each, number) for each in wanted]
+
+    def _only_reads(self, wanted: Wanted) -> bool:
+        tool = self._yard.dispatch.tools.get(wanted.tool)
+        return tool is not None and tool.read_only
+
+    async def _answered(self, wanted: Wanted, number: int) -> Answer:
+        common: Mapping[str, Any] = {"agent": self._agent, "round": number, "call": wanted.id, "tool": wanted.tool}
+        self._hear(ToolCalled(**common, arguments=shown_arguments(dict(wanted.arguments))))
+        began = time.monotonic()
+        with self._tracing.tool_call(wanted.tool, wanted.id) as span:
+            answer = await self._made(wanted)
+            if answer.failed:
+                span.failed("The call failed.")
+        seconds = round(time.monotonic() - began, 3)
+        self._hear(ToolReturned(**common, ok=not answer.failed, text=shown(answer.text), seconds=seconds))
+        return self._minding_repeats(answer)
+
+    async def _made(self, wanted: Wanted) -> Answer:
+        if wanted.fault:
+            return Answer(wanted, f"The arguments could not be read: {wanted.fault}", failed=True)
+        call = Call(
+            wanted.tool, dict(wanted.arguments), surface=SURFACE, agent=self._agent, session=self._run, ask=self._ask
+        )
+        try:
+            result = await self._yard.dispatch(call)
+        except ToolyardError as error:
+            return Answer(wanted, str(error), failed=True)
+        return Answer(wanted, result.text or "(no content)", _pictures(result))
+
+    def _minding_repeats(self, answer: Answer) -> Answer:
+        mark = json.dumps([answer.wanted.tool, dict(answer.wanted.arguments), answer.text], sort_keys=True, default=str)
+        key = hashlib.blake2b(mark.encode("utf-8", "replace"), digest_size=16).digest()
+        self._seen[key] += 1
+        times = self._seen[key]
+        if times < _TELL_AFTER:
+            return answer
+        note = f"[You have made this call {times} times now, with the same result. Do something else, or answer.]"
+        return replace(answer, text=f"{answer.text}\n{note}")
+
+
+def _pictures(result: Result) -> tuple[Picture, ...]:
+    return tuple(Picture(part.data, part.media_type) for part in result.parts if isinstance(part, Image))

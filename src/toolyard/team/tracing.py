@@ -1,0 +1,125 @@
+"""Spans of runs, model calls and tool calls, for OpenTelemetry. Off unless an endpoint is configured.
+
+`open_tracing` gives a Tracing that does nothing where no endpoint is set, and then loads nothing. Otherwise it owns an
+exporter with a thread of its own until `close()`; a collector that cannot be reached costs the run nothing. Spans carry
+names, counts and times; of prompts, answers, arguments and results nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Protocol
+
+from toolyard.core.closing import Closing
+from toolyard.core.errors import ConfigError
+from toolyard.models.chat import Spent
+
+if TYPE_CHECKING:
+    from toolyard.config.models import Config
+    from toolyard.config.settings import Settings
+
+_PATH = "/v1/traces"
+_SEND_SECONDS = 2.0
+_CLOSE_MILLISECONDS = 3000
+
+
+class Span(Protocol):
+    def note(self, **facts: str | int | float | bool) -> None:
+        """Attributes; `_` in their names stands for a dot."""
+        ...
+
+    def failed(self, why: str) -> None: ...
+
+
+class _NoSpan:
+    def note(self, **facts: str | int | float | bool) -> None:
+        del facts
+
+    def failed(self, why: str) -> None:
+        del why
+
+
+_NO_SPAN = _NoSpan()
+
+
+class _Recorded:
+    def __init__(self, span: Any) -> None:
+        self._span = span
+
+    def note(self, **facts: str | int | float | bool) -> None:
+        for name, value in facts.items():
+            self._span.set_attribute(name.replace("__", "."), value)
+
+    def failed(self, why: str) -> None:
+        from opentelemetry.trace import StatusCode
+
+        self._span.set_status(StatusCode.ERROR, why)
+
+
+class Tracing(Closing):
+    """What runs tell of themselves. Without a provider: nothing."""
+
+    def __init__(self, provider: Any = None) -> None:
+        self._provider = provider
+        self._tracer = provider.get_tracer("toolyard") if provider is not None else None
+
+    @contextlib.contextmanager
+    def _span(self, name: str, **facts: str | int | float | bool) -> Generator[Span]:
+        if self._tracer is None:
+            yield _NO_SPAN
+            return
+        with self._tracer.start_as_current_span(name) as span:
+            recorded = _Recorded(span)
+            recorded.note(**facts)
+            yield recorded
+
+    def run(self, run: str, agents: int) -> contextlib.AbstractContextManager[Span]:
+        return self._span("run", toolyard__run=run, toolyard__agents=agents)
+
+    def work(self, agent: str, number: int) -> contextlib.AbstractContextManager[Span]:
+        return self._span(f"invoke_agent {agent}", gen_ai__agent__name=agent, toolyard__round=number)
+
+    def model_call(self, backend: str, model: str) -> contextlib.AbstractContextManager[Span]:
+        facts = {"gen_ai__operation__name": "chat", "gen_ai__provider__name": backend, "gen_ai__request__model": model}
+        return self._span(f"chat {model}", **facts)
+
+    def tool_call(self, tool: str, call: str) -> contextlib.AbstractContextManager[Span]:
+        return self._span(f"execute_tool {tool}", gen_ai__tool__name=tool, gen_ai__tool__call__id=call)
+
+    def close(self) -> None:
+        if self._provider is not None:
+            self._provider.force_flush(_CLOSE_MILLISECONDS)
+            self._provider.shutdown()
+
+
+def note_spent(span: Span, spent: Spent) -> None:
+    span.note(gen_ai__usage__input_tokens=spent.input, gen_ai__usage__output_tokens=spent.output)
+
+
+def open_tracing(config: Config, settings: Settings) -> Tracing:
+    """As the configuration or OTEL_EXPORTER_OTLP_ENDPOINT says. Raises ConfigError where what it takes is missing."""
+    endpoint = config.tracing.endpoint or settings.trace_endpoint
+    if not endpoint:
+        return Tracing()
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as error:
+        raise ConfigError(
+            f"traces are to be sent to {endpoint}, and what sends them is not installed.",
+            where=config.source or "",
+            hint="`pip install 'toolyard[tracing]'` brings it.",
+        ) from error
+    for name in ("opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk._shared_internal"):
+        logging.getLogger(name).addHandler(logging.NullHandler())  # a collector that is away is no news
+        logging.getLogger(name).propagate = False
+    address = endpoint if endpoint.endswith(_PATH) else endpoint.rstrip("/") + _PATH
+    headers = {name: value.get_secret_value() for name, value in config.tracing.headers.items()}
+    provider = TracerProvider(resource=Resource.create({"service.name": config.tracing.service_name}))
+    exporter = OTLPSpanExporter(endpoint=address, headers=headers, timeout=_SEND_SECONDS)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    return Tracing(provider)

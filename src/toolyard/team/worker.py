@@ -1,0 +1,59 @@
+"""One interface for everything that works as an agent: a model behind an API with our tools, or an agent CLI.
+
+A Worker is given one prompt in each round and answers it. It tells what it does as it does it, and leaves its files in
+its workspace. Where it cannot go on it raises an error of ours, and is out of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from toolyard.team.events import AgentInfo, TeamEvent
+
+Hear = Callable[[TeamEvent], None]
+
+_SHOWN_TEXT = 4_000
+_SHOWN_ARGUMENT = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a worker has come to."""
+
+    text: str
+    snapshot: str = ""
+    """Of its files now; empty where it has none."""
+
+
+class Worker(Protocol):
+    @property
+    def info(self) -> AgentInfo: ...
+
+    @property
+    def shared_prefix(self) -> str:
+        """How the agent spells the folder in which it finds the work of its peers; empty where it sees none."""
+        ...
+
+    async def work(self, prompt: str, number: int) -> Work:
+        """Do the round of this number. Raises ToolyardError, and UsedUp where the budget ends it."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+def shown(text: str, most: int = _SHOWN_TEXT) -> str:
+    """As much of a text as an event carries."""
+    return text if len(text) <= most else f"{text[:most]}... ({len(text) - most:,} more characters)"
+
+
+def shown_arguments(arguments: object) -> Any:
+    """The arguments of a call, long texts cut."""
+    if isinstance(arguments, str):
+        return shown(arguments, _SHOWN_ARGUMENT)
+    if isinstance(arguments, dict):
+        return {str(key): shown_arguments(value) for key, value in arguments.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if isinstance(arguments, list | tuple):
+        return [shown_arguments(value) for value in arguments]  # pyright: ignore[reportUnknownVariableType]
+    return arguments
