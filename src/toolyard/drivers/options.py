@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, cast
 
+from toolyard.app.injecting import Injection
 from toolyard.app.toolsets import Toolset, Toolsets, parse_toolsets
 from toolyard.config.load import load_config
 from toolyard.config.models import Config
@@ -39,6 +40,8 @@ class DriveOptions:
     """Seconds until it is ended."""
     mode: PermissionMode | None = None
     tools: Toolsets = Toolset.CLAUDE
+    injected: Injection | None = None
+    """Choose the tools as the configuration's execution mode says, and not by `tools`."""
     instructions: str = ""
     config: Config = field(default_factory=Config)
     agent: str | None = None
@@ -137,6 +140,12 @@ def _tools(name: str, value: object, _: str) -> Toolsets:
     return parse_toolsets(",".join(cast("list[str]", each)))
 
 
+def _injected(name: str, value: object, _: str) -> Injection:
+    if not isinstance(value, Injection):
+        raise _wrong(name, value, "an Injection")
+    return value
+
+
 def _config(name: str, value: object, home: str) -> Config:
     """A configuration, or the file it is in."""
     return value if isinstance(value, Config) else load_config(_path(name, value, home))
@@ -163,6 +172,7 @@ _TAKEN: Final[Mapping[str, Callable[[str, object, str], object]]] = {
     "timeout": _seconds,
     "mode": _mode,
     "tools": _tools,
+    "injected": _injected,
     "instructions": _text,
     "config": _config,
     "agent": _text,

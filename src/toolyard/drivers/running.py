@@ -189,6 +189,7 @@ class Run:
             mode=options.mode,
             agent=options.agent,
             toolset=options.tools,
+            injected=options.injected,
             state_home=options.state,
             begins_session=True,
         )
