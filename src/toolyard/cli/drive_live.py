@@ -10,19 +10,17 @@ import contextlib
 import re
 import time
 from collections.abc import Generator, Iterable, Iterator
-from typing import ClassVar, Final
+from typing import Final
 
-from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.live import Live
-from rich.markdown import Heading, Markdown, MarkdownElement
 from rich.padding import Padding
-from rich.segment import Segment
 from rich.text import Text
 
 from toolyard.cli import drive_lines as lines
 from toolyard.cli.drive_telling import About, Part, Telling
 from toolyard.cli.drive_words import clean, span
+from toolyard.cli.terminal_text import Harmless, TerminalMarkdown, Trimmed
 from toolyard.drivers import Finished, Message, SessionStarted
 
 _FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -117,7 +115,7 @@ class LiveShowing(Telling):
         frame = _FRAMES[int(now * _FRAMES_A_SECOND) % len(_FRAMES)]
         if self._text.strip():
             yield Text()
-            yield _Trimmed(_Markdown(self._text), max(self._console.height - _FREE_LINES - len(self.calls), 1))
+            yield Trimmed(TerminalMarkdown(self._text), max(self._console.height - _FREE_LINES - len(self.calls), 1))
         elif self.calls and self.part is not Part.CALLS:
             yield Text()
         for each in self.calls.values():
@@ -136,7 +134,7 @@ class LiveShowing(Telling):
         self.enter(Part.TEXT)
         if is_next:
             self._print(Text())
-        self._print(_Trimmed(_Markdown(block)))
+        self._print(Trimmed(TerminalMarkdown(block)))
 
     def _print(self, what: RenderableType) -> None:
         self._console.print(Harmless(what), width=self.width, crop=False)
@@ -165,23 +163,6 @@ def blocks_of(text: str) -> tuple[list[str], str, str]:
     return found, text[start:], opened
 
 
-class Harmless:
-    """Renders something without anything that a terminal acts on, whatever its text turned into on the way.
-
-    The text is clean before; but a markup may have spelled a character by its number.
-    """
-
-    def __init__(self, what: RenderableType) -> None:
-        self._what = what
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for segment in console.render(self._what, options):
-            style = segment.style.update_link(None) if segment.style and segment.style.link else segment.style
-            # As wide as what it stands for: the lines are laid out by now.
-            words = (c if c.isprintable() or c == "\n" else "\ufffd" * cell_len(c) for c in segment.text)
-            yield Segment("".join(words), style)
-
-
 class _Region:
     def __init__(self, showing: LiveShowing) -> None:
         self._showing = showing
@@ -190,41 +171,3 @@ class _Region:
         narrow = options.update(width=self._showing.width)
         for each in self._showing.region():
             yield from console.render(Harmless(each), narrow)
-
-
-class _Trimmed:
-    """Something without the room around it, and no more than its last lines where that is said."""
-
-    def __init__(self, what: RenderableType, most: int = 0) -> None:
-        self._what, self._most = what, most
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        rendered = console.render_lines(self._what, options, pad=False)
-        while rendered and _is_blank(rendered[-1]):
-            rendered.pop()
-        first = next((number for number, line in enumerate(rendered) if not _is_blank(line)), 0)
-        for line in rendered[first:][-self._most :]:
-            yield from line[:-1]
-            yield from (Segment(last.text.rstrip(" "), last.style) for last in line[-1:])
-            yield Segment.line()
-
-
-def _is_blank(line: Iterable[Segment]) -> bool:
-    return not any(segment.text.strip() for segment in line)
-
-
-class _LeftHeading(Heading):
-    """Bold, where the text is: a heading in the middle of a terminal, or in a box, belongs to a page."""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        del console, options
-        self.text.justify = "left"
-        yield self.text
-
-
-class _Markdown(Markdown):
-    elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "heading_open": _LeftHeading}
-
-    def __init__(self, text: str) -> None:
-        # A link that hides where it leads is nothing a model may make.
-        super().__init__(text, code_theme="ansi_dark", hyperlinks=False)

@@ -20,7 +20,7 @@ from toolyard.drivers import Message, as_json
 
 _WIDTH: Final = 200
 """Of a plain line about a call."""
-_ASCII: Final = str.maketrans({"✓": "ok", "✗": "x", "·": "|", "→": "->", "…": "..."})
+ASCII: Final = str.maketrans({"✓": "ok", "✗": "x", "·": "|", "→": "->", "…": "..."})
 
 
 def showing_for(about: About, *, wants_json: bool) -> Showing:
@@ -97,5 +97,5 @@ class PlainShowing(Telling):
 
     def _out(self, words: str) -> None:
         if self._is_ascii:
-            words = words.translate(_ASCII).encode("ascii", "backslashreplace").decode()
+            words = words.translate(ASCII).encode("ascii", "backslashreplace").decode()
         click.echo(words, nl=False)

@@ -1,0 +1,66 @@
+"""Texts of models in a terminal: laid out as they are meant, with nothing in them that the terminal would act on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.markdown import Heading, Markdown, MarkdownElement
+from rich.segment import Segment
+
+
+class Harmless:
+    """Renders something without anything that a terminal acts on, whatever its text turned into on the way.
+
+    The text is clean before; but a markup may have spelled a character by its number.
+    """
+
+    def __init__(self, what: RenderableType) -> None:
+        self._what = what
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self._what, options):
+            style = segment.style.update_link(None) if segment.style and segment.style.link else segment.style
+            # As wide as what it stands for: the lines are laid out by now.
+            words = (c if c.isprintable() or c == "\n" else "\ufffd" * cell_len(c) for c in segment.text)
+            yield Segment("".join(words), style)
+
+
+class Trimmed:
+    """Something without the room around it, and no more than its last lines where that is said."""
+
+    def __init__(self, what: RenderableType, most: int = 0) -> None:
+        self._what, self._most = what, most
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        rendered = console.render_lines(self._what, options, pad=False)
+        while rendered and _is_blank(rendered[-1]):
+            rendered.pop()
+        first = next((number for number, line in enumerate(rendered) if not _is_blank(line)), 0)
+        for line in rendered[first:][-self._most :]:
+            yield from line[:-1]
+            yield from (Segment(last.text.rstrip(" "), last.style) for last in line[-1:])
+            yield Segment.line()
+
+
+def _is_blank(line: Iterable[Segment]) -> bool:
+    return not any(segment.text.strip() for segment in line)
+
+
+class _LeftHeading(Heading):
+    """Bold, where the text is: a heading in the middle of a terminal, or in a box, belongs to a page."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        del console, options
+        self.text.justify = "left"
+        yield self.text
+
+
+class TerminalMarkdown(Markdown):
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "heading_open": _LeftHeading}
+
+    def __init__(self, text: str) -> None:
+        # A link that hides where it leads is nothing a model may make.
+        super().__init__(text, code_theme="ansi_dark", hyperlinks=False)
