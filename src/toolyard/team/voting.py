@@ -1,0 +1,89 @@
+"""Whether an answer is a vote, and for whom.
+
+A vote is the end of a text: a line `VOTE: <agent id>`, and below it at most a few words that say why. Bold type, code
+marks, headings, case and a full stop after the name do not matter. What is quoted (`>`, `|`, a code block) or said in
+the middle of a sentence is none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+_LONGEST_WHY: Final = 2_000
+_MOST_WORDS: Final = 5
+"""Of what stands after the colon. More is a sentence that happens to begin so."""
+_LINE: Final = re.compile(
+    r"\s{0,3}(?:#{1,6}\s+|[-*+]\s+)?[*_`~]{0,4}\s*vote[*_`~]{0,4}\s*[:\uff1a](?P<rest>.*)", re.IGNORECASE
+)
+_FENCE: Final = re.compile(r"\s{0,3}(`{3,}|~{3,})")
+_AROUND: Final = "*`~\"'\u201c\u201d\u2018\u2019<>[]() \t"
+_BEHIND: Final = ".,;:!?"
+_REASON: Final = re.compile(r"\s+(?:[-\u2013\u2014]+|because\b)\s*|\s*[,;:(]\s+|\s+\(", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    choice: str
+    """The agent voted for; empty where the name is nobody's."""
+    why: str = ""
+
+
+def parse_vote(text: str, agents: Sequence[str]) -> Vote | None:
+    """The vote that a text ends with, for one of these agents; None where it is an answer."""
+    lines = _unwrapped(text).splitlines()
+    found = [*_candidates(lines)]
+    if not found:
+        return None
+    number, match = found[-1]
+    below = "\n".join(lines[number + 1 :]).strip()
+    if len(below) > _LONGEST_WHY:
+        return None
+    name, beside = _parted(match["rest"], agents)
+    if not name or len(name.split()) > _MOST_WORDS:
+        return None
+    return Vote(_known(name, agents), " ".join(f"{beside} {below}".split()))
+
+
+def _unwrapped(text: str) -> str:
+    """Without the code block that is all there is."""
+    lines = text.strip().splitlines()
+    is_block = len(lines) > 2 and _FENCE.match(lines[0]) and _FENCE.fullmatch(lines[-1].rstrip())
+    return "\n".join(lines[1:-1]) if is_block else text
+
+
+def _candidates(lines: Sequence[str]) -> Iterator[tuple[int, re.Match[str]]]:
+    fence = ""
+    for number, line in enumerate(lines):
+        opens = _FENCE.match(line)
+        if fence:
+            if opens and opens[1].startswith(fence) and not line.strip().strip(fence[0]):
+                fence = ""
+        elif opens:
+            fence = opens[1]
+        elif match := _LINE.fullmatch(line):
+            yield number, match
+
+
+def _parted(rest: str, agents: Sequence[str]) -> tuple[str, str]:
+    """The name, and a reason on the same line."""
+    whole = rest.strip().strip(_AROUND)
+    if _known(whole, agents):
+        return whole, ""
+    cut = _REASON.search(whole)
+    if cut and cut.start() and _known(whole[: cut.start()], agents):
+        return whole[: cut.start()], whole[cut.end() :].strip()
+    return whole, ""
+
+
+def _known(name: str, agents: Sequence[str]) -> str:
+    """The agent that is meant: exactly, else without what surrounds the name, else whatever its case."""
+    spellings = dict.fromkeys((name, name.strip(_AROUND), name.strip(_AROUND + _BEHIND)))
+    for spelling in spellings:
+        if spelling in agents:
+            return spelling
+    folded = {spelling.casefold() for spelling in spellings}
+    meant = [agent for agent in agents if agent.casefold() in folded]
+    return meant[0] if len(meant) == 1 else ""
