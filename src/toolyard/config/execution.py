@@ -56,13 +56,16 @@ Variables = Mapping[Annotated[str, AfterValidator(_variable_name)], Annotated[st
 
 
 class Docker(Section):
+    """The container of `mode: docker`."""
+
     image: str | None = None
     network: str = "none"
 
 
 class RunLimitsSection(Section):
-    """`core.limits.RunLimits` as keys of the file; a test holds the two together."""
+    """How much one run of code or of a command may take."""
 
+    # The fields are those of `core.limits.RunLimits`; a test holds the two together.
     seconds: Seconds = DEFAULT_RUN_LIMITS.seconds
     most_seconds: Seconds = DEFAULT_RUN_LIMITS.most_seconds
     cpu_seconds: Size = DEFAULT_RUN_LIMITS.cpu_seconds

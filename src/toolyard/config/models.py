@@ -47,9 +47,12 @@ ToolChoice = Annotated[Literal["*"] | tuple[str, ...], BeforeValidator(_star_or_
 
 
 class SearchTools(Section):
+    """How tools are found."""
+
     enable_ripgrep: bool = True
     enable_ast_grep: bool = True
     enable_semtools: bool = False
+    """Search by meaning beside keywords; takes the extra `semantic`."""
 
 
 class ToolLimit(Section):
@@ -73,15 +76,21 @@ class ToolLimit(Section):
 
 
 class ToolyardSection(Section):
+    """The workspace, where code runs in it, and which tools there are."""
+
     workspace: str = "toolyard_workspace"
     """The workspace root, beside the configuration file."""
     execution_mode: Literal["filesystem_first", "context_based"] = "context_based"
+    """Whether agents are given every tool, or the essential ones and the others as files to call from code."""
     code_execution: CodeExecution = CodeExecution()
     in_context_tools: Mapping[str, ToolChoice] = Field(default_factory=dict)
+    """Which tools an agent is given directly with `filesystem_first`, by server or group: names, or "*"."""
     available_mcp_servers: Servers = ()
+    """Servers for every agent: entries, or names from your own servers file."""
     server_files: tuple[str, ...] = ()
     """Files of other programs (`.mcp.json`, `~/.cursor/mcp.json` ...) whose servers are available too."""
     available_custom_tools: CustomToolNames = ()
+    """`web.screenshot`, `package.module:function`, or the functions of a file."""
     browser: Browser = Browser()
     vision: Vision = Vision()
     tool_limits: Mapping[str, ToolLimit] = Field(default_factory=dict)
@@ -111,10 +120,13 @@ class Backend(Section):
     """The model API or the CLI driver behind an agent, and the folder it works in."""
 
     type: BackendType | None = None
-    """A name of `backends.BACKENDS`; None where the file only describes workspaces."""
+    """A model API (`gemini`, `openai`, `claude`, `ollama` ...) or an agent CLI (`claude_code`, `codex` ...)."""
     model: str | None = None
+    """The model's name, as its provider spells it."""
     base_url: str | None = None
+    """Where the API listens, when not at its usual address."""
     api_key: SecretStr | None = None
+    """Better left to the provider's variable (`GEMINI_API_KEY` ...), or written as `${VAR}`."""
     temperature: float | None = None
     max_tokens: Size | None = None
     """The longest answer of one turn."""
@@ -123,13 +135,19 @@ class Backend(Section):
     thinking: Thinking | None = None
     """How much it thinks before it answers; left out, as the model does by itself."""
     timeout: Seconds | None = None
+    """How long one turn of the model may take, in seconds."""
     cwd: str | None = None
+    """The folder the agent works in; with it, the agent has the file tools."""
     fresh: bool = False
     """Start from an empty `cwd`; what is in it is kept as a snapshot first."""
     permission_mode: PermissionMode | None = None
+    """What the agent may do without being asked."""
     mcp_servers: Servers = ()
+    """Servers of this agent, beside which it has no others: entries, or names of those described elsewhere."""
     allowed_tools: tuple[str, ...] = ()
+    """Globs on tools (`github.*`); nothing means every tool."""
     exclude_tools: tuple[str, ...] = ()
+    """Globs on tools that this agent may not call."""
 
     @property
     def kind(self) -> BackendKind | None:
@@ -137,14 +155,19 @@ class Backend(Section):
 
 
 class Memory(Section):
+    """Whose memories an agent may read and write beside its own."""
+
     allow_read_from: tuple[str, ...] = ()
     allow_write_to: tuple[str, ...] = ()
 
 
 class Agent(Section):
+    """Who works, with which model, and what it is told."""
+
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)] = "agent"
     backend: Backend = Backend()
     system_message: str | None = None
+    """What the agent is told before anything else."""
     memory: Memory = Memory()
 
 
@@ -171,8 +194,12 @@ class TeamLimits(Section):
 
 
 class Orchestrator(Section):
+    """What belongs to all agents of a team."""
+
     snapshot_storage: str | None = None
+    """The folder for snapshots, when not the usual one."""
     agent_temporary_workspace: str | None = None
+    """The folder in which agents see each other's shared files, when not the usual one."""
     context_paths: tuple[ContextPath, ...] = ()
     limits: TeamLimits = TeamLimits()
 
@@ -181,16 +208,21 @@ class Tracing(Section):
     """Where spans of runs, model calls and tool calls are sent, over OTLP and HTTP. Nowhere unless it is said."""
 
     endpoint: str | None = None
+    """An OTLP address, such as `http://localhost:4318`."""
     headers: Mapping[str, str] = Field(default_factory=dict, repr=False)
     service_name: Annotated[str, Field(min_length=1)] = "toolyard"
 
 
 class Ui(Section):
+    """How a run shows itself."""
+
     display_type: Literal["rich_terminal", "textual_terminal", "simple", "silent"] = "rich_terminal"
     logging_enabled: bool = True
 
 
 class Permissions(Section):
+    """Rules for every agent."""
+
     mode: PermissionMode | None = None
     allow: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
@@ -202,8 +234,9 @@ class Permissions(Section):
 
 
 class LimitsSection(Section):
-    """`core.limits.Limits` as keys of the file; a test holds the two together."""
+    """How much of files, answers and time one call of a tool may take."""
 
+    # The fields are those of `core.limits.Limits`; a test holds the two together.
     file_bytes: Size = DEFAULT_LIMITS.file_bytes
     output_chars: Size = DEFAULT_LIMITS.output_chars
     read_lines: Size = DEFAULT_LIMITS.read_lines
@@ -235,9 +268,11 @@ class Config(Section):
 
     toolyard: ToolyardSection = ToolyardSection()
     agents: tuple[Agent, ...] = ()
+    """The agents, each with an `id` of its own."""
     orchestrator: Orchestrator = Orchestrator()
     ui: Ui = Ui()
     available_mcp_servers: Servers = ()
+    """Servers for every agent: entries, or names from your own servers file."""
     permissions: Permissions = Permissions()
     limits: LimitsSection = LimitsSection()
     snapshots: Snapshots = Snapshots()
