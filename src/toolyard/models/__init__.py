@@ -1,1 +1,1 @@
-"""Models behind APIs: Gemini, Anthropic, OpenAI and all that speaks as OpenAI does. Only here is pydantic-ai known."""
+"""Models behind APIs: Gemini, Anthropic, OpenAI and what speaks as OpenAI does. pydantic-ai is known only here."""

@@ -1,0 +1,57 @@
+"""A model, opened: from a backend of the configuration to something that takes turns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from toolyard.models.library import require_library
+from toolyard.models.places import place_of
+from toolyard.models.trying import FIRST_PAUSE, PATIENCE
+
+if TYPE_CHECKING:
+    from pydantic_ai.settings import ModelSettings
+
+    from toolyard.config.models import Backend
+    from toolyard.models.chat import ChatModel
+
+
+def open_model(
+    backend: Backend,
+    access: Mapping[str, str],
+    *,
+    patience: float = PATIENCE,
+    first_pause: float = FIRST_PAUSE,
+) -> ChatModel:
+    """A model that is asked as `backend` says; `access` holds the variables of providers (`Settings.model_access`).
+
+    `patience` is how many seconds of one turn may be spent waiting for a provider that cannot answer, the first of
+    the waits being of `first_pause`. Nothing is sent yet. Raises ConfigError, also where a key is missing.
+    """
+    place = place_of(backend, access)
+    require_library()
+    from toolyard.models.asking import ApiModel
+    from toolyard.models.pricing import window_of
+    from toolyard.models.providers import speak
+
+    return ApiModel(
+        place,
+        speak(place, backend.timeout),
+        _settings(backend, place.kind.api),
+        window=backend.context_window or window_of(place),
+        patience=patience,
+        first_pause=first_pause,
+    )
+
+
+def _settings(backend: Backend, api: str) -> ModelSettings:
+    settings: ModelSettings = {"max_retries": 0}
+    if backend.temperature is not None:
+        settings["temperature"] = backend.temperature
+    if backend.max_tokens is not None:
+        settings["max_tokens"] = backend.max_tokens
+    if backend.thinking is not None:
+        settings["thinking"] = False if backend.thinking == "off" else backend.thinking
+    if api == "claude":  # the others keep what they have seen by themselves
+        settings["cache"] = True
+    return settings

@@ -1,0 +1,130 @@
+"""The SDK's client behind a model, one for each, and only of the provider that is used.
+
+Everything an SDK would look up in the environment is given to it: keys, addresses, proxies and certificates are what
+the configuration says. Its own retries are off, since ours are the only ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from toolyard.models.places import NO_KEY, Place
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx2
+    from pydantic_ai.models import Model
+
+CONNECT_SECONDS = 10.0
+READ_SECONDS = 300.0
+"""Between two pieces of an answer: a model may think for minutes before the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A model that can be asked."""
+
+    model: Model[Any]
+    close: Callable[[], Awaitable[None]]
+
+
+def speak(place: Place, timeout: float | None) -> Spoken:
+    http = _http_client(timeout or READ_SECONDS)
+    model = {"gemini": _gemini, "openai": _openai, "claude": _claude}[place.kind.api](place, http)
+    return Spoken(model, http.aclose)
+
+
+def _http_client(read_seconds: float) -> httpx2.AsyncClient:
+    import httpx2
+    from pydantic_ai.models import create_async_httpx2_client
+
+    # A transport of our own: otherwise proxies would be taken from the environment.
+    return create_async_httpx2_client(
+        timeout=httpx2.Timeout(read_seconds, connect=CONNECT_SECONDS),
+        transport=httpx2.AsyncHTTPTransport(verify=_certificates(), trust_env=False),
+    )
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Reading them takes longer than a turn, and they are the same for all."""
+    import httpx2
+
+    return httpx2.create_ssl_context(trust_env=False)
+
+
+def _gemini(place: Place, http: httpx2.AsyncClient) -> Model[Any]:
+    from google.genai.client import Client
+    from google.genai.types import HttpOptions, HttpRetryOptions
+    from pydantic_ai.models.google import GoogleModel
+    from pydantic_ai.providers.google import GoogleProvider
+
+    client = Client(
+        vertexai=False,
+        api_key=place.key or NO_KEY,
+        http_options=HttpOptions(
+            base_url=place.base_url,
+            api_version="v1beta",
+            httpx_async_client=http,
+            timeout=int((http.timeout.read or READ_SECONDS) * 1000),
+            retry_options=HttpRetryOptions(attempts=1),
+        ),
+    )
+    return GoogleModel(place.model, provider=GoogleProvider(client=client))
+
+
+def _claude(place: Place, http: httpx2.AsyncClient) -> Model[Any]:
+    from anthropic import AsyncAnthropic
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    client = AsyncAnthropic(
+        api_key=place.key or NO_KEY,
+        base_url=place.base_url,
+        http_client=http,
+        timeout=http.timeout,
+        max_retries=0,
+    )
+    _forget_environment(client)
+    return AnthropicModel(place.model, provider=AnthropicProvider(anthropic_client=client))
+
+
+def _openai(place: Place, http: httpx2.AsyncClient) -> Model[Any]:
+    from openai import AsyncOpenAI
+    from pydantic_ai.models.openai import OpenAIChatModel
+
+    client = AsyncOpenAI(
+        api_key=place.key or NO_KEY,
+        base_url=place.base_url,
+        http_client=http,
+        timeout=http.timeout,
+        max_retries=0,
+    )
+    _forget_environment(client)
+    client.organization = client.project = None
+    if place.kind.name == "openrouter":  # it passes on the signed thinking of the models behind it
+        from pydantic_ai.models.openrouter import OpenRouterModel
+        from pydantic_ai.providers.openrouter import OpenRouterProvider
+
+        return OpenRouterModel(place.model, provider=OpenRouterProvider(openai_client=client))
+    if place.kind.name == "ollama":
+        from pydantic_ai.models.ollama import OllamaModel
+        from pydantic_ai.providers.ollama import OllamaProvider
+
+        return OllamaModel(place.model, provider=OllamaProvider(openai_client=client))
+    if place.is_home:
+        from pydantic_ai.providers.openai import OpenAIProvider
+
+        return OpenAIChatModel(place.model, provider=OpenAIProvider(openai_client=client))
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+    return OpenAIChatModel(place.model, provider=OpenAICompatibleProvider(place.kind.name, openai_client=client))
+
+
+def _forget_environment(client: Any) -> None:
+    """Headers that a variable adds to every request would go to whichever host is asked."""
+    client._custom_headers = {}  # noqa: SLF001 - the SDKs read the variable whatever they are given

@@ -1,0 +1,60 @@
+"""Trying again, in one place: how long to wait, and when to give up.
+
+What passes with time is tried again until the waits together would be longer than the caller's patience. A provider
+that says how long to wait is believed. Some failures cost tokens each time (an answer cut in the middle, or an empty
+one): those are tried again a few times only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING
+
+from toolyard.models.chat import Said, TakenBack, Thought, Waiting
+
+if TYPE_CHECKING:
+    from toolyard.models.chat import Hear, Heard
+    from toolyard.models.failures import Failure
+
+PATIENCE = 300.0
+"""Seconds of waiting in one turn: a provider that is down for a minute or two is outlasted."""
+FIRST_PAUSE = 1.0
+_LONGEST_PAUSE = 30.0
+_MOST_COSTLY = 4
+"""Answers that came to nothing but were paid for."""
+
+
+class Trying:
+    """The tries of one turn."""
+
+    def __init__(self, hear: Hear, patience: float, first_pause: float) -> None:
+        self._hear = hear
+        self._left = patience
+        self._pause = first_pause
+        self._costly = 0
+        self._is_told = False
+
+    def tell(self, heard: Heard) -> None:
+        if isinstance(heard, (Said, Thought)):
+            self._is_told = True
+        self._hear(heard)
+
+    def take_back(self) -> None:
+        if self._is_told:
+            self._is_told = False
+            self._hear(TakenBack())
+
+    async def again(self, failure: Failure, *, is_costly: bool = False) -> None:
+        """Wait for the next try. Raises the failure's error where there is none."""
+        self._costly += is_costly or self._is_told
+        pause = self._pause * random.uniform(0.5, 1.0)  # noqa: S311 - so that many agents do not come back at once
+        if failure.after is not None:
+            pause = max(pause if failure.after else 0.0, failure.after)
+        if not failure.passes or self._costly > _MOST_COSTLY or pause > self._left:
+            raise failure.error
+        self.take_back()
+        self._left -= pause
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+        self._hear(Waiting(pause, failure.why))
+        await asyncio.sleep(pause)
