@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.e2e.models.anthropic import Anthropic
-from tests.e2e.models.scripted import Call
+from tests.e2e.scripted import ScriptedModel
+
+from toolyard.testing.model_server import Call
 
 PREFIX = "mcp__toolyard__"
 
@@ -15,8 +16,8 @@ PREFIX = "mcp__toolyard__"
 def anthropic():
     """A model that plays a script: `anthropic(("Read", {...}), ...)`."""
 
-    def scripted(*steps: tuple[str, dict[str, Any]]) -> Anthropic:
-        return Anthropic(tuple(Call(*step) for step in steps), PREFIX)
+    def scripted(*steps: tuple[str, dict[str, Any]]) -> ScriptedModel:
+        return ScriptedModel(tuple(Call(*step) for step in steps), PREFIX)
 
     return scripted
 

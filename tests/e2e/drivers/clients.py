@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.e2e.models.anthropic import Anthropic
-from tests.e2e.models.chat import Chat
-from tests.e2e.models.gemini import Gemini
-from tests.e2e.models.responses import Responses
-from tests.e2e.models.scripted import ScriptedModel
-
 KEY = "a-key-that-is-in-no-file"
 
 
 @dataclass(frozen=True)
 class Client:
-    speaks: type[ScriptedModel]
     prefix: str
     """What the model sees before the names of our tools."""
     model: str
@@ -31,15 +24,15 @@ class Client:
 
 
 CLIENTS = {
-    "gemini": Client(Gemini, "mcp_toolyard_", "gemini-2.5-flash", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
-    "claude": Client(Anthropic, "mcp__toolyard__", "claude-sonnet-4-5", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
+    "gemini": Client("mcp_toolyard_", "gemini-2.5-flash", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
+    "claude": Client("mcp__toolyard__", "claude-sonnet-4-5", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
     "codex": Client(
-        *(Responses, "mcp__toolyard__", "gpt-5", "OPENAI_API_KEY", "OPENAI_BASE_URL", "/v1"),
+        *("mcp__toolyard__", "gpt-5", "OPENAI_API_KEY", "OPENAI_BASE_URL", "/v1"),
         # No setting turns them off. The first three show what MCP servers offer beside tools, here ours alone;
         # the last one has nobody to ask and says so.
         frozenset({"list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource", "request_user_input"}),
     ),
-    "qwen": Client(Chat, "mcp__toolyard__", "scripted", "OPENAI_API_KEY", "OPENAI_BASE_URL", "/v1"),
-    "opencode": Client(Chat, "toolyard_", "scripted", "OPENAI_API_KEY", "OPENAI_BASE_URL", "/v1"),
+    "qwen": Client("mcp__toolyard__", "scripted", "OPENAI_API_KEY", "OPENAI_BASE_URL", "/v1"),
+    "opencode": Client("toolyard_", "scripted", "OPENAI_API_KEY", "OPENAI_BASE_URL", "/v1"),
 }
 CLIS = tuple(CLIENTS)

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import pytest
 from tests.e2e.drivers.clients import CLIENTS, CLIS
 from tests.e2e.drivers.trials import processes_with, until
-from tests.e2e.models.scripted import Call, ScriptedModel
+from tests.e2e.scripted import ScriptedModel
 
 from toolyard.drivers import Finished, Status, ToolCall, ToolResult, from_json
+from toolyard.testing.model_server import Call
 
 TOOLYARD = pathlib.Path(sys.executable).with_name("toolyard")
 SECONDS = 300.0
@@ -47,8 +48,7 @@ class Place:
         )
 
     def model(self, *steps: Call) -> ScriptedModel:
-        client = CLIENTS[self.cli]
-        return client.speaks(steps, client.prefix)
+        return ScriptedModel(steps, CLIENTS[self.cli].prefix)
 
 
 @dataclass(frozen=True)

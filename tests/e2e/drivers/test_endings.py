@@ -8,10 +8,10 @@ import time
 
 import pytest
 from tests.e2e.drivers.trials import Scenario, Trial, processes_with, until
-from tests.e2e.models.scripted import Call, Hang
 
 from toolyard.core.modes import PermissionMode
 from toolyard.drivers import Status
+from toolyard.testing.model_server import Call, Hang
 
 SOON = 2.0 + 8.0
 """A run is gone within 2 s; a busy machine may take longer to notice."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pytest
 from tests.e2e.drivers.clients import CLIENTS, CLIS
 from tests.e2e.drivers.trials import Scenario
-from tests.e2e.models.scripted import Call, Fail, Nonsense, Step
 
 from toolyard.drivers import Fault, Status, drive
 from toolyard.drivers.registry import driver_of
+from toolyard.testing.model_server import Call, Fail, Nonsense, Step
 
 SECONDS = 90.0
 GRACE_SECONDS = 6.0

@@ -11,12 +11,12 @@ from tests.e2e.drivers.clients import CLIENTS
 from tests.e2e.drivers.decoys import WORD
 from tests.e2e.drivers.island import interfaces
 from tests.e2e.drivers.trials import Scenario, Trial
-from tests.e2e.models.scripted import Call, Say
 
 from toolyard.app.toolsets import Toolset
 from toolyard.core.modes import PermissionMode
 from toolyard.drivers import SessionStarted, Status, TextDelta, ToolCall, ToolResult
 from toolyard.drivers.registry import driver_of
+from toolyard.testing.model_server import Call, Say
 
 PAGE = pathlib.Path(__file__).parents[3] / "docs" / "drive.md"
 NAMES = ("Read", "Write", "Edit", "MultiEdit", "Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS")

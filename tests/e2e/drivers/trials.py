@@ -17,7 +17,7 @@ from tests.drivers.scripted import processes_of_run
 from tests.e2e.drivers.clients import CLIENTS, CLIS, KEY
 from tests.e2e.drivers.decoys import Decoys
 from tests.e2e.drivers.island import Island
-from tests.e2e.models.scripted import ScriptedModel, Step
+from tests.e2e.scripted import ScriptedModel
 
 from toolyard.app.toolsets import Toolset
 from toolyard.core.modes import PermissionMode
@@ -25,6 +25,7 @@ from toolyard.drivers import Finished, Message, drive
 from toolyard.drivers.host import Host
 from toolyard.drivers.running import Run
 from toolyard.drivers.sweeping import RUN_VARIABLE
+from toolyard.testing.model_server import Step
 
 SIDE_BY_SIDE = 6
 """Runs at a time. Much of one is waiting: for the model, for a deadline, for the next attempt."""
@@ -179,7 +180,7 @@ class Trials:
         (base / "ws").mkdir()
         self.decoys.put(base / "ws")
         client = CLIENTS[cli]
-        model = client.speaks(scenario.steps, client.prefix)
+        model = ScriptedModel(scenario.steps, client.prefix)
         with contextlib.ExitStack() as owned:
             url = owned.enter_context(model.serving())
             host = owned.enter_context(Host()) if scenario.has_host else shared if scenario.shares_host else None

@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from tests.e2e.models.gemini import Gemini
-from tests.e2e.models.scripted import Call
+from tests.e2e.scripted import ScriptedModel
+
+from toolyard.testing.model_server import Call
 
 PREFIX = "mcp_toolyard_"
 SETTINGS = {
@@ -21,8 +22,8 @@ SETTINGS = {
 def gemini_model():
     """A model that plays a script: `gemini_model(("Read", {...}), ...)`."""
 
-    def scripted(*steps: tuple[str, dict[str, Any]]) -> Gemini:
-        return Gemini(tuple(Call(*step) for step in steps), PREFIX)
+    def scripted(*steps: tuple[str, dict[str, Any]]) -> ScriptedModel:
+        return ScriptedModel(tuple(Call(*step) for step in steps), PREFIX)
 
     return scripted
 

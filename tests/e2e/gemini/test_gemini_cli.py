@@ -72,9 +72,7 @@ def test_the_model_sees_the_message_of_every_error_and_our_pictures(yard, gemini
     assert f"Use a path under {yard.workspace}." in outside["error"]
     assert f"MCP error -32603: No such file or folder: {yard.workspace}/missing." in missing["error"]
     assert picture["output"].startswith(text("image/png image, 1x1 pixels, 70 bytes")["output"])
-    assert [part["inlineData"] for part in model.parts if "inlineData" in part] == [
-        {"mimeType": "image/png", "data": PNG}
-    ]
+    assert model.conversation.pictures == (("image/png", PNG),)
 
 
 def test_over_http_the_token_stays_in_the_environment(yard, gemini_model, gemini, attached, token):

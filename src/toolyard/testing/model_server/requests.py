@@ -1,0 +1,219 @@
+"""What the model was sent: the request as it came, and a view of its conversation that is the same for every API."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias, cast
+
+Json: TypeAlias = dict[str, Any]
+
+BYTES_PER_TOKEN = 4
+"""Roughly, in English and JSON."""
+_ISSUED = re.compile(r"t(\d+)n\d+_([0-9a-f]{8})$")
+
+
+def an_object(value: Any) -> Json:
+    """What should be an object, empty where it is none."""
+    return cast("Json", value) if isinstance(value, dict) else {}
+
+
+def issued(turn: int, index: int, conversation: str) -> str:
+    """The end of the id of a call. It tells which turn made it, even where the history was shortened since."""
+    return f"t{turn}n{index}_{conversation}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    name: str
+    description: str
+    schema: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Text of the user's."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A call that the model made."""
+
+    id: str
+    tool: str
+    arguments: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Spoke:
+    """Something of the model's."""
+
+    text: str = ""
+    calls: tuple[Made, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The result of a call: as its API spells it, and its text."""
+
+    raw: Any
+    text: str
+
+
+Entry: TypeAlias = Asked | Spoke | Shown
+
+
+@dataclass(frozen=True)
+class Conversation:
+    model: str = ""
+    system: str = ""
+    entries: tuple[Entry, ...] = ()
+    tools: tuple[Tool, ...] = ()
+
+    @property
+    def users(self) -> tuple[str, ...]:
+        return tuple(entry.text for entry in self.entries if isinstance(entry, Asked))
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        return tuple(entry.text for entry in self.entries if isinstance(entry, Shown))
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        return tuple(entry.text for entry in self.entries if isinstance(entry, Spoke) and entry.text)
+
+    @property
+    def calls(self) -> tuple[Made, ...]:
+        return tuple(call for entry in self.entries if isinstance(entry, Spoke) for call in entry.calls)
+
+    @cached_property
+    def turn(self) -> int:
+        """How many turns the model has taken before this one.
+
+        Those that are there are counted, and one that made calls says its number in their ids: a conversation that
+        was shortened goes on where it was, as long as its last call is still there.
+        """
+        taken, is_speaking = 0, False
+        for entry in self.entries:
+            speaks = isinstance(entry, Spoke) and bool(entry.text or entry.calls)
+            if speaks and not is_speaking:
+                taken += 1
+            if isinstance(entry, Spoke):
+                for call in entry.calls:
+                    found = _ISSUED.search(call.id)
+                    taken = max(taken, int(found[1]) + 1) if found else taken
+                is_speaking = is_speaking or speaks
+            else:
+                is_speaking = False
+        return taken
+
+    @cached_property
+    def identity(self) -> str:
+        """The same for every request of one conversation, also when it was shortened."""
+        for call in reversed(self.calls):
+            if found := _ISSUED.search(call.id):
+                return found[2]
+        first = next(iter(self.users), "")
+        return hashlib.sha256(f"{self.model}\0{self.system}\0{first}".encode()).hexdigest()[:8]
+
+
+@dataclass(frozen=True)
+class Request:
+    """Everything of one request, with the view of its conversation at hand."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    """Their names are in small letters."""
+    body: Json
+    api: str = ""
+    """`gemini`, `chat`, `responses` or `anthropic`; empty for what is no request of these."""
+    is_turn: bool = False
+    """Whether it asks for an answer; others count tokens, or look around."""
+    is_streaming: bool = False
+    tokens: int = 0
+    """By estimate."""
+    conversation: Conversation = field(default_factory=Conversation)
+
+    @property
+    def model(self) -> str:
+        return self.conversation.model
+
+    @property
+    def system(self) -> str:
+        return self.conversation.system
+
+    @property
+    def users(self) -> tuple[str, ...]:
+        """What the user said, in order."""
+        return self.conversation.users
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The text of each result of a tool, in order."""
+        return self.conversation.results
+
+    @property
+    def raw_results(self) -> tuple[Any, ...]:
+        """Each result of a tool as the API spells it."""
+        return tuple(entry.raw for entry in self.conversation.entries if isinstance(entry, Shown))
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What the model said before, in order."""
+        return self.conversation.said
+
+    @property
+    def calls(self) -> tuple[Made, ...]:
+        """The calls that the model made before, in order."""
+        return self.conversation.calls
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The names of the tools that are offered."""
+        return tuple(tool.name for tool in self.conversation.tools)
+
+    @property
+    def schemas(self) -> dict[str, Tool]:
+        return {tool.name: tool for tool in self.conversation.tools}
+
+    @property
+    def turn(self) -> int:
+        return self.conversation.turn
+
+    @property
+    def key(self) -> str:
+        """The key of whoever asks, wherever the API has it."""
+        bearer = self.headers.get("authorization", "")
+        named = self.headers.get("x-goog-api-key") or self.headers.get("x-api-key")
+        return named or bearer.removeprefix("Bearer ")
+
+    @property
+    def pictures(self) -> tuple[tuple[str, str], ...]:
+        """The media type and the Base64 of each picture in it, in order."""
+        return tuple(_pictures(self.body))
+
+
+def _pictures(value: Any) -> Iterable[tuple[str, str]]:
+    if isinstance(value, list):
+        for each in cast("list[Any]", value):
+            yield from _pictures(each)
+    elif isinstance(value, dict):
+        held = cast("Json", value)
+        inline, source = an_object(held.get("inlineData")), an_object(held.get("source"))
+        if inline:
+            yield inline["mimeType"], inline["data"]
+        elif source.get("type") == "base64":
+            yield source["media_type"], source["data"]
+        elif "image_url" in held:
+            address = held["image_url"]
+            kind, _, data = str(an_object(address).get("url", address)).partition(";base64,")
+            yield kind.removeprefix("data:"), data
+        else:
+            for each in held.values():
+                yield from _pictures(each)
