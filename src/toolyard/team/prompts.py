@@ -46,7 +46,7 @@ _SHELL = """- With execute_bash:
 ```sh
 ls servers/ tools/ skills/
 rg -il 'invoice' servers/ tools/ skills/ memory/
-ast-grep run -l py -p 'async def $TOOL($$$): $$$' servers/SERVER/
+ast-grep run -l py -p 'async def $TOOL($$$) -> $RESULT: $$$' servers/SERVER/
 cat servers/SERVER/TOOL.py
 ```
 """

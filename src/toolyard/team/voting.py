@@ -16,7 +16,7 @@ _LONGEST_WHY: Final = 2_000
 _MOST_WORDS: Final = 5
 """Of what stands after the colon. More is a sentence that happens to begin so."""
 _LINE: Final = re.compile(
-    r"\s{0,3}(?:#{1,6}\s+|[-*+]\s+)?[*_`~]{0,4}\s*vote[*_`~]{0,4}\s*[:\uff1a](?P<rest>.*)", re.IGNORECASE
+    r"\s{0,3}(?:#{1,6}\s+|[-*+]\s+)?[*_`~]{0,4}vote[*_`~]{0,4}\s*[:\uff1a](?P<rest>.*)", re.IGNORECASE
 )
 _FENCE: Final = re.compile(r"\s{0,3}(`{3,}|~{3,})")
 _AROUND: Final = "*`~\"'\u201c\u201d\u2018\u2019<>[]() \t"
