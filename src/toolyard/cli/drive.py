@@ -10,10 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
-import stat
 import sys
-from collections.abc import Generator
 from typing import Final
 
 import click
@@ -25,6 +22,7 @@ from toolyard.cli.drive_asking import asker_of
 from toolyard.cli.drive_changes import changes_of
 from toolyard.cli.drive_showing import showing_for
 from toolyard.cli.drive_telling import About, Showing
+from toolyard.cli.interrupting import reader_minded, signals_heard
 from toolyard.cli.opening import Place, find_place
 from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
 from toolyard.cli.unread import is_left_unread
@@ -46,7 +44,6 @@ EXIT_CODES: Final = {
 }
 _STDIN: Final = "-"
 _FRAME_SECONDS: Final = 0.1
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _EXAMPLES: Final = """\b
 Examples:
   toolyard drive gemini "Fix the failing test" --workspace ~/project
@@ -153,9 +150,14 @@ def drive(
 async def _watched(run: Run, showing: Showing) -> Finished:
     """Show a run to its end. Raises OSError where there is nobody left to show it to; it is over then."""
     ended: Finished | None = None
+
+    def cancelled() -> None:
+        run.cancel()
+        showing.cancelling()
+
     moving = asyncio.create_task(_moving(run, showing))
     try:
-        with _signals(run, showing), _reader_minded(run):
+        with signals_heard(cancelled, showing.close, EXIT_CODES[Status.CANCELLED]), reader_minded(run.cancel):
             async with run:
                 async for message in run:
                     showing.show(message)
@@ -175,54 +177,6 @@ async def _moving(run: Run, showing: Showing) -> None:
             showing.tick()
     except OSError:  # the terminal is gone
         run.cancel()
-
-
-@contextlib.contextmanager
-def _signals(run: Run, showing: Showing) -> Generator[None]:
-    """The first signal cancels the run. The second ends this process at once, and so all that the run started."""
-    loop, seen = asyncio.get_running_loop(), list[int]()
-
-    def came(number: int) -> None:
-        if seen:
-            with contextlib.suppress(OSError):
-                showing.close()
-            os._exit(EXIT_CODES[Status.CANCELLED])
-        seen.append(number)
-        run.cancel()
-        with contextlib.suppress(OSError):
-            showing.cancelling()
-
-    mine = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]  # as under nohup
-    for number in mine:
-        loop.add_signal_handler(number, came, number)
-    try:
-        yield
-    finally:
-        for number in mine:
-            loop.remove_signal_handler(number)
-
-
-@contextlib.contextmanager
-def _reader_minded(run: Run) -> Generator[None]:
-    """Cancel the run when whoever reads our output through a pipe is gone, also while there is nothing to print."""
-    loop = asyncio.get_running_loop()
-    try:
-        output = sys.stdout.fileno()
-        is_pipe = stat.S_ISFIFO(os.fstat(output).st_mode)
-    except (OSError, ValueError):  # not a real file
-        is_pipe, output = False, -1
-
-    def gone() -> None:
-        loop.remove_reader(output)
-        run.cancel()
-
-    if is_pipe:
-        loop.add_reader(output, gone)  # nothing comes from there but its end
-    try:
-        yield
-    finally:
-        if is_pipe:
-            loop.remove_reader(output)
 
 
 def _prompt(given: str) -> str:

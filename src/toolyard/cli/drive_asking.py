@@ -24,21 +24,33 @@ _LONGEST_ANSWER = 1024
 _LONGEST_CODE = 2000
 
 
-def asker_of(paused: Callable[[], contextlib.AbstractContextManager[None]]) -> Asker | None:
+Paused = Callable[[], contextlib.AbstractContextManager[None]]
+
+
+def asker_of(paused: Paused) -> Asker | None:
     """Asks one question after the other; `paused` keeps the screen still. None where nobody is there to be asked."""
+    askers = askers_of(paused)
+    return askers("") if askers is not None else None
+
+
+def askers_of(paused: Paused) -> Callable[[str], Asker] | None:
+    """For several agents, by their names: one question at a time, each with who wants to do it."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     turn = asyncio.Lock()
 
-    async def ask(action: Action, decision: Decision) -> bool:
-        async with turn:
-            with paused():
-                return await _asked(action, decision)
+    def asker(agent: str) -> Asker:
+        async def ask(action: Action, decision: Decision) -> bool:
+            async with turn:
+                with paused():
+                    return await _asked(action, decision, agent)
 
-    return ask
+        return ask
+
+    return asker
 
 
-async def _asked(action: Action, decision: Decision) -> bool:
+async def _asked(action: Action, decision: Decision, agent: str) -> bool:
     terminal = sys.stdin.fileno()
     with contextlib.suppress(termios.error):
         termios.tcflush(terminal, termios.TCIFLUSH)  # what was typed before is no answer to this
@@ -48,7 +60,8 @@ async def _asked(action: Action, decision: Decision) -> bool:
     if len(code) > _LONGEST_CODE:
         click.echo(f"  … and {len(code) - _LONGEST_CODE:,} characters that are not shown", err=True)
     question = click.style("?", fg="yellow", bold=True)
-    click.echo(f"{question} {printable(decision.reason)}\n  Allow it? [y/N] ", nl=False, err=True)
+    who = f"{printable(agent)}: " if agent else ""
+    click.echo(f"{question} {who}{printable(decision.reason)}\n  Allow it? [y/N] ", nl=False, err=True)
     answer = await _line(terminal)
     return answer.strip().lower() in _YES
 

@@ -39,13 +39,13 @@ def _looked(place: Place, began_ns: int) -> Changes:
         return Changes()
     try:
         with closing(SnapshotStore(place.folder)) as store:
-            ends = _ends(store.list(place.root), began_ns)
+            ends = ends_of(store.list(place.root), began_ns)
             return _between(store, *ends) if ends is not None else Changes()
     except (ToolyardError, OSError, sqlite3.Error):  # the run is over, whatever has become of its snapshots
         return Changes()
 
 
-def _ends(every: Sequence[Snapshot], began_ns: int) -> tuple[Snapshot, Snapshot] | None:
+def ends_of(every: Sequence[Snapshot], began_ns: int) -> tuple[Snapshot, Snapshot] | None:
     """The snapshots before the first change of the run and after its last. `every` has the newest first."""
     taken = [each for each in every if each.time_ns >= began_ns]
     if not taken:

@@ -1,15 +1,14 @@
 """An agent on a model API: turns of the model, and between them the calls that it asks for.
 
-An ApiWorker owns its open workspace, its model and its conversation, which goes on from round to round. Each turn and
-the results of its calls are kept as soon as they are there, so a run that is resumed goes on in the middle of a round.
-The loop is bounded: by the turns of one round, by the budget of the run, and by the model's own context.
+An ApiWorker owns its open workspace, its model and its conversation, which goes on from round to round. Each turn
+and the results of its calls are kept as soon as they are there: a run that is resumed goes on in the middle of a
+round. The loop is bounded: by the turns of one round, by the budget of the run, and by the model's own context.
 """
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolyard.core.errors import ToolError
@@ -19,14 +18,14 @@ from toolyard.models.chat import Answer, ChatModel, OfferedTool, Turn
 from toolyard.models.conversation import Conversation
 from toolyard.team.events import AgentInfo, Shortened, TextDelta, TextTakenBack, ThinkingDelta, Used, Waiting
 from toolyard.team.files import AgentFiles
-from toolyard.team.store import AgentState, RunStore
+from toolyard.team.store import AgentState
+from toolyard.team.surroundings import Surroundings
 from toolyard.team.tool_calls import UNKNOWN_OUTCOME, ToolCalls
-from toolyard.team.tracing import Tracing, note_spent
-from toolyard.team.worker import Hear, Work
+from toolyard.team.tracing import note_spent
+from toolyard.team.worker import Work
 
 if TYPE_CHECKING:
     from toolyard.app.yard import Yard
-    from toolyard.team.budget import Budget
 
 _ENOUGH = (
     "You have used all the turns of this round. Make no more calls: answer now, in words, with what you have found "
@@ -36,20 +35,16 @@ _NO_MORE_CALLS = "Not carried out: the turns of this round are used up. Answer i
 _CUT = "[The answer ended here: it reached the longest that the model may write.]"
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a worker is given by the run it is part of."""
-
-    run: str
-    store: RunStore
-    budget: Budget
-    hear: Hear
-    tracing: Tracing
-
-
 class ApiWorker:
     def __init__(
-        self, info: AgentInfo, yard: Yard, model: ChatModel, instructions: str, calls: ToolCalls, around: Surroundings
+        self,
+        info: AgentInfo,
+        yard: Yard,
+        model: ChatModel,
+        around: Surroundings,
+        *,
+        instructions: str,
+        calls: ToolCalls,
     ) -> None:
         """In the run's loop."""
         self.info = info

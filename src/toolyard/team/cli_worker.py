@@ -23,7 +23,7 @@ from toolyard.team.worker import Work, shown, shown_arguments
 
 if TYPE_CHECKING:
     from toolyard.drivers.host import Host
-    from toolyard.team.api_worker import Surroundings
+    from toolyard.team.surroundings import Surroundings
 
 _ERRORS = {Status.FAILED: ToolError, Status.NOT_ATTACHED: SystemFault}
 
@@ -34,9 +34,6 @@ class CliRecipe:
 
     cli: str
     options: DriveOptions
-    """Of its first round."""
-    later: DriveOptions
-    """Of those after it."""
     shared_prefix: str = ""
 
 
@@ -47,7 +44,7 @@ class CliWorker:
         self._host = host
         self._around = around
         state = around.store.agent(info.id)
-        self._spent, self._turns, self._round = state.spent, state.turns, state.round
+        self._spent, self._turns = state.spent, state.turns
         self._snapshot = ""
 
     @property
@@ -57,10 +54,8 @@ class CliWorker:
     async def work(self, prompt: str, number: int) -> Work:
         around, recipe = self._around, self._recipe
         around.budget.check()
-        options = recipe.options if self._round == 0 else recipe.later
-        self._round = number
-        self._keep()
-        options = replace(options, timeout=min(options.timeout, max(around.budget.seconds_left, 1.0)))
+        timeout = min(recipe.options.timeout, max(around.budget.seconds_left, 1.0))
+        options = replace(recipe.options, timeout=timeout)
         calls: dict[str, str] = {}
         before = self._spent
         with around.tracing.model_call(self.info.backend, self.info.model) as span:
@@ -82,7 +77,7 @@ class CliWorker:
         around.budget.spend(spent)
         self._spent = before + spent
         self._turns += 1
-        self._keep()
+        around.store.keep(self.info.id, AgentState(self._spent, self._turns, number))
         around.hear(Used(agent=self.info.id, round=number, spent=self._spent, turns=self._turns))
         if ended.snapshot:
             self._snapshot = ended.snapshot
@@ -109,9 +104,7 @@ class CliWorker:
             case messages.ToolCall(call, name, arguments):
                 calls[call] = name
                 hear(
-                    ToolCalled(
-                        agent=agent, round=number, call=call, tool=name, arguments=shown_arguments(arguments)
-                    )
+                    ToolCalled(agent=agent, round=number, call=call, tool=name, arguments=shown_arguments(arguments))
                 )
             case messages.ToolResult(call, ok, text):
                 tool = calls.get(call, "")
@@ -123,9 +116,6 @@ class CliWorker:
                 hear(Notice(agent=agent, round=number, text=f"{said} {hint}".strip()))
             case _:
                 pass
-
-    def _keep(self) -> None:
-        self._around.store.keep(self.info.id, AgentState(self._spent, self._turns, self._round))
 
     async def close(self) -> None:
         """Nothing outlives a round."""

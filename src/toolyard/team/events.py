@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, cast
 
 from toolyard.core.errors import ValidationError
 from toolyard.models.chat import Spent
@@ -199,6 +199,8 @@ class RunFinished(Event):
     spent: Spent = field(default_factory=Spent)
     seconds: float = 0.0
     rounds: int = 0
+    began: float = 0.0
+    """Seconds since 1970; of a run that was resumed, when it was first begun."""
     folder: str = ""
 
     @property
@@ -237,10 +239,14 @@ def from_json(record: Mapping[str, Any]) -> TeamEvent:
     kind = EVENTS.get(str(record.get("type")))
     if kind is None:
         raise ValidationError.of("type", f"{record.get('type')!r} is none of {', '.join(EVENTS)}")
-    values = {each.name: record[each.name] for each in dataclasses.fields(kind) if each.name in record}
+    values: dict[str, Any] = {
+        each.name: record[each.name] for each in dataclasses.fields(kind) if each.name in record
+    }
     for name, value in values.items():
         if isinstance(value, list):
-            values[name] = tuple(_agent(item) if kind is RunStarted else item for item in value)
+            values[name] = tuple(cast("list[Any]", value))
+    if kind is RunStarted:
+        values["agents"] = tuple(_agent(each) for each in values.get("agents", ()))
     if "spent" in values:
         values["spent"] = Spent(**values["spent"])
     if "ended" in values:
@@ -249,4 +255,5 @@ def from_json(record: Mapping[str, Any]) -> TeamEvent:
 
 
 def _agent(record: Mapping[str, Any]) -> AgentInfo:
-    return AgentInfo(**{**record, "tools": tuple(record.get("tools", ()))})
+    values: dict[str, Any] = {**record, "tools": tuple(record.get("tools", ()))}
+    return AgentInfo(**values)

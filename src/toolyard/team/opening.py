@@ -5,9 +5,10 @@ What cannot be right (no key, no such backend) is a ConfigError before anything 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from toolyard.app.injecting import Injection, injection_of
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.config.backends import BackendKind, backend_kind
 from toolyard.config.models import Agent, Config
@@ -15,12 +16,13 @@ from toolyard.core.errors import ConfigError
 from toolyard.drivers.making import made_in_thread
 from toolyard.drivers.options import DriveOptions
 from toolyard.models.opening import open_model
-from toolyard.team.api_worker import ApiWorker, Surroundings
+from toolyard.team.api_worker import ApiWorker
 from toolyard.team.cli_worker import CliRecipe, CliWorker
 from toolyard.team.events import AgentInfo
 from toolyard.team.options import RunOptions
 from toolyard.team.places import without_fresh_start, workspace_of
 from toolyard.team.prompts import system_prompt
+from toolyard.team.surroundings import Surroundings
 from toolyard.team.tool_calls import ToolCalls
 from toolyard.team.worker import Worker
 
@@ -67,8 +69,11 @@ class Opening:
             agent=agent.id,
             state_home=self.options.state_home,
             begins_session=True,
-            injected=True,
+            injected=self._injection(agent),
         )
+
+    def _injection(self, agent: Agent) -> Injection:
+        return injection_of(self.options.config, agent.id)  # as the user wrote it, without our layout
 
     async def _api(self, agent: Agent, kind: BackendKind) -> ApiWorker:
         around, options = self.around, self.options
@@ -80,8 +85,9 @@ class Opening:
             await model.close()
             raise
         info = self._info(agent, kind, yard, model.title)
-        calls = ToolCalls(agent.id, around.run, yard, around.hear, options.ask, around.tracing)
-        return ApiWorker(info, yard, model, system_prompt(self.config, agent, yard), calls, around)
+        calls = ToolCalls(agent.id, yard, options.asker(agent.id), around)
+        instructions = system_prompt(self.config, agent, yard)
+        return ApiWorker(info, yard, model, around, instructions=instructions, calls=calls)
 
     async def _cli(self, agent: Agent, kind: BackendKind) -> CliWorker:
         if self.host is None:
@@ -99,16 +105,14 @@ class Opening:
             model=agent.backend.model or "",
             timeout=agent.backend.timeout or self.around.budget.limits.seconds,
             instructions=instructions,
-            config=self.config,
+            config=without_fresh_start(self.config),  # it was opened just now, and is as fresh as it was to be
             agent=agent.id,
             state=self.options.state_home,
-            ask=self.options.ask,
+            ask=self.options.askers(agent.id) if self.options.askers is not None else None,
             variables=self.options.variables,
-            injected=True,
+            injected=self._injection(agent),
         )
-        later = replace(options, config=without_fresh_start(self.config))
-        recipe = CliRecipe(kind.driver, later, later, prefix)
-        return CliWorker(info, recipe, self.host, self.around)
+        return CliWorker(info, CliRecipe(kind.driver, options, prefix), self.host, self.around)
 
     def _info(self, agent: Agent, kind: BackendKind, yard: Yard, model: str) -> AgentInfo:
         return AgentInfo(

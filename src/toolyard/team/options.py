@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,8 +20,8 @@ class RunOptions:
     task: str = ""
     settings: Settings = field(default_factory=Settings.from_environment)
     state_home: str | None = None
-    ask: Asker = ask_nobody
-    """Asked where a policy says `ask`. Without it such an action is refused."""
+    askers: Callable[[str], Asker] | None = None
+    """By agent, who is asked where a policy says `ask`. Without it such an action is refused."""
     limits: TeamLimits | None = None
     """In place of those of the configuration."""
     resume: str = ""
@@ -30,3 +30,6 @@ class RunOptions:
     """The user's: agent CLIs find their keys here."""
     patience: float | None = None
     """Seconds that an agent waits for a model that is down, in all; None for as long as is usual."""
+
+    def asker(self, agent: str) -> Asker:
+        return self.askers(agent) if self.askers is not None else ask_nobody

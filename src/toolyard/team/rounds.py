@@ -14,11 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from toolyard.core.errors import SystemFault, ToolyardError
-from toolyard.team.api_worker import Surroundings
 from toolyard.team.budget import UsedUp
 from toolyard.team.events import AgentFailed, AgentStarted, Answered, Ended, RoundStarted, Voted
-from toolyard.team.prompts import PeerAnswer, first_prompt, later_prompt, parse_vote
+from toolyard.team.prompts import PeerAnswer, first_prompt, later_prompt
 from toolyard.team.store import ANSWERED, FAILED, VOTED, Done
+from toolyard.team.surroundings import Surroundings
+from toolyard.team.voting import parse_vote
 from toolyard.team.worker import Worker
 from toolyard.workspace.layout import folder_name
 
@@ -85,7 +86,9 @@ class Rounds:
         if not alive or len(self._workers) == 1 or (len(alive) == 1 and [*self._answers] == alive):
             return Ended.ANSWERED
         votes = self._votes(number)
-        everybody_voted = all((number, agent) in self._done and self._done[number, agent].kind == VOTED for agent in alive)
+        everybody_voted = all(
+            (number, agent) in self._done and self._done[number, agent].kind == VOTED for agent in alive
+        )
         return Ended.CONSENSUS if everybody_voted and votes else None
 
     async def _agent(self, agent: str, number: int, standing: Mapping[str, Done]) -> UsedUp | None:

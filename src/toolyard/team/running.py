@@ -3,9 +3,9 @@
     run = TeamRun(options, hear)
     finished = await run.go()
 
-A TeamRun owns its folder's lock, its store, its log and its workers while it goes, and gives all of them back in every
-ending. `stop()` ends it in good order: what is finished stays, and the run can be resumed. What cannot be right is
-raised before the run has begun; whatever happens after that is told, and ends in exactly one RunFinished.
+A TeamRun owns its folder's lock, its store, its log and its workers while it goes, and gives all of them back in
+every ending. `stop()` ends it in good order: what is finished stays, and the run can be resumed. What cannot be
+right is raised before the run has begun; whatever happens after that is told, and ends in exactly one RunFinished.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from toolyard.config.execution_mode import check_execution_mode
-from toolyard.config.models import Agent, Config
+from toolyard.config.models import Agent
 from toolyard.core.errors import ConfigError, ToolError, ToolyardError
 from toolyard.core.ids import new_id
 from toolyard.drivers.making import closed_in_thread, made_in_thread
 from toolyard.storage.state import ensure_state_dir
-from toolyard.team.api_worker import Surroundings
 from toolyard.team.budget import Budget
+from toolyard.team.delivering import TeamFiles
 from toolyard.team.events import AgentFailed, Ended, Notice, RunFinished, RunStarted, TeamEvent
 from toolyard.team.guarding import Guard
 from toolyard.team.knowing import make_servers_known
@@ -35,8 +34,9 @@ from toolyard.team.places import find_run, make_folders, root_of, runs_of, with_
 from toolyard.team.reporting import report_on
 from toolyard.team.rounds import Outcome, Rounds
 from toolyard.team.store import RunStore
+from toolyard.team.surroundings import Surroundings
 from toolyard.team.telling import why_of
-from toolyard.team.tracing import Tracing, open_tracing
+from toolyard.team.tracing import open_tracing
 from toolyard.team.worker import Worker
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class TeamRun:
             owned.enter_context(Guard(self._state_home, folders, self.id))
             store = owned.enter_context(RunStore(self.folder))
             task = self._begin(store)
-            log = owned.enter_context(RunLog(self.folder, self._hear))
+            log = owned.enter_context(RunLog(self.folder, self._hear)) if config.ui.logging_enabled else None
             tracing = await made_in_thread(lambda: open_tracing(config, options.settings))
             owned.push_async_callback(closed_in_thread, tracing)
             limits = options.limits or config.orchestrator.limits
@@ -89,14 +89,17 @@ class TeamRun:
                 budget.spend(each)
 
             def hear(event: TeamEvent) -> None:
-                log.hear(event)
+                if log is not None:
+                    log.hear(event)
                 self._hear(event)
 
             around = Surroundings(self.id, store, budget, hear, tracing)
             finished = await self._gone(task, around, owned)
             store.note(ended=finished.ended.value, seconds=budget.seconds)
             hear(finished)
-        await asyncio.to_thread(report_on, self.folder, config, self._state_home)
+        if config.ui.logging_enabled:
+            files = TeamFiles(options.config, options.settings, options.state_home, finished.began)
+            await asyncio.to_thread(report_on, self.folder, files.diff_of)
         return finished
 
     def _begin(self, store: RunStore) -> str:
@@ -106,7 +109,7 @@ class TeamRun:
             store.begin(task=self._options.task, config=config.source, agents=agents)
             return self._options.task
         ended = store.fact("ended")
-        if ended is not None and ended != Ended.INTERRUPTED and ended != Ended.FAILED:
+        if ended is not None and ended not in {Ended.INTERRUPTED, Ended.FAILED}:
             raise ToolError(
                 f"Run {self.id} is over ({ended}): there is nothing to resume.",
                 hint=f"Its report is {os.path.join(self.folder, 'report.md')}. Start another one for more.",
@@ -123,8 +126,12 @@ class TeamRun:
         """The run itself, from its first event to what became of it."""
         config = self._config
         with around.tracing.run(self.id, len(config.agents)) as span:
-            for text in await asyncio.to_thread(make_servers_known, config, self._options):
-                around.hear(Notice(text=text))
+            loop = asyncio.get_running_loop()
+
+            def tell(text: str) -> None:
+                loop.call_soon_threadsafe(around.hear, Notice(text=text))
+
+            await asyncio.to_thread(make_servers_known, config, self._options, tell)
             workers = await self._workers(around, owned)
             limits = around.budget.limits
             around.hear(
@@ -150,6 +157,7 @@ class TeamRun:
             spent=around.budget.spent,
             seconds=round(around.budget.seconds, 3),
             rounds=outcome.rounds,
+            began=around.store.fact("began", 0.0),
             folder=self.folder,
         )
 

@@ -13,7 +13,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from toolyard.core.closing import Closing
@@ -56,7 +56,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class AgentState:
-    spent: Spent = Spent()
+    spent: Spent = field(default_factory=Spent)
     turns: int = 0
     round: int = 0
     """Of the conversation."""

@@ -23,7 +23,9 @@ def why_of(outcome: Outcome, limits: TeamLimits) -> str:
         return said
     if not outcome.winner:
         return f"{said} Nobody had answered by then."
-    chosen = "has the most votes" if outcome.votes else "was the first to answer in the order of the file; nobody voted"
+    chosen = (
+        "has the most votes" if outcome.votes else "was the first to answer in the order of the file; nobody voted"
+    )
     return f"{said} {outcome.winner} {chosen}."
 
 

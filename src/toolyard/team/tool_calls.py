@@ -1,8 +1,8 @@
 """The calls of one turn, made through the workspace's dispatch, as the model is to be shown them.
 
-Whatever goes wrong with a call is an answer to the model, which can do something about it: a tool that does not exist,
-arguments that are no JSON, a refusal. Calls that only read are made at once; the others in the order in which the
-model asked for them. The same call with the same result, again and again, is pointed out.
+Whatever goes wrong with a call is an answer to the model, which can do something about it: a tool that does not
+exist, arguments that are no JSON, a refusal. Calls that only read are made at once; the others in the order in which
+the model asked for them. The same call with the same result, again and again, is pointed out.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from toolyard.core.calls import Asker, Call, Image, Result
 from toolyard.core.errors import ToolyardError
 from toolyard.models.chat import Answer, Picture, Wanted
 from toolyard.team.events import ToolCalled, ToolReturned
-from toolyard.team.worker import Hear, shown, shown_arguments
+from toolyard.team.worker import shown, shown_arguments
 
 if TYPE_CHECKING:
     from toolyard.app.yard import Yard
-    from toolyard.team.tracing import Tracing
+    from toolyard.team.surroundings import Surroundings
 
 SURFACE = "run"
 _TELL_AFTER = 3
 """How often a call may be made with the same result before that is pointed out."""
-UNKNOWN_OUTCOME = "The run was interrupted during this call. It may have been carried out: look before you do it again."
+UNKNOWN_OUTCOME = (
+    "The run was interrupted during this call. It may have been carried out: look before you do it again."
+)
 
 
 class ToolCalls:
-    def __init__(self, agent: str, run: str, yard: Yard, hear: Hear, ask: Asker, tracing: Tracing) -> None:
+    def __init__(self, agent: str, yard: Yard, ask: Asker, around: Surroundings) -> None:
         self._agent = agent
-        self._run = run
         self._yard = yard
-        self._hear = hear
         self._ask = ask
-        self._tracing = tracing
+        self._around = around
         self._seen: Counter[bytes] = Counter()
 
     async def answer(self, wanted: Sequence[Wanted], number: int) -> list[Answer]:
@@ -54,21 +54,26 @@ class ToolCalls:
 
     async def _answered(self, wanted: Wanted, number: int) -> Answer:
         common: Mapping[str, Any] = {"agent": self._agent, "round": number, "call": wanted.id, "tool": wanted.tool}
-        self._hear(ToolCalled(**common, arguments=shown_arguments(dict(wanted.arguments))))
+        self._around.hear(ToolCalled(**common, arguments=shown_arguments(dict(wanted.arguments))))
         began = time.monotonic()
-        with self._tracing.tool_call(wanted.tool, wanted.id) as span:
+        with self._around.tracing.tool_call(wanted.tool, wanted.id) as span:
             answer = await self._made(wanted)
             if answer.failed:
                 span.failed("The call failed.")
         seconds = round(time.monotonic() - began, 3)
-        self._hear(ToolReturned(**common, ok=not answer.failed, text=shown(answer.text), seconds=seconds))
+        self._around.hear(ToolReturned(**common, ok=not answer.failed, text=shown(answer.text), seconds=seconds))
         return self._minding_repeats(answer)
 
     async def _made(self, wanted: Wanted) -> Answer:
         if wanted.fault:
             return Answer(wanted, f"The arguments could not be read: {wanted.fault}", failed=True)
         call = Call(
-            wanted.tool, dict(wanted.arguments), surface=SURFACE, agent=self._agent, session=self._run, ask=self._ask
+            wanted.tool,
+            dict(wanted.arguments),
+            surface=SURFACE,
+            agent=self._agent,
+            session=self._around.run,
+            ask=self._ask,
         )
         try:
             result = await self._yard.dispatch(call)
@@ -77,7 +82,9 @@ class ToolCalls:
         return Answer(wanted, result.text or "(no content)", _pictures(result))
 
     def _minding_repeats(self, answer: Answer) -> Answer:
-        mark = json.dumps([answer.wanted.tool, dict(answer.wanted.arguments), answer.text], sort_keys=True, default=str)
+        mark = json.dumps(
+            [answer.wanted.tool, dict(answer.wanted.arguments), answer.text], sort_keys=True, default=str
+        )
         key = hashlib.blake2b(mark.encode("utf-8", "replace"), digest_size=16).digest()
         self._seen[key] += 1
         times = self._seen[key]

@@ -1,8 +1,8 @@
 """Spans of runs, model calls and tool calls, for OpenTelemetry. Off unless an endpoint is configured.
 
-`open_tracing` gives a Tracing that does nothing where no endpoint is set, and then loads nothing. Otherwise it owns an
-exporter with a thread of its own until `close()`; a collector that cannot be reached costs the run nothing. Spans carry
-names, counts and times; of prompts, answers, arguments and results nothing.
+`open_tracing` gives a Tracing that does nothing where no endpoint is set, and then loads nothing. Otherwise it owns
+an exporter with a thread of its own until `close()`; a collector that cannot be reached costs the run nothing. Spans
+carry names, counts and times; of prompts, answers, arguments and results nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CLOSE_MILLISECONDS = 3000
 
 
 class Span(Protocol):
-    def note(self, **facts: str | int | float | bool) -> None:
+    def note(self, **facts: str | float | bool) -> None:
         """Attributes; `_` in their names stands for a dot."""
         ...
 
@@ -34,7 +34,7 @@ class Span(Protocol):
 
 
 class _NoSpan:
-    def note(self, **facts: str | int | float | bool) -> None:
+    def note(self, **facts: str | float | bool) -> None:
         del facts
 
     def failed(self, why: str) -> None:
@@ -48,7 +48,7 @@ class _Recorded:
     def __init__(self, span: Any) -> None:
         self._span = span
 
-    def note(self, **facts: str | int | float | bool) -> None:
+    def note(self, **facts: str | float | bool) -> None:
         for name, value in facts.items():
             self._span.set_attribute(name.replace("__", "."), value)
 
@@ -66,7 +66,7 @@ class Tracing(Closing):
         self._tracer = provider.get_tracer("toolyard") if provider is not None else None
 
     @contextlib.contextmanager
-    def _span(self, name: str, **facts: str | int | float | bool) -> Generator[Span]:
+    def _span(self, name: str, **facts: str | float | bool) -> Generator[Span]:
         if self._tracer is None:
             yield _NO_SPAN
             return
@@ -82,7 +82,11 @@ class Tracing(Closing):
         return self._span(f"invoke_agent {agent}", gen_ai__agent__name=agent, toolyard__round=number)
 
     def model_call(self, backend: str, model: str) -> contextlib.AbstractContextManager[Span]:
-        facts = {"gen_ai__operation__name": "chat", "gen_ai__provider__name": backend, "gen_ai__request__model": model}
+        facts = {
+            "gen_ai__operation__name": "chat",
+            "gen_ai__provider__name": backend,
+            "gen_ai__request__model": model,
+        }
         return self._span(f"chat {model}", **facts)
 
     def tool_call(self, tool: str, call: str) -> contextlib.AbstractContextManager[Span]:
@@ -118,8 +122,7 @@ def open_tracing(config: Config, settings: Settings) -> Tracing:
         logging.getLogger(name).addHandler(logging.NullHandler())  # a collector that is away is no news
         logging.getLogger(name).propagate = False
     address = endpoint if endpoint.endswith(_PATH) else endpoint.rstrip("/") + _PATH
-    headers = {name: value.get_secret_value() for name, value in config.tracing.headers.items()}
     provider = TracerProvider(resource=Resource.create({"service.name": config.tracing.service_name}))
-    exporter = OTLPSpanExporter(endpoint=address, headers=headers, timeout=_SEND_SECONDS)
+    exporter = OTLPSpanExporter(endpoint=address, headers=dict(config.tracing.headers), timeout=_SEND_SECONDS)
     provider.add_span_processor(BatchSpanProcessor(exporter))
     return Tracing(provider)

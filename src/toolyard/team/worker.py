@@ -1,14 +1,14 @@
 """One interface for everything that works as an agent: a model behind an API with our tools, or an agent CLI.
 
-A Worker is given one prompt in each round and answers it. It tells what it does as it does it, and leaves its files in
-its workspace. Where it cannot go on it raises an error of ours, and is out of the run.
+A Worker is given one prompt in each round and answers it. It tells what it does as it does it, and leaves its files
+in its workspace. Where it cannot go on it raises an error of ours, and is out of the run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from toolyard.team.events import AgentInfo, TeamEvent
 
@@ -52,8 +52,9 @@ def shown_arguments(arguments: object) -> Any:
     """The arguments of a call, long texts cut."""
     if isinstance(arguments, str):
         return shown(arguments, _SHOWN_ARGUMENT)
-    if isinstance(arguments, dict):
-        return {str(key): shown_arguments(value) for key, value in arguments.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if isinstance(arguments, Mapping):
+        named = cast("Mapping[object, object]", arguments)
+        return {str(key): shown_arguments(value) for key, value in named.items()}
     if isinstance(arguments, list | tuple):
-        return [shown_arguments(value) for value in arguments]  # pyright: ignore[reportUnknownVariableType]
+        return [shown_arguments(value) for value in cast("Sequence[object]", arguments)]
     return arguments

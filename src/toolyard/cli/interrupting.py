@@ -1,0 +1,63 @@
+"""How a run that a command watches is stopped from outside: by signals, and by a reader who is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import stat
+import sys
+from collections.abc import Callable, Generator
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def signals_heard(first: Callable[[], object], second: Callable[[], object], exit_code: int) -> Generator[None]:
+    """The first signal calls `first`, which stops the run in good order.
+
+    The second calls `second` and ends this process at once, and so all that the run started.
+    """
+    loop, seen = asyncio.get_running_loop(), list[int]()
+
+    def came(number: int) -> None:
+        if seen:
+            with contextlib.suppress(OSError):
+                second()
+            os._exit(exit_code)
+        seen.append(number)
+        with contextlib.suppress(OSError):
+            first()
+
+    mine = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]  # as under nohup
+    for number in mine:
+        loop.add_signal_handler(number, came, number)
+    try:
+        yield
+    finally:
+        for number in mine:
+            loop.remove_signal_handler(number)
+
+
+@contextlib.contextmanager
+def reader_minded(on_gone: Callable[[], object]) -> Generator[None]:
+    """Calls `on_gone` when whoever reads our output through a pipe is gone, also while there is nothing to print."""
+    loop = asyncio.get_running_loop()
+    try:
+        output = sys.stdout.fileno()
+        is_pipe = stat.S_ISFIFO(os.fstat(output).st_mode)
+    except (OSError, ValueError):  # not a real file
+        is_pipe, output = False, -1
+
+    def gone() -> None:
+        loop.remove_reader(output)
+        on_gone()
+
+    if is_pipe:
+        loop.add_reader(output, gone)  # nothing comes from there but its end
+    try:
+        yield
+    finally:
+        if is_pipe:
+            loop.remove_reader(output)

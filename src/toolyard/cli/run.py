@@ -1,0 +1,206 @@
+"""`toolyard run`: agents from a configuration work on a task, alone or as a team.
+
+Exit codes: 0 with an answer, 1 without one, 2 for wrong use, 124 where a limit (time, tokens, money) ended it with
+what there was, 130 interrupted. The command owns the run: the first Ctrl-C ends it in good order and keeps what is
+finished, the second ends it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from toolyard.cli.audit import printable
+from toolyard.cli.choosing import Named
+from toolyard.cli.interrupting import reader_minded, signals_heard
+from toolyard.cli.options import state_option
+from toolyard.cli.unread import is_left_unread
+
+if TYPE_CHECKING:
+    from toolyard.cli.run_showing import Display
+    from toolyard.config.models import Config, TeamLimits
+    from toolyard.config.settings import Settings
+    from toolyard.team.events import RunFinished
+    from toolyard.team.options import RunOptions
+    from toolyard.team.running import TeamRun
+
+_INTERRUPTED: Final = 130
+_LIMIT: Final = 124
+_STDIN: Final = "-"
+_DISPLAYS: Final = ("rich_terminal", "simple", "silent")
+_EXAMPLES: Final = """\b
+Examples:
+  toolyard run agent.yaml "Write a README for this project"
+  toolyard run team.yaml - < task.md
+  toolyard run --check team.yaml                what would happen, without starting anything
+  toolyard run team.yaml "Fix the bug" --rounds 2 --max-cost 0.50 --timeout 600
+  toolyard run team.yaml "Draw the plan" --apply .   bring the winner's files here
+  toolyard run --resume 3f2a81bc                go on with a run that was interrupted
+  toolyard run team.yaml "..." --json | jq -r 'select(.type == "answered").text'
+
+\b
+Exit codes: 0 with an answer, 1 without one, 2 wrong use, 124 ended by a limit, 130 interrupted.
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("config_file", metavar="CONFIG", required=False)
+@click.argument("task", required=False)
+@click.option(
+    "--check", is_flag=True, help="Explain what would happen: agents, tools, tokens, walls. Starts nothing."
+)
+@click.option("--resume", metavar="ID", default="", help="Go on with this run.")
+@click.option("--rounds", metavar="N", type=click.IntRange(min=1), help="Most rounds.  [default: as configured]")
+@click.option("--timeout", metavar="S", type=click.FloatRange(min=0, min_open=True), help="Most seconds.")
+@click.option("--max-tokens", metavar="N", type=click.IntRange(min=1), help="Most tokens of all agents together.")
+@click.option("--max-cost", metavar="USD", type=click.FloatRange(min=0, min_open=True), help="Most money.")
+@click.option("--apply", "folder", metavar="DIR", help="Bring what the winner changed into this folder.")
+@click.option("--display", type=Named([*_DISPLAYS]), help="[default: as configured, simple in a pipe]")
+@state_option("Where runs, audit log and snapshots are kept.")
+@click.option("--json", "wants_json", is_flag=True, help="Print one event a line, as JSON, as they come.")
+def run(
+    *,
+    config_file: str | None,
+    task: str | None,
+    check: bool,
+    resume: str,
+    rounds: int | None,
+    timeout: float | None,
+    max_tokens: int | None,
+    max_cost: float | None,
+    folder: str | None,
+    display: str | None,
+    state: str | None,
+    wants_json: bool,
+) -> None:
+    """Let the agents of CONFIG work on TASK (- for stdin).
+
+    Each agent works in its own folder, with the tools and rights that CONFIG gives it. Several of them answer, see
+    what the others did, and vote for the best. The answer is printed; the files stay where the agents made them.
+    """
+    from toolyard.config.settings import Settings  # `--help` waits for none of it
+
+    settings = Settings.from_environment()
+    config = _config(config_file, resume, state or settings.state_home)
+    if check:
+        _check(config, settings, state, wants_json=wants_json)
+        return
+    from toolyard.team.options import RunOptions
+
+    limits = _limits(config, rounds, timeout, max_tokens, max_cost)
+    options = RunOptions(
+        config, _task(task, resume), settings=settings, state_home=state, limits=limits, resume=resume
+    )
+    sys.exit(_run(options, display, folder, wants_json=wants_json))
+
+
+def _config(path: str | None, resume: str, state_home: str) -> Config:
+    from toolyard.config.agents import check_memory_rights
+    from toolyard.config.load import load_config
+
+    if path is None and resume:
+        path = _config_of(resume, state_home)
+    if path is None:
+        raise click.UsageError("Name the configuration: toolyard run CONFIG TASK. `toolyard init` writes one.")
+    config = load_config(path)
+    check_memory_rights(config)
+    return config
+
+
+def _config_of(resume: str, state_home: str) -> str:
+    from toolyard.team.places import find_run
+    from toolyard.team.store import RunStore
+
+    with RunStore(find_run(resume, state_home)) as store:
+        return store.fact("config", "")
+
+
+def _check(config: Config, settings: Settings, state: str | None, *, wants_json: bool) -> None:
+    from toolyard.cli.run_check import show_check
+    from toolyard.team.checking import check_run
+
+    report = check_run(config, settings, state)
+    show_check(report, wants_json=wants_json)
+    sys.exit(1 if report.problems else 0)
+
+
+def _task(given: str | None, resume: str) -> str:
+    if resume:
+        if given is not None:
+            raise click.UsageError("A run that is resumed has its task already: leave TASK out.")
+        return ""
+    if given == _STDIN:
+        try:
+            given = sys.stdin.buffer.read().decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise click.BadParameter(f"standard input is no text: {error}.", param_hint="'TASK'") from None
+    if given is None or not given.strip():
+        raise click.UsageError("Say what is to be done: toolyard run CONFIG TASK.")
+    return given
+
+
+def _limits(
+    config: Config, rounds: int | None, timeout: float | None, tokens: int | None, cost: float | None
+) -> TeamLimits:
+    said = {"rounds": rounds, "seconds": timeout, "tokens": tokens, "cost": cost}
+    update = {name: value for name, value in said.items() if value is not None}
+    return config.orchestrator.limits.model_copy(update=update)
+
+
+def _run(options: RunOptions, display: str | None, folder: str | None, *, wants_json: bool) -> int:
+    from toolyard.cli.drive_asking import askers_of
+    from toolyard.cli.run_showing import display_for
+    from toolyard.team.running import TeamRun
+
+    if folder is not None and not os.path.isdir(folder):
+        raise click.BadParameter(f"{folder} is no folder. Make it first.", param_hint="'--apply'")
+    kind = "json" if wants_json else display or options.config.ui.display_type
+    with contextlib.closing(display_for(kind, options.settings)) as showing:
+        run = TeamRun(replace(options, askers=askers_of(showing.pause)), showing.hear)
+        try:
+            finished = asyncio.run(_watched(run, showing))
+        except BrokenPipeError:
+            if not is_left_unread():
+                raise
+            return _INTERRUPTED
+    if folder is not None and finished.has_answer:
+        _deliver(options, finished, folder, wants_json=wants_json)
+    return _exit_code(finished)
+
+
+async def _watched(run: TeamRun, showing: Display) -> RunFinished:
+    with signals_heard(run.stop, showing.close, _INTERRUPTED), reader_minded(run.stop):
+        return await run.go()
+
+
+def _exit_code(finished: RunFinished) -> int:
+    from toolyard.team.events import Ended
+
+    if finished.ended is Ended.INTERRUPTED:
+        return _INTERRUPTED
+    if not finished.has_answer:
+        return 1
+    return _LIMIT if finished.ended in {Ended.TIME, Ended.TOKENS, Ended.COST} else 0
+
+
+def _deliver(options: RunOptions, finished: RunFinished, folder: str, *, wants_json: bool) -> None:
+    """Bring the winner's files, and say so where a person reads."""
+    from toolyard.team.delivering import TeamFiles
+
+    files = TeamFiles(options.config, options.settings, options.state_home, finished.began)
+    delivered = files.deliver(finished.winner, finished.snapshot, folder)
+    if wants_json:
+        return
+    if not delivered.undo:
+        click.echo(f"{finished.winner} changed no files: {delivered.folder} is as it was.", err=True)
+        return
+    removed = f", {delivered.removed} removed" if delivered.removed else ""
+    click.echo(f"Brought into {delivered.folder}: {delivered.written} written{removed}.", err=True)
+    for line in delivered.left:
+        click.echo(f"Left alone: {printable(line)}", err=True)

@@ -1,0 +1,95 @@
+"""The winner's files, brought into a folder of the user's when that is asked for.
+
+Only what the agent changed in the run is written (or removed): what else lies in the folder stays as it is. A
+snapshot of the folder is taken first, and restoring it undoes all of it.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from toolyard.app.home import home_of
+from toolyard.app.snapshots.telling import path_of
+from toolyard.core.errors import ToolError, ValidationError
+from toolyard.drivers.changes import ends_of
+from toolyard.team.places import with_layout, workspace_of
+from toolyard.workspace.snapshots import DiffLimits, Snapshot, SnapshotStore
+
+if TYPE_CHECKING:
+    from toolyard.config.models import Config
+    from toolyard.config.settings import Settings
+    from toolyard.workspace.snapshots.diffs import Diff
+
+_NANOSECONDS: Final = 1_000_000_000
+_EVERYTHING: Final = DiffLimits(changes=100_000, chars=0)
+_SHOWN: Final = DiffLimits(changes=500, chars=400_000, folds_git=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    folder: str
+    written: int
+    removed: int
+    undo: str
+    """The snapshot of the folder before; restoring it undoes this."""
+    left: tuple[str, ...] = ()
+    """What was left alone, and why."""
+
+
+class TeamFiles:
+    """What the agents of a run did to their files, as the snapshots tell it."""
+
+    def __init__(self, config: Config, settings: Settings, state_home: str | None, began: float) -> None:
+        self._config = with_layout(config)
+        self._settings = settings
+        self._state_home = state_home or ""
+        self._began_ns = int(began * _NANOSECONDS)
+
+    def diff_of(self, agent: str) -> str:
+        """All that an agent changed since the run began, as a diff."""
+        with self._store(agent) as store:
+            found = self._changes(store, agent, _SHOWN)
+            return "\n".join(change.text for change in found.changes if change.text) if found is not None else ""
+
+    def _store(self, agent: str) -> SnapshotStore:
+        home = home_of(self._config, self._workspace(agent), agent, self._settings, self._state_home)
+        return SnapshotStore(home.snapshots)
+
+    def _workspace(self, agent: str) -> str:
+        found = next(each for each in self._config.agents if each.id == agent)
+        return os.path.realpath(workspace_of(self._config, found))
+
+    def _ends(self, store: SnapshotStore, agent: str) -> tuple[Snapshot, Snapshot] | None:
+        return ends_of(store.list(self._workspace(agent)), self._began_ns)
+
+    def _changes(self, store: SnapshotStore, agent: str, limits: DiffLimits) -> Diff | None:
+        ends = self._ends(store, agent)
+        return store.diff(ends[0].id, ends[1].id, limits=limits) if ends is not None else None
+
+    def deliver(self, agent: str, snapshot: str, folder: str) -> Delivered:
+        """Write what the agent changed up to its snapshot. Raises ToolyardError."""
+        target = os.path.realpath(folder)
+        if not os.path.isdir(target):
+            raise ValidationError.of("apply", f"{folder} is no folder", hint="Make it first.")
+        if target == self._workspace(agent):
+            return Delivered(target, 0, 0, "")
+        with self._store(agent) as store:
+            ends = self._ends(store, agent)
+            if ends is None or not snapshot:
+                return Delivered(target, 0, 0, "")
+            found = store.diff(ends[0].id, snapshot, limits=_EVERYTHING)
+            if found.total > _EVERYTHING.changes:
+                raise ToolError(
+                    f"{agent} changed more than {_EVERYTHING.changes:,} paths.", hint="Copy the folder yourself."
+                )
+            paths = sorted(
+                {path for change in found.changes for path in (change.path, change.old_path or b"") if path}
+            )
+            if not paths:
+                return Delivered(target, 0, 0, "")
+            restored = store.restore(snapshot, root=target, paths=paths, leaves_git=True)
+        notes = (*restored.kept, *restored.failed)
+        left = tuple(f"{path_of(note.path)}: {note.why}" for note in notes)
+        return Delivered(target, restored.written, restored.removed, restored.before.id, left)

@@ -1,0 +1,43 @@
+"""Before the first turn: the servers of the team are known, whichever of its agents uses them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from toolyard.app.codemode.knowing import know_before
+from toolyard.app.injecting import injection_of
+from toolyard.app.yard import YardOptions
+from toolyard.team.places import root_of, workspace_of
+
+if TYPE_CHECKING:
+    from toolyard.config.models import Config
+    from toolyard.team.options import RunOptions
+
+_SHOWN_REASON = 300
+
+
+def make_servers_known(config: Config, options: RunOptions, tell: Callable[[str], None]) -> None:
+    """Ask those that never answered, and tell of those that cannot be asked. Blocks. Raises ToolyardError."""
+    injection = injection_of(options.config, config.agents[0].id)
+    if not injection.files_first and not config.has_servers and not config.toolyard.available_custom_tools:
+        return
+    # One of several agents is not asked for its own servers alone; a single one has no others.
+    is_one = len(config.agents) == 1
+    here = YardOptions(
+        workspace=workspace_of(config, config.agents[0]) if is_one else root_of(config),
+        config=config,
+        settings=options.settings,
+        agent=config.agents[0].id if is_one else None,
+        state_home=options.state_home,
+        injected=injection,
+    )
+    report = know_before(here, lambda server, error: tell(f"{server}: {_first(error)}") if error else None)
+    for name, why in report.failed:
+        if name not in report.asked:  # those were told when they were asked
+            tell(f"{name}: {_first(why)}")
+
+
+def _first(why: str) -> str:
+    return os.linesep.join(why.splitlines()[:1])[:_SHOWN_REASON]
