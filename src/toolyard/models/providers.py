@@ -6,6 +6,7 @@ the configuration says. Its own retries are off, since ours are the only ones.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache
@@ -33,9 +34,18 @@ class Spoken:
 
 
 def speak(place: Place, timeout: float | None) -> Spoken:
+    _keep_quiet()
     http = _http_client(timeout or READ_SECONDS)
     model = {"gemini": _gemini, "openai": _openai, "claude": _claude}[place.kind.api](place, http)
     return Spoken(model, http.aclose)
+
+
+def _keep_quiet() -> None:
+    """That a model is old, or takes no temperature, is said by its provider where it matters.
+
+    The library says it in the middle of a run, on the terminal that shows the run.
+    """
+    warnings.filterwarnings("ignore", module=r"pydantic_ai\.")
 
 
 def _http_client(read_seconds: float) -> httpx2.AsyncClient:
