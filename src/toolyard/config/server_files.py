@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, cast
 import pydantic
 from pydantic_core import PydanticCustomError
 
-from toolyard.config.dialects import IGNORED, Found, locate, project_of, translated
+from toolyard.config.dialects import IGNORED, Found, by_place, locate, project_of, translated
 from toolyard.config.jsonc import parse_jsonc
 from toolyard.config.section import REFUSED, UNKNOWN_KEY
 from toolyard.config.server_entry import OAuth, ServerEntry
@@ -62,16 +62,28 @@ class ServerFile:
 
 def read_server_file(path: str, *, home: str, project: str | None = None, base: str | None = None) -> ServerFile:
     """The servers of a file. `project` is the folder that is worked in, `base` where they are started."""
+    file = read_if_servers(path, home=home, project=project, base=base)
+    if file is None:
+        raise ConfigError("holds no MCP servers that could be recognised", where=os.path.abspath(path), hint=_HINT)
+    return file
+
+
+def read_if_servers(
+    path: str, *, home: str, project: str | None = None, base: str | None = None
+) -> ServerFile | None:
+    """The same; None where there are none: the settings of a program need not name servers."""
     path = os.path.abspath(path)
     document = _document(path)
+    of_project = _of_project(document, project) if project is not None else {}
     found = locate(document, path)
+    if found is None and of_project:
+        found = Found(by_place(path), {}, {})
     if found is None:
-        raise ConfigError("holds no MCP servers that could be recognised", where=path, hint=_HINT)
+        return None
     folder = project_of(path)
     reader = _Reader(found, path, folder, home, base or folder)
     reader.read(found.servers)
-    if project is not None:
-        reader.read(_of_project(document, project))
+    reader.read(of_project)
     return ServerFile(path, found.dialect.name, tuple(reader.entries.values()), tuple(reader.problems))
 
 

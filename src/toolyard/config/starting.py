@@ -1,0 +1,100 @@
+"""The text of a first configuration: agents, where they work, and the servers they have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import yaml
+
+from toolyard.config.backends import BACKENDS, BackendKind
+
+FIRST_CHOICE: Final = "gemini"
+_BY_KEY: Final = ("gemini", "openai", "claude", "openrouter")
+_SHORTEST_WIDTH: Final = 110
+_HEAD: Final = """\
+# The agents of this folder. Every key is in docs/configuration.md; `toolyard init --schema > toolyard.schema.json`
+# writes a schema, with which editors complete and check this file once the next line says so:
+#   # yaml-language-server: $schema=toolyard.schema.json
+"""
+_MEMBER_MESSAGE: Final = (
+    "Work on the task on your own first. Then look at what the others did, and improve on the best."
+)
+
+
+def likely_kind(access: Mapping[str, str]) -> BackendKind:
+    """The model API whose key is at hand, or the first choice."""
+    found = (BACKENDS[name] for name in _BY_KEY if any(access.get(key) for key in BACKENDS[name].key_variables))
+    return next(found, BACKENDS[FIRST_CHOICE])
+
+
+def starting_config(kinds: Sequence[BackendKind], servers: Mapping[str, Mapping[str, Any]]) -> str:
+    """A configuration with an agent for each of `kinds`, and these servers for all of them."""
+    parts = [_HEAD, "agents:", *_agents(kinds), ""]
+    parts += ["toolyard:", *_workspace(len(kinds) > 1), *_mode(bool(servers)), ""]
+    parts += _servers(servers)
+    if len(kinds) > 1:
+        parts += ["orchestrator:", "  limits: {rounds: 4, seconds: 3600}  # what ends a run at the latest", ""]
+    parts += ["ui:", "  display_type: rich_terminal", ""]
+    return "\n".join(parts)
+
+
+def servers_block(servers: Mapping[str, Mapping[str, Any]]) -> str:
+    """Entries by name, as they stand in a servers file."""
+    text: str = yaml.safe_dump(  # pyright: ignore[reportUnknownMemberType]
+        {name: dict(entry) for name, entry in servers.items()},
+        sort_keys=False,
+        allow_unicode=True,
+        width=_SHORTEST_WIDTH,
+    )
+    return text
+
+
+def ids_of(kinds: Sequence[BackendKind]) -> list[str]:
+    """A name for each agent: that of its backend, with a number where it comes again."""
+    names = [kind.name for kind in kinds]
+    return [
+        name if names.count(name) == 1 else f"{name}_{names[: place + 1].count(name)}"
+        for place, name in enumerate(names)
+    ]
+
+
+def _agents(kinds: Sequence[BackendKind]) -> list[str]:
+    lines: list[str] = []
+    for kind, name in zip(kinds, ids_of(kinds), strict=True):
+        lines += [f"  - id: {name}", "    backend:", f"      type: {kind.name}", *_model(kind)]
+        if len(kinds) == 1:
+            lines.append("      cwd: workspace  # the folder it works in, beside this file")
+        lines.append("      permission_mode: acceptEdits  # it may change files there without being asked")
+        if len(kinds) > 1:
+            lines.append(f"    system_message: {_MEMBER_MESSAGE}")
+    return lines
+
+
+def _model(kind: BackendKind) -> list[str]:
+    if kind.driver:
+        return ["      # model: ...  # left out, the CLI's own choice"]
+    key = f"  # the key comes from {kind.key_variables[0]}" if kind.needs_key else ""
+    lines = [f"      model: {kind.default_model or 'CHANGE_ME'}{key}"]
+    if kind.needs_base_url:
+        lines.append("      base_url: http://localhost:8080/v1")
+    elif kind.base_url:
+        lines.append(f"      # base_url: {kind.base_url}")
+    return lines
+
+
+def _workspace(is_team: bool) -> list[str]:
+    return ["  workspace: workspace  # each agent has a folder of its own in it"] if is_team else []
+
+
+def _mode(has_servers: bool) -> list[str]:
+    if has_servers:
+        return ["  execution_mode: filesystem_first  # tools are files; an agent calls them from code"]
+    return ["  execution_mode: context_based  # every tool in the agent's own list"]
+
+
+def _servers(servers: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    if not servers:
+        return ["# available_mcp_servers:  # names from your servers file, or entries", "#   - github", ""]
+    block = servers_block(servers).rstrip("\n").split("\n")
+    return ["available_mcp_servers:", *(f"  {line}" if line else "" for line in block), ""]

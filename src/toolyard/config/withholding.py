@@ -1,0 +1,203 @@
+"""Values in a server's entry that look like secrets, and the variables that take their place when it is copied.
+
+The file that an entry comes from holds the value already; a copy of it would be one more place to leak from, often
+one that is checked in. So what looks like a secret stays behind, `${VAR}` is written instead, and the user is told
+which variables to set. In doubt a value is taken for a secret: that costs a variable, the other mistake a secret.
+Nothing here shows a value.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import SplitResult, urlsplit
+
+from toolyard.config.server_entry import ServerEntry
+
+_SECRET_WORDS: Final = frozenset(
+    {
+        *("key", "apikey", "token", "secret", "password", "passwd", "pwd", "pass", "passphrase", "pat", "auth"),
+        *("authorization", "credential", "credentials", "cookie", "session", "dsn", "private", "bearer", "webhook"),
+    }
+)
+_ENDINGS: Final = ("key", "token", "secret", "password")
+_PLACES: Final = frozenset({"path", "file", "dir", "folder", "url", "uri", "id", "name"})
+"""Last words of names whose values are judged by their look: `SSH_KEY_PATH` holds no key."""
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_PREFIX: Final = re.compile(
+    r"(?:sk|pk|rk|gh[pousr]|github_pat|glpat|xox[abeprs]|npm|hf|lin_api|ntn|secret|figd|shpat|tvly|fc|pplx|gsk|r8|pat)"
+    r"[-_][A-Za-z0-9_-]{8,}|(?:AKIA|ASIA|AIza|ya29\.|SG\.)[A-Za-z0-9_.-]{10,}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_.-]+"
+)
+_TOKEN: Final = re.compile(r"[A-Za-z0-9_+=.-]{20,}")
+_HEX: Final = re.compile(r"[0-9a-fA-F-]{32,}")
+_LEAST_DIGITS: Final = 3
+_PASSWORD_IN_ADDRESS: Final = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
+_HARMLESS: Final = re.compile(r".{0,3}|\d{1,6}|true|false|none|null|yes|no|default|enabled|disabled", re.IGNORECASE)
+_SCHEME: Final = re.compile(r"(?P<before>(?:Bearer|Basic|Token|ApiKey)\s+)(?P<value>\S.*)", re.IGNORECASE)
+_ASSIGNED: Final = re.compile(r"(?P<before>(?P<name>-{0,2}[A-Za-z_][\w.-]*)=)(?P<value>.+)", re.DOTALL)
+_HEADER: Final = re.compile(r"(?P<before>(?P<name>[A-Za-z][\w-]*):\s*)(?P<value>[^/\s].*)", re.DOTALL)
+_PARAMETER: Final = re.compile(r"(?P<name>[^=&?#]+)=(?P<value>[^&#]+)")
+_DEFAULT: Final = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_]\w*):-(?P<value>[^}]*)\}")
+_NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9]+")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """A value that was left where it is."""
+
+    variable: str
+    """What has to be set to it."""
+    server: str
+    place: str
+    """Which key of the entry it stands under: `env.TOKEN`, `args` ..."""
+    origin: str
+    """The file that holds it."""
+
+
+def looks_secret(name: str, value: str) -> bool:
+    """Whether a value of that name is nobody else's business."""
+    if _HARMLESS.fullmatch(value) or "${" in value.replace("$${", ""):
+        return False
+    if _PASSWORD_IN_ADDRESS.search(value) or _is_token(value):
+        return True
+    words = [word.lower() for word in _WORD.findall(name)]
+    if not words or words[-1] in _PLACES:
+        return False
+    return bool(_SECRET_WORDS.intersection(words)) or words[-1].endswith(_ENDINGS)
+
+
+def _is_token(text: str) -> bool:
+    if _PREFIX.fullmatch(text) or _HEX.fullmatch(text):
+        return True
+    digits = sum(char.isdigit() for char in text)
+    mixed = any(char.isupper() for char in text) and any(char.islower() for char in text)
+    return bool(_TOKEN.fullmatch(text)) and mixed and digits >= _LEAST_DIGITS
+
+
+class Withholding:
+    """Takes the secrets out of entries, one after the other. The same value of the same name keeps its variable."""
+
+    def __init__(self) -> None:
+        self.withheld: list[Withheld] = []
+        self._values: dict[str, str] = {}
+
+    def copied(self, entry: ServerEntry) -> ServerEntry:
+        """The entry with variables in the place of what looks secret."""
+        one = _Copy(entry, self)
+        changes: dict[str, Any] = {
+            "args": tuple(one.words(entry.args, "args")),
+            "env": {name: one.named(name, value, f"env.{name}") for name, value in entry.env.items()},
+            "headers": {name: one.header(name, value) for name, value in entry.headers.items()},
+        }
+        if isinstance(entry.command, tuple):
+            changes["command"] = tuple(one.words(entry.command, "command"))
+        if entry.url is not None:
+            changes["url"] = one.address(entry.url, "url")
+        if entry.oauth is not None and entry.oauth.client_secret:
+            kept = one.put("client_secret", entry.oauth.client_secret, "oauth.client_secret")
+            changes["oauth"] = entry.oauth.model_copy(update={"client_secret": kept})
+        return entry.model_copy(update=changes)
+
+    def variable(self, wanted: str, value: str, server: str) -> str:
+        """A name that stands for this value alone."""
+        number = 1
+        candidate = wanted
+        while self._values.setdefault(candidate, value) != value:
+            number += 1
+            owned = f"{_upper(server)}_{wanted}"
+            candidate = owned if candidate == wanted and owned != wanted else f"{owned}_{number}"
+        return candidate
+
+
+class _Copy:
+    def __init__(self, entry: ServerEntry, all_of_them: Withholding) -> None:
+        self._entry, self._all = entry, all_of_them
+
+    def put(self, wanted: str, value: str, place: str, *, own: bool = False) -> str:
+        """The variable in the place of a value. `own` keeps the name as it is: a server looks for it."""
+        if "${" in value.replace("$${", ""):
+            return value
+        name = wanted if own and _VARIABLE.fullmatch(wanted) else f"{_upper(self._entry.name)}_{_upper(wanted)}"
+        variable = self._all.variable(name, value, self._entry.name)
+        told = Withheld(variable, self._entry.name, place, self._entry.origin)
+        if told not in self._all.withheld:
+            self._all.withheld.append(told)
+        return f"${{{variable}}}"
+
+    def named(self, name: str, value: str, place: str) -> str:
+        value = self._without_defaults(value, place)
+        return self.put(name, value, place, own=True) if looks_secret(name, value) else value
+
+    def header(self, name: str, value: str) -> str:
+        return self._scheme(name, self._without_defaults(value, f"headers.{name}"), f"headers.{name}")
+
+    def _scheme(self, name: str, value: str, place: str) -> str:
+        parts = _SCHEME.fullmatch(value)
+        if parts is not None and looks_secret("token", parts["value"]):
+            return parts["before"] + self.put("token", parts["value"], place)
+        return self.put(name, value, place) if looks_secret(name, value) else value
+
+    def words(self, words: tuple[str, ...], place: str) -> list[str]:
+        written: list[str] = []
+        before = ""
+        for original in words:
+            word = self._without_defaults(original, place)
+            flag, before = before, original
+            written.append(self._word(word, flag if flag.startswith("-") and "=" not in flag else "", place))
+        return written
+
+    def _word(self, word: str, flag: str, place: str) -> str:
+        if assigned := _ASSIGNED.fullmatch(word):
+            if looks_secret(assigned["name"], assigned["value"]):
+                return assigned["before"] + self.put(assigned["name"], assigned["value"], place)
+            return word
+        if "://" in word:
+            return self.address(word, place)
+        if header := _HEADER.fullmatch(word):
+            return header["before"] + self._scheme(header["name"], header["value"], place)
+        if not word.startswith("-") and looks_secret(flag, word):
+            return self.put(flag or "secret", word, place)
+        return word
+
+    def address(self, text: str, place: str) -> str:
+        """An address without the password, the parameters and the parts of its path that open a door."""
+        text = self._without_defaults(text, place)
+        try:
+            parts = urlsplit(text)
+        except ValueError:
+            return text
+        path = "/".join(
+            self.put("url_token", step, place) if _is_token(step) else step for step in parts.path.split("/")
+        )
+        query = _PARAMETER.sub(lambda found: self._parameter(found, place), parts.query)
+        return SplitResult(parts.scheme, self._host(parts, place), path, query, parts.fragment).geturl()
+
+    def _host(self, parts: SplitResult, place: str) -> str:
+        who, at, host = parts.netloc.rpartition("@")
+        user, colon, password = who.partition(":")
+        if not password:
+            return parts.netloc
+        return f"{user}{colon}{self.put('password', password, place)}{at}{host}"
+
+    def _parameter(self, found: re.Match[str], place: str) -> str:
+        if not looks_secret(found["name"], found["value"]):
+            return found[0]
+        return f"{found['name']}={self.put(found['name'], found['value'], place)}"
+
+    def _without_defaults(self, text: str, place: str) -> str:
+        """A secret that stands as the default of a variable is one, too: the variable stays, and has to be set."""
+
+        def one(found: re.Match[str]) -> str:
+            if not looks_secret(found["name"], found["value"]):
+                return found[0]
+            self._all.withheld.append(Withheld(found["name"], self._entry.name, place, self._entry.origin))
+            return f"${{{found['name']}}}"
+
+        return _DEFAULT.sub(one, text)
+
+
+def _upper(text: str) -> str:
+    folded = _NOT_IN_A_NAME.sub("_", text).strip("_").upper() or "SERVER"
+    return f"_{folded}" if folded[0].isdigit() else folded
