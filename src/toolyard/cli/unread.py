@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import select
 import sys
+from typing import TextIO
 
 
-def is_left_unread() -> bool:
+def is_left_unread(stream: TextIO | None = None) -> bool:
     """Whether nobody reads our output any more. If so, what is still to come goes nowhere."""
     try:
-        fd = sys.stdout.fileno()
+        fd = (stream or sys.stdout).fileno()
     except (OSError, ValueError):
         return False
     poll = select.poll()

@@ -1,9 +1,9 @@
 """The log of a run: every event as a line of JSON in `events.jsonl` of the run's folder.
 
-`RunLog` owns the file until `close()`. What is said in pieces is put together, so that a text is a few records and
-not thousands; those wait for a second at most, everything else is on its way to the disk when `hear` returns. Only
-one process writes at a time. A disk that is full, or a file that is gone, is told once and never stops a run. The file
-does not grow without end: past `most` bytes only what the result rests on is still written.
+`RunLog` owns the file until `close()`. What is said in pieces is put together, so that a text is a few records
+and not thousands; those wait for a second at most, everything else is on its way to the disk when `hear` returns.
+Only one process writes at a time. A disk that is full, or a file that is gone, is told once and never stops a run.
+The file does not grow without end: past `most` bytes only what the result rests on is still written.
 """
 
 from __future__ import annotations
