@@ -26,6 +26,7 @@ _TOO_LONG = re.compile(
 _NO_PICTURES = re.compile(r"image|multimodal|mmproj|vision", re.IGNORECASE)
 _MOST_QUOTED = 300
 """Characters of what the provider said."""
+_SECONDS = re.compile(r"^\d+(?:\.\d+)?$")
 _DELAY = re.compile(r"^(\d+(?:\.\d+)?)s$")
 
 
@@ -226,6 +227,8 @@ def _details(body: object) -> Iterator[dict[str, Any]]:
 def _asked_to_wait(error: Any) -> float | None:
     if error.retry_after is not None:
         return float(error.retry_after)
+    if _SECONDS.match((error.headers or {}).get("retry-after", "")):  # a part of a second, which the library leaves
+        return float(error.headers["retry-after"])
     for detail in _details(error.body):
         found = _DELAY.match(str(detail.get("retryDelay", "")))
         if found:
