@@ -72,7 +72,7 @@ def begin(home: Home, config: Config, settings: Settings, state: str, tell: Tell
     if home.workspace != _configured(home, config, agent):
         tell(f"{home.workspace} is used as it is: `fresh: true` speaks of the agent's own folder.")
         return None
-    if why := _why_not(home, config, settings):
+    if why := why_not(home, config, settings):
         raise ConfigError(
             f"{home.workspace} cannot be emptied for a fresh start: {why}.",
             where=config.source or "",
@@ -98,7 +98,8 @@ def _configured(home: Home, config: Config, agent: Agent) -> str:
     return os.path.join(home.root, agent_folder(agent.id, WORKSPACE)) if home.has_layout else ""
 
 
-def _why_not(home: Home, config: Config, settings: Settings) -> str:
+def why_not(home: Home, config: Config, settings: Settings) -> str:
+    """Why the agent's folder may not be emptied; empty where it may."""
     held = {
         "it holds the configuration": config.source,
         "it holds the state folder": home.state,

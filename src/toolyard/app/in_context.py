@@ -6,8 +6,9 @@ or a group of custom tools. What is not named stays a file, and search_tools fin
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from toolyard.app.tool import Tool
 from toolyard.app.tools.finding import SEARCH_TOOLS
@@ -16,12 +17,36 @@ from toolyard.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from toolyard.app.codemode.codemode import CodeMode
+    from toolyard.codemode.catalog import KnownTool
+    from toolyard.codemode.custom import CustomTools
+    from toolyard.config.authorization import Authorization
+    from toolyard.config.server_registry import ResolvedServers
 
 Choice = Literal["*"] | tuple[str, ...]
 FILESYSTEM, CODE = "filesystem", "code_execution"
 
 
-def in_context_tools(choices: Mapping[str, Choice], mode: CodeMode) -> dict[str, Tool[Any]]:
+class KnownTools(Protocol):
+    """The tools of servers, as the catalog has them."""
+
+    def tools(self, server: str) -> Iterable[KnownTool]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Offline:
+    """What is known of somebody else's tools, and which of them an agent may call, without an open workspace."""
+
+    resolved: ResolvedServers
+    catalog: KnownTools
+    custom: CustomTools
+    authorization: Authorization
+    custom_authorization: Authorization
+
+
+ToolSource: TypeAlias = "CodeMode | Offline"
+
+
+def in_context_tools(choices: Mapping[str, Choice], mode: ToolSource) -> dict[str, Tool[Any]]:
     """The tools of these groups, and search_tools for the rest.
 
     Raises ConfigError for a name that is nobody's, or that two tools would have.
@@ -45,7 +70,7 @@ def in_context_tools(choices: Mapping[str, Choice], mode: CodeMode) -> dict[str,
     return tools
 
 
-def _group(group: str, mode: CodeMode) -> dict[str, Tool[Any]]:
+def _group(group: str, mode: ToolSource) -> dict[str, Tool[Any]]:
     if group == FILESYSTEM and FILESYSTEM not in _servers(mode):
         return _files()
     if group == CODE:
@@ -65,7 +90,7 @@ def _files() -> dict[str, Tool[Any]]:
     return {**claude, **{tool.name: tool for tool in REFERENCE_TOOLS}}
 
 
-def _passed_on(group: str, mode: CodeMode) -> dict[str, Tool[Any]]:
+def _passed_on(group: str, mode: ToolSource) -> dict[str, Tool[Any]]:
     from toolyard.app.tools.passed_on import passed_on
 
     servers = _servers(mode)
@@ -81,5 +106,5 @@ def _passed_on(group: str, mode: CodeMode) -> dict[str, Tool[Any]]:
     raise ConfigError(what, hint=did_you_mean(group, known))
 
 
-def _servers(mode: CodeMode) -> Collection[str]:
+def _servers(mode: ToolSource) -> Collection[str]:
     return {entry.name for entry in mode.resolved.entries}

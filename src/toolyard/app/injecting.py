@@ -15,14 +15,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from toolyard.app.in_context import CODE, FILESYSTEM, in_context_tools
+from toolyard.app.in_context import CODE, FILESYSTEM, ToolSource, in_context_tools
 from toolyard.app.tool import Tool
 from toolyard.app.toolsets import Toolset, is_served, tools_of
 from toolyard.config.agents import agent_of
 from toolyard.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from toolyard.app.codemode.codemode import CodeMode
     from toolyard.app.tools.passed_on import PassedOn
     from toolyard.config.models import Agent, Config
 
@@ -84,28 +83,26 @@ def _has_files(config: Config, agent: Agent | None) -> bool:
     return bool(backend.cwd or backend.permission_mode or is_cli)
 
 
-def injected_tools(injection: Injection, mode: CodeMode) -> dict[str, Tool[Any]]:
+def injected_tools(
+    injection: Injection, config: Config, agent: str | None, source: ToolSource
+) -> dict[str, Tool[Any]]:
     """The tools by the names that the model knows them by. Raises ConfigError for groups that are nobody's."""
-    agent = agent_of(mode.around.config, mode.around.agent_id)
+    chosen = agent_of(config, agent)
     if injection.files_first:
-        tools = {name: tool for name, tool in _essential(mode).items() if _may_be_served(tool, agent, mode)}
-        return _without_background(tools)
+        essential = {FILESYSTEM: ESSENTIAL_FILE_TOOLS, CODE: ESSENTIAL_CODE_TOOLS}
+        tools = in_context_tools(config.toolyard.in_context_tools or essential, source)
+        return _without_background({name: tool for name, tool in tools.items() if _is_for(chosen, tool, source)})
     own = tools_of(Toolset.CLAUDE) if injection.has_files else {}
-    served = {name: tool for name, tool in own.items() if _may_be_served(tool, agent, mode)}
-    return {**served, **_told_apart(_of_others(mode), served)}
+    served = {name: tool for name, tool in own.items() if _is_for(chosen, tool, source)}
+    return {**served, **_told_apart(_of_others(source), served)}
 
 
-def _essential(mode: CodeMode) -> dict[str, Tool[Any]]:
-    choices = mode.around.config.toolyard.in_context_tools
-    return in_context_tools(choices or {FILESYSTEM: ESSENTIAL_FILE_TOOLS, CODE: ESSENTIAL_CODE_TOOLS}, mode)
-
-
-def _may_be_served(tool: Tool[Any], agent: Agent | None, mode: CodeMode) -> bool:
+def _is_for(agent: Agent | None, tool: Tool[Any], source: ToolSource) -> bool:
     """A pattern on upstream tools says nothing of ours, and the other way round."""
     from toolyard.app.tools.passed_on import PassedOn
 
     if isinstance(tool, PassedOn):
-        rights = mode.custom_authorization if tool.is_custom else mode.authorization
+        rights = source.custom_authorization if tool.is_custom else source.authorization
         return rights.may_call(tool.server, tool.upstream_name)
     return agent is None or is_served(tool.name, agent.backend.allowed_tools, agent.backend.exclude_tools)
 
@@ -119,18 +116,18 @@ def _without_background(tools: dict[str, Tool[Any]]) -> dict[str, Tool[Any]]:
     return {**tools, EXECUTE_BASH.name: EXECUTE_BASH_IN_FRONT}
 
 
-def _of_others(mode: CodeMode) -> Iterator[PassedOn]:
+def _of_others(source: ToolSource) -> Iterator[PassedOn]:
     """Every tool of a server or a group of custom tools that the agent may call, in the order of the file."""
     from toolyard.app.tools.passed_on import passed_on
 
-    for entry in mode.resolved.entries:
-        if mode.authorization.may_use(entry.name):
-            for known in mode.catalog.tools(entry.name):
-                if mode.authorization.may_call(entry.name, known.schema.name):
+    for entry in source.resolved.entries:
+        if source.authorization.may_use(entry.name):
+            for known in source.catalog.tools(entry.name):
+                if source.authorization.may_call(entry.name, known.schema.name):
                     yield passed_on(entry.name, known.schema)
-    for group, schemas in mode.custom.groups.items():
+    for group, schemas in source.custom.groups.items():
         for schema in schemas:
-            if mode.custom_authorization.may_call(group, schema.name.removeprefix(f"{group}.")):
+            if source.custom_authorization.may_call(group, schema.name.removeprefix(f"{group}.")):
                 yield passed_on(group, schema, is_custom=True)
 
 

@@ -29,6 +29,7 @@ from toolyard.sandbox.spec import Sandbox, Spec
 
 if TYPE_CHECKING:
     from toolyard.config.models import CodeExecution
+    from toolyard.config.settings import Settings
     from toolyard.sandbox.choose import Choice
 
 _FOLDER_CHARS = 4_095
@@ -190,6 +191,18 @@ class Sandboxes(Closing):
             limits=self.limits,
         )
         return spec, shown.note
+
+
+def chosen(execution: CodeExecution, settings: Settings, mode: PermissionMode) -> Choice:
+    """The sandbox for commands in this mode. Raises SecurityError where it cannot be had."""
+    from toolyard.sandbox.choose import choose
+    from toolyard.sandbox.probe import Means
+
+    if mode is PermissionMode.BYPASS and "mode" not in execution.model_fields_set:
+        unwalled = choose(execution.model_copy(update={"mode": "none"}))
+        return replace(unwalled, note="Not sandboxed: bypassPermissions runs commands as the user.")
+    docker = execution.docker
+    return choose(execution, Means.found(settings.container_client, image=docker.image, network=docker.network))
 
 
 def shown_folder(folder: str) -> str:

@@ -10,7 +10,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from toolyard.app.belonging import note
@@ -18,7 +18,7 @@ from toolyard.app.codemode.codemode import CodeMode, Surroundings
 from toolyard.app.dispatch import Dispatch
 from toolyard.app.gate import Resources
 from toolyard.app.home import Home, home_of, how_to_make
-from toolyard.app.sandboxes import Sandboxes, own_environment
+from toolyard.app.sandboxes import Sandboxes, chosen, own_environment
 from toolyard.app.seen import Seen
 from toolyard.app.settling import apart, guarded, make_folders, make_links, standing_links, view_of
 from toolyard.app.snapshots.keeper import Keeper, Place, Waiter
@@ -220,7 +220,7 @@ class Yard(Closing):
         if options.injected is not None:
             from toolyard.app.injecting import injected_tools
 
-            return injected_tools(options.injected, self.codemode)
+            return injected_tools(options.injected, options.config, options.agent, self.codemode)
         choices = options.config.toolyard.in_context_tools
         chosen = sets_of(options.toolset)
         if choices and Toolset.CODE in chosen:
@@ -286,16 +286,7 @@ class Yard(Closing):
         )
 
     def _choose(self) -> Choice:
-        from toolyard.sandbox.choose import choose
-        from toolyard.sandbox.probe import Means
-
-        execution = self.options.config.toolyard.code_execution
-        if self.policy.mode is PermissionMode.BYPASS and "mode" not in execution.model_fields_set:
-            unwalled = choose(execution.model_copy(update={"mode": "none"}))
-            return replace(unwalled, note="Not sandboxed: bypassPermissions runs commands as the user.")
-        docker = execution.docker
-        client = self.options.settings.container_client
-        return choose(execution, Means.found(client, image=docker.image, network=docker.network))
+        return chosen(self.options.config.toolyard.code_execution, self.options.settings, self.policy.mode)
 
     def _connected(self, host: str, port: int, allowed: bool) -> None:
         """Code inside the sandbox wanted to reach a host: an event of its own."""
