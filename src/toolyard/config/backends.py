@@ -137,7 +137,8 @@ def backend_kind(name: str) -> BackendKind | None:
 
 def likely_backend(name: str) -> str:
     """The next step for a name that is no kind: what was probably meant."""
-    family = _MODELS.get(_SEPARATORS.split(name.strip().lower(), maxsplit=1)[0])
-    if family is not None and any(char.isdigit() for char in name):
+    begun = (family for prefix, family in _MODELS.items() if name.strip().lower().startswith(prefix))
+    family = next(begun, "")
+    if family and any(char.isdigit() for char in name):
         return f'Did you mean "{family}"? The name of a model belongs under `model`.'
     return did_you_mean(name, BACKENDS)

@@ -81,9 +81,13 @@ def load_config(path: str | None, *, env: Mapping[str, str] | None = None) -> Co
         if holds_servers(path):
             section = ToolyardSection(server_files=(os.path.abspath(path),))
             return Config(toolyard=section).model_copy(update={"source": os.path.abspath(path)})
+    return parse_config(read_text(path, most_bytes=MAX_CONFIG_BYTES), path, env=env)
+
+
+def parse_config(text: str, path: str, *, env: Mapping[str, str] | None = None) -> Config:
+    """What a text says that stands in a configuration file, or is about to."""
     from toolyard.config.yaml_tree import parse_yaml  # most starts read no file
 
-    text = read_text(path, most_bytes=MAX_CONFIG_BYTES)
     tree = parse_yaml(text, name=path)
     source = {"source": os.path.abspath(path)}
     if tree is None or tree.value is None:

@@ -72,9 +72,20 @@ def read_if_servers(
     path: str, *, home: str, project: str | None = None, base: str | None = None
 ) -> ServerFile | None:
     """The same; None where there are none: the settings of a program need not name servers."""
-    path = os.path.abspath(path)
-    document = _document(path)
-    of_project = _of_project(document, project) if project is not None else {}
+    return _servers_of(_document(path := os.path.abspath(path)), path, home, project, base)
+
+
+def parse_server_file(text: str, path: str, *, home: str) -> ServerFile:
+    """The servers of a text that stands in the file `path`, or is about to."""
+    document = _parsed(text, path)
+    file = _servers_of(document, path, home, None, None) if document else ServerFile(path, "", ())
+    if file is None:
+        raise ConfigError("holds no MCP servers that could be recognised", where=path, hint=_HINT)
+    return file
+
+
+def _servers_of(document: Any, path: str, home: str, project: str | None, base: str | None) -> ServerFile | None:
+    of_project: Mapping[str, Any] = _of_project(document, project) if project is not None else {}
     found = locate(document, path)
     if found is None and of_project:
         found = Found(by_place(path), {}, {})
@@ -96,7 +107,10 @@ def holds_servers(path: str) -> bool:
 
 
 def _document(path: str) -> Any:
-    text = read_text(path, most_bytes=MAX_FILE_BYTES, hint=_HINT)
+    return _parsed(read_text(path, most_bytes=MAX_FILE_BYTES, hint=_HINT), path)
+
+
+def _parsed(text: str, path: str) -> Any:
     if path.endswith(".toml"):
         try:
             return tomllib.loads(text)

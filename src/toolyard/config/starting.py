@@ -11,15 +11,12 @@ from toolyard.config.backends import BACKENDS, BackendKind
 
 FIRST_CHOICE: Final = "gemini"
 _BY_KEY: Final = ("gemini", "openai", "claude", "openrouter")
-_SHORTEST_WIDTH: Final = 110
+_WIDTH: Final = 110
 _HEAD: Final = """\
-# The agents of this folder. Every key is in docs/configuration.md; `toolyard init --schema > toolyard.schema.json`
-# writes a schema, with which editors complete and check this file once the next line says so:
-#   # yaml-language-server: $schema=toolyard.schema.json
+# The agents of this folder. So that an editor completes and checks this file, run
+# `toolyard init --schema > toolyard.schema.json` and make this its first line:
+#   yaml-language-server: $schema=toolyard.schema.json
 """
-_MEMBER_MESSAGE: Final = (
-    "Work on the task on your own first. Then look at what the others did, and improve on the best."
-)
 
 
 def likely_kind(access: Mapping[str, str]) -> BackendKind:
@@ -45,7 +42,8 @@ def servers_block(servers: Mapping[str, Mapping[str, Any]]) -> str:
         {name: dict(entry) for name, entry in servers.items()},
         sort_keys=False,
         allow_unicode=True,
-        width=_SHORTEST_WIDTH,
+        width=_WIDTH,
+        default_flow_style=None,
     )
     return text
 
@@ -66,8 +64,6 @@ def _agents(kinds: Sequence[BackendKind]) -> list[str]:
         if len(kinds) == 1:
             lines.append("      cwd: workspace  # the folder it works in, beside this file")
         lines.append("      permission_mode: acceptEdits  # it may change files there without being asked")
-        if len(kinds) > 1:
-            lines.append(f"    system_message: {_MEMBER_MESSAGE}")
     return lines
 
 

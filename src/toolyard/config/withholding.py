@@ -8,6 +8,7 @@ Nothing here shows a value.
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,7 +22,7 @@ _SECRET_WORDS: Final = frozenset(
         *("authorization", "credential", "credentials", "cookie", "session", "dsn", "private", "bearer", "webhook"),
     }
 )
-_ENDINGS: Final = ("key", "token", "secret", "password")
+_ENDINGS: Final = ("key", "token", "secret", "password", "passwd", "pass")
 _PLACES: Final = frozenset({"path", "file", "dir", "folder", "url", "uri", "id", "name"})
 """Last words of names whose values are judged by their look: `SSH_KEY_PATH` holds no key."""
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -102,13 +103,10 @@ class Withholding:
 
     def variable(self, wanted: str, value: str, server: str) -> str:
         """A name that stands for this value alone."""
-        number = 1
-        candidate = wanted
-        while self._values.setdefault(candidate, value) != value:
-            number += 1
-            owned = f"{_upper(server)}_{wanted}"
-            candidate = owned if candidate == wanted and owned != wanted else f"{owned}_{number}"
-        return candidate
+        prefix = _upper(server)
+        owned = wanted if wanted.startswith(f"{prefix}_") else f"{prefix}_{wanted}"
+        names = itertools.chain((wanted, owned), (f"{owned}_{number}" for number in itertools.count(2)))
+        return next(name for name in names if self._values.setdefault(name, value) == value)
 
 
 class _Copy:
@@ -151,7 +149,8 @@ class _Copy:
     def _word(self, word: str, flag: str, place: str) -> str:
         if assigned := _ASSIGNED.fullmatch(word):
             if looks_secret(assigned["name"], assigned["value"]):
-                return assigned["before"] + self.put(assigned["name"], assigned["value"], place)
+                is_variable = not assigned["name"].startswith("-")  # docker run -e NAME=value
+                return assigned["before"] + self.put(assigned["name"], assigned["value"], place, own=is_variable)
             return word
         if "://" in word:
             return self.address(word, place)
