@@ -28,6 +28,7 @@ Examples:
 """
 # name: (module, what it does)
 _COMMANDS = {
+    "init": ("toolyard.cli.init", "Make a configuration, with the servers other programs know."),
     "mcp": ("toolyard.cli.mcp", "Serve a workspace over MCP: stdio, or HTTP with --http."),
     "drive": ("toolyard.cli.drive", "Hand a prompt to Gemini CLI, Claude Code, Codex, Qwen Code or opencode."),
     "sync": ("toolyard.cli.sync", "Ask the MCP servers for their tools and write the tool files."),
