@@ -1,0 +1,134 @@
+"""The single things that a check of a run looks at: access to a model, the folder, the rights, the walls.
+
+Each looks and changes nothing. What would stop the run is raised as an error of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from toolyard.app.freshness import why_not
+from toolyard.app.home import Home
+from toolyard.app.sandboxes import chosen
+from toolyard.core.errors import ConfigError, SystemFault
+from toolyard.core.modes import PermissionMode
+from toolyard.core.paths import is_beneath
+from toolyard.drivers.access import lack_of_access
+from toolyard.drivers.registry import driver_of
+from toolyard.models.library import require_library
+from toolyard.models.places import place_of
+from toolyard.sandbox.spec import Tier
+
+if TYPE_CHECKING:
+    from toolyard.config.backends import BackendKind
+    from toolyard.config.models import Agent, Backend, CodeExecution, Config
+    from toolyard.config.settings import Settings
+
+RIGHTS: Final[Mapping[PermissionMode, str]] = {
+    PermissionMode.STRICT: "reads and writes in its folder, nothing outside it",
+    PermissionMode.PLAN: "reads in its folder, changes nothing, runs only commands that read",
+    PermissionMode.ACCEPT_EDITS: "reads and writes in its folder; asks before anything outside, and before commands "
+    "that may change something",
+    PermissionMode.MODERATE: "reads and writes in its folder, your Documents and the temp folder",
+    PermissionMode.DEFAULT: "reads in its folder; asks before it writes and before commands",
+    PermissionMode.BYPASS: "does whatever you may do, unasked",
+}
+ASKING: Final = frozenset({PermissionMode.ACCEPT_EDITS, PermissionMode.DEFAULT})
+_TIERS: Final = {Tier.NONE: "no sandbox", Tier.DOCKER: "a container"}
+
+
+def model_and_access(
+    backend: Backend, kind: BackendKind, settings: Settings, variables: Mapping[str, str]
+) -> tuple[str, str]:
+    """The model, and with what it is reached. Raises where it is not."""
+    return _of_cli(backend, kind, settings, variables) if kind.driver else _of_api(backend, settings)
+
+
+def _of_api(backend: Backend, settings: Settings) -> tuple[str, str]:
+    place = place_of(backend, settings.model_access)
+    require_library()
+    key = f"key from {place.key_source}" if place.key_source else "no key"
+    return place.model, key if place.is_home else f"{key}, at {place.address}"
+
+
+def _of_cli(backend: Backend, kind: BackendKind, settings: Settings, variables: Mapping[str, str]) -> tuple[str, str]:
+    driver = driver_of(kind.driver)
+    program = shutil.which(driver.program, path=variables.get("PATH"))
+    if program is None:
+        raise SystemFault(
+            f"{driver.title} is not installed: there is no {driver.program!r} on the PATH.",
+            hint=f"Install it with: npm install -g {driver.package}",
+        )
+    if (lack := lack_of_access(driver, variables, settings.home)) is not None:
+        raise SystemFault(f"{driver.title} would not start: {lack.what}.", hint=lack.fix)
+    named = next((name for name in (*driver.keys, *driver.instead_of_key) if variables.get(name)), "")
+    if named:
+        how = f"key from {named}"
+    else:
+        has_login = any(os.path.isfile(login.path(settings.home, variables)) for login in driver.logins)
+        how = "its own login" if has_login else "no key"
+    return backend.model or "its own choice", f"{program}, {how}"
+
+
+def folder_words(home: Home, config: Config, agent: Agent, settings: Settings) -> str:
+    """What becomes of the agent's folder at the start. Raises ConfigError where it cannot be used."""
+    folder, where = home.workspace, config.source or ""
+    if is_beneath(os.path.realpath(home.state), folder):
+        raise ConfigError(
+            f"the state folder {home.state} lies inside {folder}, where agents could change it.",
+            where=where,
+            hint="Choose another one with --state DIR.",
+        )
+    above = _nearest(folder)
+    if not os.path.isdir(above):
+        raise ConfigError(f"{above} is a file, not a folder.", where=where, hint="Name another folder.")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise ConfigError(f"nothing can be written in {above}.", where=where, hint="Name another folder.")
+    if above != folder:
+        return "is created"
+    if not agent.backend.fresh:
+        return "is used as it is" if _has_files(folder) else "is there, and empty"
+    if why := why_not(home, config, settings):
+        raise ConfigError(
+            f"{folder} cannot be emptied for a fresh start: {why}.",
+            where=where,
+            hint="Give the agent a `cwd` of its own, or leave out `fresh: true`.",
+        )
+    return "is emptied (`fresh: true`); a snapshot keeps what is in it"
+
+
+def _nearest(folder: str) -> str:
+    """The folder, or the closest one above it that is there."""
+    while not os.path.lexists(folder) and folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+    return folder
+
+
+def _has_files(folder: str) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return any(not entry.is_symlink() for entry in entries)  # links of ours are no work
+    except OSError:
+        return True
+
+
+def wall_words(execution: CodeExecution, settings: Settings, mode: PermissionMode) -> str:
+    """Where commands and code run. Starts a sandbox to see. Raises SecurityError where there is none."""
+    if not execution.enabled:
+        return "commands and code are switched off"
+    choice = chosen(execution, settings, mode)
+    words = _TIERS.get(choice.tier, choice.tier.value)
+    if choice.tier is Tier.NONE:
+        return f"{words}: commands run with all your rights"
+    if choice.tier is Tier.DOCKER:
+        network = execution.docker.network
+        words = f"{words} ({execution.docker.image or 'the usual image'})"
+        reach = "no network" if network == "none" else f"network {network}"
+    else:
+        reach = "no network"
+    if execution.allowed_hosts:
+        reach = f"reaches {', '.join(execution.allowed_hosts)} alone"
+    return f"{words}, {reach}"

@@ -1,0 +1,279 @@
+"""`toolyard run --check`: what a run would do, found out without it. No server is started and no model is asked.
+
+Nothing is changed: folders that a run would make are not made. A sandbox is started once, to see which walls stand,
+and custom tools are imported, as whatever uses them does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from toolyard.app.home import Home
+from toolyard.app.in_context import Offline
+from toolyard.app.injecting import Injection, injected_tools, injection_of
+from toolyard.codemode.catalog import FILE_NAME, Catalog, KnownServer, KnownTool
+from toolyard.codemode.custom import load_custom_tools
+from toolyard.config.authorization import Authorization
+from toolyard.config.server_registry import resolve_servers
+from toolyard.config.settings import environment
+from toolyard.core.errors import SecurityError, ToolyardError
+from toolyard.core.modes import PermissionMode
+from toolyard.core.tokens import count_or_estimate
+from toolyard.policy.build import policy_for
+from toolyard.storage.state import state_dir
+from toolyard.team.check_parts import ASKING, RIGHTS, folder_words, model_and_access, wall_words
+from toolyard.team.check_report import AgentCheck, CheckReport, Finding, ServerCheck, ServerState
+from toolyard.team.opening import kind_of
+from toolyard.team.places import root_of, with_layout, workspace_of
+from toolyard.team.prompts import Scene, composed
+from toolyard.workspace.layout import SHARED
+
+if TYPE_CHECKING:
+    from toolyard.app.tool import Tool
+    from toolyard.codemode.custom import CustomTools
+    from toolyard.config.models import Agent, Config
+    from toolyard.config.server_registry import ResolvedServers
+    from toolyard.config.settings import Settings
+
+_SEVERAL = 2
+
+
+def check_run(
+    config: Config,
+    settings: Settings,
+    state_home: str | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> CheckReport:
+    """What `toolyard run` would do with this configuration, as the user wrote it."""
+    report = CheckReport(
+        config=config.source or "",
+        execution_mode=config.toolyard.execution_mode,
+        root=root_of(config),
+        limits={name: value for name, value in config.orchestrator.limits.model_dump().items() if value is not None},
+    )
+    try:
+        laid_out = with_layout(config)
+    except ToolyardError as error:
+        return replace(report, problems=(Finding(error.message, error.hint),))
+    with _looked_at(config, laid_out, settings, state_home, variables) as check:
+        agents = tuple(check.agent(agent) for agent in laid_out.agents)
+        check.team(agents)
+        return replace(report, agents=agents, problems=_each_once(check.problems), notices=_each_once(check.notices))
+
+
+def _each_once(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """What is true of every agent is about the run."""
+    found: dict[tuple[str, str], Finding] = {}
+    for finding in findings:
+        key = finding.text, finding.hint
+        found[key] = finding if key not in found else replace(finding, agent="")
+    return tuple(found.values())
+
+
+class _NothingKnown:
+    """The catalog of a root that never had one."""
+
+    def servers(self) -> Sequence[KnownServer]:
+        return ()
+
+    def tools(self, server: str) -> Iterable[KnownTool]:  # noqa: ARG002 - of none is anything known
+        return ()
+
+
+@contextlib.contextmanager
+def _looked_at(
+    written: Config,
+    config: Config,
+    settings: Settings,
+    state_home: str | None,
+    variables: Mapping[str, str] | None,
+) -> Generator[_Check]:
+    state = state_dir(state_home or settings.state_home, root_of(config))
+    with contextlib.ExitStack() as each:
+        is_there = os.path.exists(os.path.join(state, FILE_NAME))
+        catalog = each.enter_context(Catalog.open(state)) if is_there else _NothingKnown()
+        yield _Check(
+            written=written,
+            config=config,
+            settings=settings,
+            state=state,
+            variables=environment() if variables is None else variables,
+            catalog=catalog,
+            known={server.name: server for server in catalog.servers()},
+            resolved=resolve_servers(config, settings),
+            custom=load_custom_tools(config, settings),
+        )
+
+
+@dataclass(slots=True)
+class _Check:
+    """One look at a configuration; what it finds on the way."""
+
+    written: Config
+    config: Config
+    """With the layout that a run gives it."""
+    settings: Settings
+    state: str
+    variables: Mapping[str, str]
+    catalog: Catalog | _NothingKnown
+    known: Mapping[str, KnownServer]
+    resolved: ResolvedServers
+    custom: CustomTools
+    problems: list[Finding] = field(default_factory=list[Finding])
+    notices: list[Finding] = field(default_factory=list[Finding])
+
+    def agent(self, agent: Agent) -> AgentCheck:
+        home = self._home(agent)
+        policy = policy_for(self.config, self.settings, home.workspace, agent=agent.id)
+        found = AgentCheck(agent.id, mode=policy.mode.value, rights=RIGHTS[policy.mode])
+        with self._stops(agent):
+            kind = kind_of(agent, self.config)
+            found = replace(found, backend=kind.title, model=agent.backend.model or kind.default_model)
+            model, access = model_and_access(agent.backend, kind, self.settings, self.variables)
+            found = replace(found, model=model, access=access)
+        try:
+            injection = injection_of(self.written, agent.id)
+        except ToolyardError as error:
+            self.problems.append(Finding(error.message, error.hint, agent.id))
+            return found
+        self.notices += [Finding(text) for text in injection.notices]
+        if injection.has_files:
+            walls = self._walls(agent, policy.mode, injection)
+            found = replace(found, workspace=home.workspace, walls=walls)
+            with self._stops(agent):
+                found = replace(found, folder=folder_words(home, self.config, agent, self.settings))
+            self._modes(agent, policy.mode, injection)
+        return self._context(found, agent, injection, home)
+
+    @contextlib.contextmanager
+    def _stops(self, agent: Agent) -> Generator[None]:
+        """What is raised inside would stop the run."""
+        try:
+            yield
+        except ToolyardError as error:
+            self.problems.append(Finding(error.message, error.hint, agent.id))
+
+    def _home(self, agent: Agent) -> Home:
+        config = self.config
+        storage = config.orchestrator.snapshot_storage
+        folder = os.path.realpath(workspace_of(config, agent))
+        return Home(
+            root=root_of(config),
+            workspace=folder,
+            agent=agent.id,
+            state=self.state,
+            log=self.state,
+            agents=tuple(each.id for each in config.agents),
+            snapshots_override=os.path.realpath(os.path.join(config.folder(folder), storage)) if storage else "",
+        )
+
+    def _walls(self, agent: Agent, mode: PermissionMode, injection: Injection) -> str:
+        try:
+            return wall_words(self.config.toolyard.code_execution, self.settings, mode)
+        except SecurityError as error:
+            finding = Finding(error.message, error.hint, agent.id)
+            (self.problems if injection.files_first else self.notices).append(finding)
+            return "none can be built: commands and code are refused"
+
+    def _modes(self, agent: Agent, mode: PermissionMode, injection: Injection) -> None:
+        if mode in ASKING:
+            text = f"permission mode {mode.value} asks you on the terminal; without one the answer is no."
+            self.notices.append(Finding(text, agent=agent.id))
+        if mode is PermissionMode.PLAN and injection.files_first:
+            self.notices.append(
+                Finding(
+                    "permission mode plan runs no code, so tools that are files can be read about and not called.",
+                    "Use another mode, or `execution_mode: context_based`.",
+                    agent.id,
+                )
+            )
+
+    def _context(self, found: AgentCheck, agent: Agent, injection: Injection, home: Home) -> AgentCheck:
+        rights = Authorization.for_agent(self.config, agent.id, self.resolved)
+        own = Authorization.for_custom_tools(self.config, agent.id)
+        source = Offline(self.resolved, self.catalog, self.custom, rights, own)
+        servers = tuple(self._servers(rights))
+        tools: dict[str, Tool[Any]] = {}
+        try:
+            tools = injected_tools(injection, self.config, agent.id, source)
+        except ToolyardError as error:
+            may_be_heard = any(server.state is ServerState.UNKNOWN for server in servers)
+            finding = Finding(error.message, error.hint, agent.id)
+            (self.notices if may_be_heard else self.problems).append(finding)
+        found = replace(
+            found,
+            servers=servers,
+            tools=tuple(tools),
+            tool_tokens=sum(map(_cost, tools.values())),
+            prompt_tokens=count_or_estimate(self._prompt(agent, injection, home, tools)),
+        )
+        if not injection.files_first:
+            return found
+        # The same tools as `context_based` would put in.
+        others = injected_tools(Injection(files_first=False, has_files=False), self.config, agent.id, source)
+        kept = [tool for name, tool in others.items() if name not in tools]
+        return replace(found, file_tools=len(kept), file_tokens=sum(map(_cost, kept)))
+
+    def _prompt(self, agent: Agent, injection: Injection, home: Home, tools: Iterable[str]) -> str:
+        shared = SHARED if injection.has_code_mode or home.is_own_folder else self._shared(home)
+        peers = home.peers
+        return composed(
+            Scene(
+                agent=agent.id,
+                system_message=agent.system_message or "",
+                workspace=home.workspace if injection.has_files else "",
+                files_first=injection.files_first,
+                tools=tuple(tools),
+                peers=peers,
+                shared=shared if peers and injection.has_files else "",
+            )
+        )
+
+    def _shared(self, home: Home) -> str:
+        elsewhere = self.config.orchestrator.agent_temporary_workspace
+        return os.path.join(self.config.folder(home.workspace), elsewhere) if elsewhere else home.shared
+
+    def _servers(self, rights: Authorization) -> Iterable[ServerCheck]:
+        for entry in self.resolved.entries:
+            if not rights.may_use(entry.name):
+                continue
+            known = self.known.get(entry.name)
+            note = known.error if known is not None else ""
+            if known is None or not known.asked:
+                yield ServerCheck(entry.name, ServerState.UNKNOWN, note=note)
+                continue
+            names = (tool.schema.name for tool in self.catalog.tools(entry.name))
+            count = sum(rights.may_call(entry.name, name) for name in names)
+            yield ServerCheck(entry.name, ServerState.KNOWN, count, note)
+        for problem in self.resolved.errors:
+            if rights.may_use(problem.server):
+                yield ServerCheck(problem.server, ServerState.UNUSABLE, note=problem.text)
+
+    def team(self, agents: Sequence[AgentCheck]) -> None:
+        """What concerns all of them together."""
+        self.notices += [Finding(f"server {each.server}: {each.text}") for each in self.resolved.errors]
+        self.notices += [Finding(f"custom tool {each.name}: {each.text}") for each in self.custom.problems]
+        folders: dict[str, list[str]] = {}
+        for agent in agents:
+            if agent.workspace:
+                folders.setdefault(agent.workspace, []).append(agent.id)
+        for folder, ids in folders.items():
+            if len(ids) >= _SEVERAL:
+                text = f"{', '.join(ids)} work in one folder, {folder}: what one writes, another may write over."
+                self.notices.append(Finding(text, "Give each a `cwd` of its own, or none."))
+        unknown = {each.name for agent in agents for each in agent.servers if each.state is ServerState.UNKNOWN}
+        if unknown:
+            number = f"{len(unknown)} server{'s' if len(unknown) > 1 else ''}"
+            text = f"{number} never asked: the run asks when it starts, and their tools are not counted here."
+            self.notices.append(Finding(text, "`toolyard sync` asks them now."))
+
+
+def _cost(tool: Tool[Any]) -> int:
+    """As a model sees it."""
+    seen = {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+    return count_or_estimate(json.dumps(seen, ensure_ascii=False))
