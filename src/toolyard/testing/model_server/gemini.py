@@ -113,7 +113,8 @@ def _words_of(response: Json) -> str:
 
 
 def _tool(declared: Json) -> Tool:
-    schema = an_object(declared.get("parametersJsonSchema") or declared.get("parameters"))
+    spellings = ("parametersJsonSchema", "parameters_json_schema", "parameters")  # the API takes them all
+    schema = next((an_object(declared[key]) for key in spellings if declared.get(key)), {})
     return Tool(declared["name"], declared.get("description", ""), schema)
 
 

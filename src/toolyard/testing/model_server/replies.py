@@ -36,6 +36,7 @@ _PATHS: Mapping[str, Api] = {
 }
 _COUNTING = ("count_tokens", "countTokens")
 _JSON, _EVENTS = "application/json", "text/event-stream"
+_TORN_OFF = 5
 _GARBAGE = b"\n\ndata: {]nonsense\n\n"
 
 
@@ -107,7 +108,7 @@ def reply_to(request: Request, step: Step) -> Reply:
         case Drop() | Hang():
             return Reply(is_cut=True)
         case Cut(text):
-            return _cut(_answered(api, request, Turn(text)))
+            return _cut(_answered(api, request, Turn(text)), is_quiet=step.is_quiet)
         case Nonsense():
             return _garbled(_answered(api, request, Turn("x" * 100)))
         case Empty():
@@ -136,18 +137,19 @@ def _answered(api: Api, request: Request, turn: Turn) -> Reply:
     return Reply(kind=_EVENTS, pieces=tuple(map(api.event, events)), is_stream=True, delay=turn.delay)
 
 
-def _cut(reply: Reply) -> Reply:
+def _cut(reply: Reply, *, is_quiet: bool) -> Reply:
     if reply.is_stream:
         pieces = reply.pieces[: (len(reply.pieces) + 1) // 2]
-        return Reply(reply.status, reply.kind, pieces, is_stream=True, is_cut=True)
+        return Reply(reply.status, reply.kind, pieces, is_stream=True, is_cut=not is_quiet)
     return Reply(reply.status, reply.kind, reply.pieces, is_cut=True)
 
 
 def _garbled(reply: Reply) -> Reply:
     if not reply.is_stream:
         return Reply(pieces=(b'{"choices": {]nonsense',))
-    whole = b"".join(reply.pieces)
-    return Reply(reply.status, reply.kind, (whole[: len(whole) // 2], _GARBAGE), is_stream=True)
+    middle = len(reply.pieces) // 2
+    torn = reply.pieces[middle].rstrip()[:-_TORN_OFF]
+    return Reply(reply.status, reply.kind, (*reply.pieces[:middle], torn, _GARBAGE), is_stream=True)
 
 
 def _broken_by(api: Api, request: Request, failure: Failure, *, is_early: bool = False) -> Reply:

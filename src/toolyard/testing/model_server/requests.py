@@ -207,7 +207,7 @@ def _pictures(value: Any) -> Iterable[tuple[str, str]]:
         held = cast("Json", value)
         inline, source = an_object(held.get("inlineData")), an_object(held.get("source"))
         if inline:
-            yield inline["mimeType"], inline["data"]
+            yield inline.get("mimeType") or inline["mime_type"], inline["data"]  # the API takes both spellings
         elif source.get("type") == "base64":
             yield source["media_type"], source["data"]
         elif "image_url" in held:

@@ -86,6 +86,8 @@ class Cut:
     """An answer that breaks off in the middle: the connection is closed."""
 
     text: str = "This sentence is going to be cut off before it comes to its end"
+    is_quiet: bool = False
+    """Whether a stream ends as if that were all, as it does behind a proxy that gave up."""
     times: int = 1
 
 
