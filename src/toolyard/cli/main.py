@@ -19,6 +19,7 @@ from toolyard.core.errors import ToolyardError
 _EXAMPLES = """\b
 Examples:
   toolyard mcp --workspace .     serve this folder's files to an agent over stdio
+  toolyard run team.yaml "..."   let a team of agents work on a task, and vote for the best answer
   toolyard drive gemini "..."    let an agent CLI work here, with these tools and no others
   toolyard sync --config F       attach the MCP servers that F names, for code to call
   toolyard exec -c "1 + 1"       run Python in the sandbox, as an agent would
@@ -30,6 +31,7 @@ Examples:
 _COMMANDS = {
     "init": ("toolyard.cli.init", "Make a configuration, with the servers other programs know."),
     "mcp": ("toolyard.cli.mcp", "Serve a workspace over MCP: stdio, or HTTP with --http."),
+    "run": ("toolyard.cli.run", "Let the agents of a configuration work on a task, alone or as a team."),
     "drive": ("toolyard.cli.drive", "Hand a prompt to Gemini CLI, Claude Code, Codex, Qwen Code or opencode."),
     "sync": ("toolyard.cli.sync", "Ask the MCP servers for their tools and write the tool files."),
     "search": ("toolyard.cli.search", "Find tools of all servers by what they do."),

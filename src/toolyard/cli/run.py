@@ -12,7 +12,7 @@ import contextlib
 import os
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import click
 
@@ -20,10 +20,9 @@ from toolyard.cli.audit import printable
 from toolyard.cli.choosing import Named
 from toolyard.cli.interrupting import reader_minded, signals_heard
 from toolyard.cli.options import state_option
-from toolyard.cli.unread import is_left_unread
 
 if TYPE_CHECKING:
-    from toolyard.cli.run_showing import Display
+    from toolyard.cli.run_showing import Display, DisplayKind
     from toolyard.config.models import Config, TeamLimits
     from toolyard.config.settings import Settings
     from toolyard.team.events import RunFinished
@@ -160,22 +159,24 @@ def _run(options: RunOptions, display: str | None, folder: str | None, *, wants_
 
     if folder is not None and not os.path.isdir(folder):
         raise click.BadParameter(f"{folder} is no folder. Make it first.", param_hint="'--apply'")
-    kind = "json" if wants_json else display or options.config.ui.display_type
-    with contextlib.closing(display_for(kind, options.settings)) as showing:
+    ui = options.config.ui
+    kind = cast("DisplayKind", "json" if wants_json else display or ui.display_type)
+    with contextlib.closing(
+        display_for(kind, no_color=options.settings.no_color, has_report=ui.logging_enabled)
+    ) as showing:
         run = TeamRun(replace(options, askers=askers_of(showing.pause)), showing.hear)
-        try:
-            finished = asyncio.run(_watched(run, showing))
-        except BrokenPipeError:
-            if not is_left_unread():
-                raise
-            return _INTERRUPTED
+        finished = asyncio.run(_watched(run, showing))
     if folder is not None and finished.has_answer:
         _deliver(options, finished, folder, wants_json=wants_json)
     return _exit_code(finished)
 
 
 async def _watched(run: TeamRun, showing: Display) -> RunFinished:
-    with signals_heard(run.stop, showing.close, _INTERRUPTED), reader_minded(run.stop):
+    def stopped() -> None:
+        run.stop()
+        showing.stopping()
+
+    with signals_heard(stopped, showing.close, _INTERRUPTED), reader_minded(run.stop):
         return await run.go()
 
 

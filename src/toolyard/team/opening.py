@@ -5,6 +5,7 @@ What cannot be right (no key, no such backend) is a ConfigError before anything 
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -78,7 +79,8 @@ class Opening:
     async def _api(self, agent: Agent, kind: BackendKind) -> ApiWorker:
         around, options = self.around, self.options
         patience = {} if options.patience is None else {"patience": options.patience}
-        model = open_model(agent.backend, options.settings.model_access, **patience)
+        # What it takes to speak to a provider is a second's work to load.
+        model = await asyncio.to_thread(open_model, agent.backend, options.settings.model_access, **patience)
         try:
             yard = await made_in_thread(lambda: Yard.open(self._yard_options(agent)))
         except BaseException:

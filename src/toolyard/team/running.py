@@ -96,10 +96,12 @@ class TeamRun:
             around = Surroundings(self.id, store, budget, hear, tracing)
             finished = await self._gone(task, around, owned)
             store.note(ended=finished.ended.value, seconds=budget.seconds)
-            hear(finished)
+            if log is not None:
+                log.hear(finished)
         if config.ui.logging_enabled:
             files = TeamFiles(options.config, options.settings, options.state_home, finished.began)
             await asyncio.to_thread(report_on, self.folder, files.diff_of)
+        self._hear(finished)  # the last that is heard: everything is closed, and the report is there
         return finished
 
     def _begin(self, store: RunStore) -> str:

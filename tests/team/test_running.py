@@ -1,0 +1,282 @@
+"""Runs of one agent and of several, to their end."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolyard.core.errors import ConfigError, SystemFault, ToolError
+from toolyard.team.events import (
+    AgentFailed,
+    AgentStarted,
+    Answered,
+    Ended,
+    FilesChanged,
+    RoundStarted,
+    RunFinished,
+    RunStarted,
+    TextDelta,
+    ToolCalled,
+    ToolReturned,
+    Used,
+    Voted,
+)
+from toolyard.testing.model_server import FOREVER, Call, Fail, Say, Turn, Usage
+
+WRITES = Call("Write", {"file_path": "plan.md", "content": "# Plan\n"})
+KINDS = pytest.mark.parametrize("kind", ["gemini", "openai", "claude"])
+
+
+@KINDS
+def test_one_agent_works_on_its_files_and_answers(team_of, kind: str) -> None:
+    team = team_of(a=[WRITES, Say("The plan is written.")])
+    team.kinds = (kind,)
+
+    finished = team.run(["a"])
+
+    assert (finished.ended, finished.winner, finished.text) == (Ended.ANSWERED, "a", "The plan is written.")
+    assert (team.workspace("a") / "plan.md").read_text() == "# Plan\n"
+    assert [each.ok for each in team.heard(ToolReturned)] == [True]
+    assert team.heard(Answered)[0].snapshot == finished.snapshot != ""
+    assert team.heard(FilesChanged)[-1].paths == ("plan.md",)
+
+
+def test_a_run_is_told_from_its_start_to_one_last_event(team_of) -> None:
+    team = team_of(a=[WRITES, Say("It is done.")])
+
+    finished = team.run(["a"], "Write a plan.")
+
+    started = team.heard(RunStarted)[0]
+    assert (started.task, started.run, [each.id for each in started.agents]) == ("Write a plan.", finished.run, ["a"])
+    assert team.events[-1] == finished
+    assert len(team.heard(RunFinished)) == 1
+    assert "".join(each.text for each in team.heard(TextDelta)) == "It is done."
+    assert [each.tool for each in team.heard(ToolCalled)] == ["Write"]
+    assert team.heard(Used)[-1].turns == 2
+
+
+def test_an_agent_is_offered_the_eight_tools_in_its_own_folder(team_of) -> None:
+    team = team_of(a=Say("Fine."))
+
+    team.run(["a"])
+
+    eight = {"Read", "Write", "Edit", "MultiEdit", "Bash", "Grep", "Glob", "LS"}
+    assert set(team.server.requests[0].tools) >= eight
+    assert "Do it." in team.server.requests[0].users[0]
+
+
+def test_a_team_shares_files_votes_and_agrees(team_of) -> None:
+    team = team_of(
+        a=[WRITES, Say("My plan is in plan.md."), Say("VOTE: a\nIt has a file.")],
+        b=[Say("I have no plan."), Call("Read", {"file_path": "shared/a/plan.md"}), Say("I read it.\n\nVOTE: a")],
+        c=[Say("Nor have I."), Say("**VOTE:** a")],
+    )
+
+    finished = team.run(["a", "b", "c"])
+
+    assert (finished.ended, finished.winner, finished.rounds) == (Ended.CONSENSUS, "a", 2)
+    assert finished.votes == {"a": "a", "b": "a", "c": "a"}
+    assert finished.why == "Everybody has voted, 3 of 3 for a."
+    assert "# Plan" in next(each.text for each in team.heard(ToolReturned, "b"))
+    assert [each.round for each in team.heard(RoundStarted)] == [1, 2]
+
+
+def test_a_better_answer_is_put_to_the_vote_again(team_of) -> None:
+    team = team_of(
+        a=[Say("One."), Say("VOTE: a"), Say("VOTE: b")],
+        b=[Say("Two."), Say("Two, and better."), Say("VOTE: b")],
+    )
+
+    finished = team.run(["a", "b"])
+
+    assert (finished.ended, finished.winner, finished.text) == (Ended.CONSENSUS, "b", "Two, and better.")
+    assert finished.rounds == 3
+
+
+def test_agents_are_shown_what_the_others_answered(team_of) -> None:
+    team = team_of(a=[Say("The sea is blue."), Say("VOTE: a")], b=[Say("The sea is green."), Say("VOTE: a")])
+
+    team.run(["a", "b"])
+
+    asked = [request.users[-1] for request in team.server.requests if len(request.users) > 1]
+    assert len(asked) == 2
+    assert all("The sea is blue." in text and "The sea is green." in text for text in asked)
+
+
+def test_rounds_end_a_team_that_does_not_agree(team_of) -> None:
+    team = team_of(a=[Say("One."), Say("Other one."), Say("VOTE: b")], b=[Say("Two."), Say("More."), Say("VOTE: a")])
+    team.more = {"orchestrator": {"limits": {"rounds": 2}}}
+
+    finished = team.run(["a", "b"])
+
+    assert (finished.ended, finished.winner, finished.text) == (Ended.ROUNDS, "a", "Other one.")
+    assert "2 rounds" in finished.why
+
+
+def test_a_vote_for_nobody_is_told_and_does_not_count(team_of) -> None:
+    team = team_of(a=[Say("One."), Say("VOTE: zed")], b=[Say("Two."), Say("VOTE: b")])
+    team.more = {"orchestrator": {"limits": {"rounds": 2}}}
+
+    finished = team.run(["a", "b"])
+
+    assert [each.choice for each in team.heard(Voted, "a")] == [""]
+    assert finished.winner == "b"
+    assert finished.votes == {"b": "b"}
+
+
+def test_one_agent_that_fails_is_told_and_the_others_go_on(team_of) -> None:
+    team = team_of(a=Fail(400, message="no such thing", times=FOREVER), b=[Say("Two."), Say("VOTE: b")])
+
+    finished = team.run(["a", "b"])
+
+    failed = team.heard(AgentFailed)
+    assert [(each.agent, each.round) for each in failed] == [("a", 1)]
+    assert (finished.winner, finished.text) == ("b", "Two.")
+    assert finished.has_answer
+
+
+def test_a_run_in_which_everybody_fails_says_so(team_of) -> None:
+    team = team_of(a=Fail(401, times=FOREVER))
+    team.kinds = ("openai",)
+
+    finished = team.run(["a"])
+
+    assert (finished.ended, finished.has_answer) == (Ended.FAILED, False)
+    assert "OPENAI_API_KEY" in str(team.heard(AgentFailed)[0])
+    assert "openai-key" not in "".join(map(str, team.events))
+
+
+def test_a_crash_of_ours_in_one_agent_costs_the_others_nothing(team_of, monkeypatch) -> None:
+    from toolyard.team.api_worker import ApiWorker
+
+    work = ApiWorker.work
+
+    async def crashing(self, prompt: str, number: int):
+        if self.info.id == "a":
+            raise ZeroDivisionError("oops")
+        return await work(self, prompt, number)
+
+    monkeypatch.setattr(ApiWorker, "work", crashing)
+    team = team_of(b=Say("Two."))
+
+    finished = team.run(["a", "b"])
+
+    assert (finished.winner, finished.ended) == ("b", Ended.ANSWERED)
+    assert "ZeroDivisionError" in team.heard(AgentFailed)[0].why
+
+
+def test_a_missing_key_names_its_variable_before_anything_begins(team_of) -> None:
+    team = team_of(a=Say("Fine."))
+    settings = type(team.settings()).from_environment({"HOME": str(team.folder)})
+
+    with pytest.raises(ConfigError, match="GEMINI_API_KEY"):
+        team.run(["a"], settings=settings)
+
+    assert team.events == []
+    assert team.server.requests == []
+
+
+def test_tokens_end_a_run_with_what_there_is(team_of) -> None:
+    costly = Turn(text="", calls=(Call("LS", {"path": "."}),), usage=Usage(900, 200))
+    team = team_of(
+        a=[Turn(text="One.", usage=Usage(10, 10)), costly, costly], b=[Turn(text="Two.", usage=Usage(1, 1))]
+    )
+    team.more = {"orchestrator": {"limits": {"tokens": 1000}}}
+
+    finished = team.run(["a", "b"])
+
+    assert (finished.ended, finished.winner) == (Ended.TOKENS, "a")
+    assert finished.spent.total >= 1000
+    assert "`orchestrator.limits.tokens`" in finished.why
+
+
+def test_money_ends_a_run(team_of) -> None:
+    costly = Turn(text="", calls=(Call("LS", {"path": "."}),), usage=Usage(1_000_000, 1000))
+    team = team_of(**{"claude-sonnet-4-5": [costly, costly, costly, costly, Say("Never said.")]})
+    team.kinds = ("claude",)
+    team.more = {"orchestrator": {"limits": {"cost": 3.5}}}
+
+    finished = team.run(["claude-sonnet-4-5"])
+
+    assert finished.ended is Ended.COST
+    assert finished.spent.cost is not None
+    assert 3.5 <= finished.spent.cost < 14.0
+    assert not finished.has_answer
+
+
+def test_time_ends_a_run(team_of) -> None:
+    from toolyard.testing.model_server import Hang
+
+    team = team_of(a=Say("One."), b=Hang())
+    team.more = {"orchestrator": {"limits": {"seconds": 1.0}}}
+
+    finished = team.run(["a", "b"])
+
+    assert (finished.ended, finished.winner) == (Ended.TIME, "a")
+    assert finished.seconds < 10
+
+
+def test_a_second_run_in_the_same_folder_is_refused_and_told_who_is_there(team_of) -> None:
+    from toolyard.team.guarding import Guard
+
+    team = team_of(a=Say("Fine."))
+    root = team.folder / "toolyard_workspace"
+    state = team.settings().state_home
+
+    with Guard(state, [str(root)], "1234abcd"), pytest.raises(SystemFault, match=r"Run 1234abcd .* is at work in"):
+        team.run(["a"])
+
+    assert team.run(["a"]).ended is Ended.ANSWERED
+
+
+def test_an_agent_without_cwd_and_mode_has_no_files(team_of) -> None:
+    team = team_of(a=[Call("Read", {"file_path": "x"}), Say("I cannot read.")])
+    team.backend = {"permission_mode": None}
+
+    finished = team.run(["a"])
+
+    assert list(team.server.requests[0].tools) == []
+    assert [each.ok for each in team.heard(ToolReturned)] == [False]
+    assert (finished.text, finished.snapshot) == ("I cannot read.", "")
+
+
+def test_cwd_is_made_beside_the_file_and_kept(team_of) -> None:
+    team = team_of(a=[WRITES, Say("Done.")])
+    team.backend = {"cwd": "work"}
+    (team.folder / "work").mkdir()
+    (team.folder / "work" / "mine.txt").write_text("keep me")
+
+    team.run(["a"])
+
+    assert {each.name for each in (team.folder / "work").iterdir()} >= {"mine.txt", "plan.md"}
+
+
+def test_a_fresh_folder_is_emptied_once_and_not_for_later_rounds(team_of) -> None:
+    team = team_of(a=[WRITES, Say("One."), Say("VOTE: a")], b=[Say("Two."), Say("VOTE: a")])
+    team.backend = {"fresh": True}
+    (team.workspace("a")).mkdir(parents=True)
+    (team.workspace("a") / "old.txt").write_text("old")
+
+    finished = team.run(["a", "b"])
+
+    assert finished.ended is Ended.CONSENSUS
+    names = {each.name for each in team.workspace("a").iterdir()}
+    assert "plan.md" in names
+    assert "old.txt" not in names
+
+
+def test_a_run_that_is_over_is_not_resumed(team_of) -> None:
+    team = team_of(a=Say("Fine."))
+    finished = team.run(["a"])
+
+    with pytest.raises(ToolError, match="is over"):
+        team.run(["a"], resume=finished.run)
+
+
+def test_agents_start_together(team_of) -> None:
+    team = team_of(a=Say("One."), b=Say("Two."))
+    team.more = {"orchestrator": {"limits": {"rounds": 1}}}
+
+    team.run(["a", "b"])
+
+    order = [type(each).__name__ for each in team.events if isinstance(each, AgentStarted | Answered)]
+    assert order[:2] == ["AgentStarted", "AgentStarted"]
