@@ -183,7 +183,8 @@ class Agent:
 
     def _used_tool(self, event: ToolCalled | ToolReturned) -> None:
         if isinstance(event, ToolCalled):
-            call = Call(ToolCall(event.call, words.named(event.tool), dict(event.arguments)), event.at)
+            arguments = {name: _short(value) for name, value in event.arguments.items()}
+            call = Call(ToolCall(event.call, words.named(event.tool), arguments), event.at)
             if len(self.calls) < _MOST_OPEN:
                 self.calls[event.call] = call
             self.items.append(call)
@@ -206,6 +207,11 @@ class Agent:
 
     def _remark(self, mark: str, text: str, style: str = "") -> None:
         self.items.append(Remark(mark, text, style))
+
+
+def _short(value: object) -> object:
+    """What one sees of an argument is its beginning; a whole file in it would be kept for long."""
+    return value[:_LONGEST_TEXT] if isinstance(value, str) else value
 
 
 @dataclass(slots=True)

@@ -120,12 +120,13 @@ def _status(team: Team, width: int, pen: Pen) -> Text:
     if team.is_stopping:
         hint, told = Text(_STOPPING, "bold yellow"), _with_dots(parts)
         return split_line(hint, told if hint.cell_len + told.cell_len + 2 <= width else Text(), width)
-    # Short of room, what it has cost comes before how many are at work.
-    for shown, hint in ((parts, _HINT), (parts, _SHORT_HINT), (parts[:-1], _SHORT_HINT), (parts[:-1], "")):
+    # Short of room, what it has cost comes before how many are at work, and before what it may cost.
+    brief = [Text(part.plain.partition("/")[0]) for part in parts[:-1]]
+    for shown, hint in ((parts, _HINT), (parts, _SHORT_HINT), (parts[:-1], _SHORT_HINT), (brief, _SHORT_HINT)):
         told = _with_dots(shown)
         if told.cell_len + len(hint) + 1 <= width:
             return split_line(told, Text(hint, "dim"), width)
-    return fitted(_with_dots(parts[:-1]), width)
+    return fitted(_with_dots(brief), width)
 
 
 def _with_dots(parts: list[Text]) -> Text:

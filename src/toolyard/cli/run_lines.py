@@ -227,9 +227,8 @@ def _beginning(event: RunStarted) -> Iterator[Text]:
     again = "goes on" if event.resumed else "begins"
     yield Text(f"{one_line(event.run)} {again}: {one_line(event.task)}", "bold")
     for info in event.agents:
-        yield Text(
-            f"{words.named(info.id)}: {words.named(' · '.join(filter(None, (info.backend, info.model, info.workspace))))}"
-        )
+        about = " · ".join(filter(None, (info.backend, info.model, info.workspace)))
+        yield Text(f"{words.named(info.id)}: {clean(about).replace(chr(10), ' ')}")
     if event.limits:
         yield Text(f"at most {', '.join(_limit(name, value) for name, value in event.limits.items())}")
 

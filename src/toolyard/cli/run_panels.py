@@ -39,6 +39,7 @@ _SIDES: Final = 4
 _NARROW: Final = 12
 _STATE_WIDTH: Final = 12
 """Columns for the state of an agent that has one line."""
+_MOST_HANGING: Final = 3
 _MOST_WIDE: Final = 1.5
 """Characters of text that are laid out for each column of a line: those before would not be seen."""
 
@@ -75,8 +76,13 @@ def panel(agent: Agent, width: int, height: int, pen: Pen) -> list[Text]:
     inside = max(width - _SIDES, 1)
     colour = _COLOURS[agent.state]
     body = tail(agent, inside, max(height - 2, 0), pen)
-    top = _edge(("╭", "╮"), _title(agent, pen), doing(agent, pen), width, colour)
-    bottom = _edge(("╰", "╯"), changes(agent), costs(agent), width, colour)
+    name, state, cost = _name(agent, pen), doing(agent, pen), costs(agent)
+    full = Text.assemble(name, (f"  {_model(agent)}", "dim"))
+    top = _edge(("╭", "╮"), full if _fits(full, state, width) else name, state, width, colour)
+    told = changes(agent)
+    bottom = _edge(
+        ("╰", "╯"), told if _fits(told, cost, width) else changes(agent, is_short=True), cost, width, colour
+    )
     side = Text("│", colour)
     return [top, *(Text.assemble(side, " ", line, " ", side) for line in body), bottom][:height]
 
@@ -135,11 +141,11 @@ def costs(agent: Agent) -> Text:
     return Text(" · ".join(told), "dim")
 
 
-def changes(agent: Agent) -> Text:
+def changes(agent: Agent, *, is_short: bool = False) -> Text:
     told = Text()
     if count := agent.files_changed:
         told.append(f"± {count} file{'s' * (count != 1)}", "magenta")
-    if agent.snapshot:
+    if agent.snapshot and not is_short:
         told.append(f"  {words.snapshot(agent.snapshot)}", "dim")
     return told
 
@@ -162,11 +168,6 @@ def _last_line(agent: Agent, width: int, pen: Pen) -> Text:
     return Text()
 
 
-def _title(agent: Agent, pen: Pen) -> Text:
-    model = _model(agent)
-    return _name(agent, pen).append(f"  {model}" if model else "", "dim")
-
-
 def _name(agent: Agent, pen: Pen) -> Text:
     mark = _MARKS.get(agent.state, pen.frame)
     return Text.assemble((mark, _COLOURS[agent.state]), " ", (words.named(agent.info.id), "bold"))
@@ -176,11 +177,15 @@ def _model(agent: Agent) -> str:
     return words.named(agent.info.model or agent.info.backend)
 
 
+def _fits(left: Text, right: Text, width: int) -> bool:
+    return left.cell_len + right.cell_len + 3 <= width - _SIDES - 2
+
+
 def _edge(corners: tuple[str, str], left: Text, right: Text, width: int, colour: str) -> Text:
     """A border with a text at each end. What there is no room for is left out, the left text last."""
     first, last = corners
     room = width - _SIDES - 2
-    if left.cell_len + right.cell_len + 3 > room:
+    if not _fits(left, right, width):
         spared = room - left.cell_len - 3
         right = fitted(right, spared) if spared >= _NARROW else Text()
         left = fitted(left, min(left.cell_len, max(room, 0)))
@@ -196,8 +201,8 @@ def _lines(item: Item, workspace: str, width: int, height: int, pen: Pen) -> lis
         case Words():
             return _said(item, width, height, pen)
         case Remark():
-            line = Text.assemble(("  ", ""), (item.mark, item.style or "dim"), " ", (item.text, item.style))
-            return [*line.wrap(pen.console, width)] if item.style == "red" else [line]
+            first = Text.assemble("  ", (item.mark, item.style or "dim"), " ")
+            return _hanging(first, Text(item.text, item.style), width, pen)
         case Call() if item.came is None:
             return [drive_lines.under_way(item.call, workspace, pen.now - item.began, pen.frame, width)]
         case Call():
@@ -207,7 +212,21 @@ def _lines(item: Item, workspace: str, width: int, height: int, pen: Pen) -> lis
 def _over(item: Call, workspace: str, width: int, pen: Pen) -> list[Text]:
     assert item.came is not None  # noqa: S101 - the caller's case
     first, *more = drive_lines.over(item.call, workspace, item.came, item.seconds, width)
-    return [first, *(line for each in more for line in each.wrap(pen.console, width))]
+    return [first, *(line for why in more for line in _hanging(Text("    "), _stripped(why), width, pen))]
+
+
+def _hanging(first: Text, text: Text, width: int, pen: Pen) -> list[Text]:
+    """A text that goes on below itself, and not without end."""
+    room = max(width - first.cell_len, 1)
+    found = [text] if text.cell_len <= room else [*text.wrap(pen.console, room)]
+    if len(found) > _MOST_HANGING:
+        found = [*found[: _MOST_HANGING - 1], fitted(Text("").join(found[_MOST_HANGING - 1 :]), room)]
+    indent = Text(" " * first.cell_len)
+    return [Text.assemble(indent if number else first, line) for number, line in enumerate(found)]
+
+
+def _stripped(line: Text) -> Text:
+    return line[len(line.plain) - len(line.plain.lstrip(" ")) :]
 
 
 def _said(item: Words, width: int, height: int, pen: Pen) -> list[Text]:
