@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from toolyard.cli.drive_words import CameOf, about, came_of, clean, span, spent
@@ -81,3 +83,15 @@ def test_what_a_run_cost_is_told_as_far_as_it_is_known():
     ended = Finished(Status.SUCCEEDED, tokens=Tokens(12_345, 350, 10_000), cost=0.0042, seconds=2)
     assert spent(ended) == ["2.0 s", "12,345 tokens in (10,000 cached), 350 out", "$0.0042"]
     assert spent(Finished(Status.SUCCEEDED, cost=1.5, seconds=2))[-1] == "$1.50"
+
+
+def test_a_large_edit_is_counted_at_once():
+    numbers = range(1500)
+    old = "\n".join(f"same {number}" if number < 100 else f"price = {number} * total" for number in numbers)
+    new = "\n".join(f"same {number}" if number < 100 else f"total = price + {number}" for number in numbers)
+    began = time.monotonic()
+    came = came_of(call("Edit", old_string=old, new_string=new), ToolResult("1", ok=True, text="1 replacement."))
+    middle = call("Edit", old_string=old[:15_000], new_string=new[:15_000])
+    came_of(middle, ToolResult("1", ok=True, text="1 replacement."))
+    assert came == CameOf(True, "+1400 -1400")
+    assert time.monotonic() - began < 5

@@ -33,6 +33,8 @@ _CODE: Final = re.compile(r"^(Error: )?MCP error -?\d+: ")
 """What a client puts before an error of ours."""
 _UNSEEN: Final = frozenset("\u200b\u200c\u200d\u2060\ufeff\u00ad")
 """Joins and breaks of words: a terminal shows nothing for them, so nothing is lost."""
+_MOST_COMPARED: Final = 1000
+"""Lines of an edit: finding what is alike in more takes longer than anybody waits for a note."""
 _NOTE_CHARS: Final = 60
 _TAB: Final = 4
 _MILLISECOND, _A_MOMENT, _SHORT, _MINUTE = 0.001, 0.1, 10.0, 60.0
@@ -136,8 +138,22 @@ def _first(found: Mapping[str, object], names: Iterable[str]) -> str:
 
 
 def _line_counts(old: str, new: str) -> tuple[int, int]:
-    marks = [line[:1] for line in difflib.ndiff(old.splitlines(), new.splitlines())]
-    return marks.count("+"), marks.count("-")
+    """Lines that come and that go. Of a very long piece, all between its first and its last change."""
+    before, after = old.splitlines(), new.splitlines()
+    if len(before) + len(after) > _MOST_COMPARED:
+        same = _same(before, after)
+        before, after = before[same:], after[same:]
+        same = _same(before[::-1], after[::-1])
+        return len(after) - same, len(before) - same
+    blocks = difflib.SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks()
+    kept = sum(block.size for block in blocks)
+    return len(after) - kept, len(before) - kept
+
+
+def _same(one: list[str], other: list[str]) -> int:
+    """How many lines at the beginning are the same."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((number for number, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _cut(text: str) -> str:
