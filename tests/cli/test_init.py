@@ -168,6 +168,13 @@ def test_servers_of_a_file_are_in_the_new_configuration_without_their_secrets(sh
     assert f"GITHUB_TOKEN                 github: `env.GITHUB_TOKEN` in {source}" in said
 
 
+CODEX = f"""
+model = "x"
+[mcp_servers.github]
+command = "npx"
+args = ["-y", "github-mcp"]
+env = {{GITHUB_TOKEN = "{SECRET}", LOG = "debug"}}
+"""
 CLIENT_FILES = {
     "claude": (".claude.json", {"mcpServers": {"github": GITHUB}}),
     "gemini": (".gemini/settings.json", {"theme": "x", "mcpServers": {"github": GITHUB}}),
@@ -185,8 +192,7 @@ CLIENT_FILES = {
     ),
     "codex": (
         ".codex/config.toml",
-        'model = "x"\n[mcp_servers.github]\ncommand = "npx"\nargs = ["-y", "github-mcp"]\n[mcp_servers.github.env]\n'
-        + f'GITHUB_TOKEN = "{SECRET}"\nLOG = "debug"\n',
+        CODEX,
     ),
 }
 
