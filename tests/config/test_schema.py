@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import jsonschema
@@ -9,6 +10,7 @@ import yaml
 from tests.config import test_source_documents as written
 from tests.docs.test_docs_run import PAGES, blocks
 
+from toolyard.config.backends import BACKENDS
 from toolyard.config.load import load_config
 from toolyard.config.models import Config
 from toolyard.config.schema import config_schema, schema_text
@@ -109,3 +111,25 @@ def test_it_says_nothing_of_the_insides():
     assert "source" not in SCHEMA["properties"]
     assert not {"origin", "base"} & set(SCHEMA["$defs"]["ServerEntry"]["properties"])
     assert "core.limits" not in json.dumps(SCHEMA)
+
+
+def test_the_reference_names_every_key():
+    page = (PUBLISHED.parent / "configuration.md").read_text() + (PUBLISHED.parent / "sandbox.md").read_text()
+    missing = [
+        f"{section}.{key}"
+        for section, node in {"": SCHEMA, **SCHEMA["$defs"]}.items()
+        for key, shape in node.get("properties", {}).items()
+        if "Another spelling" not in shape.get("description", "") and not re.search(rf"\b{key}\b", page)
+    ]
+    assert missing == []
+
+
+def test_the_reference_names_every_backend():
+    page = (PUBLISHED.parent / "configuration.md").read_text()
+    rows = page.partition("| `type` | speaks to |")[2].partition("\n\n")[0].splitlines()[2:]
+    assert sorted(name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])) == sorted(BACKENDS)
+    by_name = {re.findall(r"`([^`]+)`", row)[0]: row for row in rows}
+    for name, row in by_name.items():
+        kind = BACKENDS[name]
+        for said in (*kind.key_variables, kind.base_url_variable, kind.base_url, kind.default_model):
+            assert not said or f"`{said}`" in row
