@@ -102,11 +102,12 @@ def _servers(servers: tuple[ServerCheck, ...]) -> str:
         return "none"
     words: list[str] = []
     for server in servers:
+        said = server.state.value
         if server.state is ServerState.KNOWN:
             said = f"{server.tools} tool{'' if server.tools == 1 else 's'}"
-            words.append(f"{server.name} ({said})")
-        else:
-            words.append(f"{server.name} ({server.state.value})")
+        if server.note and server.state is not ServerState.UNUSABLE:
+            said += ", failed when it was last asked"
+        words.append(f"{server.name} ({said})")
     return _listed(tuple(words), _SHOWN_SERVERS)
 
 

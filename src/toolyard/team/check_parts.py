@@ -82,12 +82,7 @@ def folder_words(home: Home, config: Config, agent: Agent, settings: Settings) -
             where=where,
             hint="Choose another one with --state DIR.",
         )
-    above = _nearest(folder)
-    if not os.path.isdir(above):
-        raise ConfigError(f"{above} is a file, not a folder.", where=where, hint="Name another folder.")
-    if not os.access(above, os.W_OK | os.X_OK):
-        raise ConfigError(f"nothing can be written in {above}.", where=where, hint="Name another folder.")
-    if above != folder:
+    if not is_there(folder, where):
         return "is created"
     if not agent.backend.fresh:
         return "is used as it is" if _has_files(folder) else "is there, and empty"
@@ -98,6 +93,16 @@ def folder_words(home: Home, config: Config, agent: Agent, settings: Settings) -
             hint="Give the agent a `cwd` of its own, or leave out `fresh: true`.",
         )
     return "is emptied (`fresh: true`); a snapshot keeps what is in it"
+
+
+def is_there(folder: str, where: str) -> bool:
+    """Whether it is, or has yet to be made. Raises ConfigError where it can be neither used nor made."""
+    above = _nearest(folder)
+    if not os.path.isdir(above):
+        raise ConfigError(f"{above} is a file, not a folder.", where=where, hint="Name another folder.")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise ConfigError(f"nothing can be written in {above}.", where=where, hint="Name another folder.")
+    return above == folder
 
 
 def _nearest(folder: str) -> str:

@@ -26,7 +26,7 @@ from toolyard.core.modes import PermissionMode
 from toolyard.core.tokens import count_or_estimate
 from toolyard.policy.build import policy_for
 from toolyard.storage.state import state_dir
-from toolyard.team.check_parts import ASKING, RIGHTS, folder_words, model_and_access, wall_words
+from toolyard.team.check_parts import ASKING, RIGHTS, folder_words, is_there, model_and_access, wall_words
 from toolyard.team.check_report import AgentCheck, CheckReport, Finding, ServerCheck, ServerState
 from toolyard.team.opening import kind_of
 from toolyard.team.places import root_of, with_layout, workspace_of
@@ -124,6 +124,8 @@ class _Check:
     known: Mapping[str, KnownServer]
     resolved: ResolvedServers
     custom: CustomTools
+    costs: dict[str, int] = field(default_factory=dict[str, int])
+    """What tools cost: counting those of hundreds of servers takes seconds, and most agents have the same."""
     problems: list[Finding] = field(default_factory=list[Finding])
     notices: list[Finding] = field(default_factory=list[Finding])
 
@@ -209,7 +211,7 @@ class _Check:
             found,
             servers=servers,
             tools=tuple(tools),
-            tool_tokens=sum(map(_cost, tools.values())),
+            tool_tokens=sum(map(self._cost, tools.values())),
             prompt_tokens=count_or_estimate(self._prompt(agent, injection, home, tools)),
         )
         if not injection.files_first:
@@ -217,7 +219,15 @@ class _Check:
         # The same tools as `context_based` would put in.
         others = injected_tools(Injection(files_first=False, has_files=False), self.config, agent.id, source)
         kept = [tool for name, tool in others.items() if name not in tools]
-        return replace(found, file_tools=len(kept), file_tokens=sum(map(_cost, kept)))
+        return replace(found, file_tools=len(kept), file_tokens=sum(map(self._cost, kept)))
+
+    def _cost(self, tool: Tool[Any]) -> int:
+        """As a model sees it."""
+        seen = {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+        text = json.dumps(seen, ensure_ascii=False)
+        if text not in self.costs:
+            self.costs[text] = count_or_estimate(text)
+        return self.costs[text]
 
     def _prompt(self, agent: Agent, injection: Injection, home: Home, tools: Iterable[str]) -> str:
         shared = SHARED if injection.has_code_mode or home.is_own_folder else self._shared(home)
@@ -258,6 +268,10 @@ class _Check:
         """What concerns all of them together."""
         self.notices += [Finding(f"server {each.server}: {each.text}") for each in self.resolved.errors]
         self.notices += [Finding(f"custom tool {each.name}: {each.text}") for each in self.custom.problems]
+        try:
+            is_there(root_of(self.config), self.config.source or "")
+        except ToolyardError as error:
+            self.problems.append(Finding(error.message, error.hint))
         folders: dict[str, list[str]] = {}
         for agent in agents:
             if agent.workspace:
@@ -268,12 +282,6 @@ class _Check:
                 self.notices.append(Finding(text, "Give each a `cwd` of its own, or none."))
         unknown = {each.name for agent in agents for each in agent.servers if each.state is ServerState.UNKNOWN}
         if unknown:
-            number = f"{len(unknown)} server{'s' if len(unknown) > 1 else ''}"
-            text = f"{number} never asked: the run asks when it starts, and their tools are not counted here."
-            self.notices.append(Finding(text, "`toolyard sync` asks them now."))
-
-
-def _cost(tool: Tool[Any]) -> int:
-    """As a model sees it."""
-    seen = {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
-    return count_or_estimate(json.dumps(seen, ensure_ascii=False))
+            number = "1 server was" if len(unknown) == 1 else f"{len(unknown)} servers were"
+            text = f"{number} never asked. The run does so when it starts; no tool of theirs is counted here."
+            self.notices.append(Finding(text, "`toolyard sync` asks now."))
