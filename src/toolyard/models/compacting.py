@@ -184,7 +184,8 @@ def _text_of(content: Any) -> tuple[str, int]:
 def _with_note(head: ModelRequest, lines: Sequence[str]) -> ModelRequest:
     from pydantic_ai.messages import UserPromptPart
 
-    return replace(head, parts=[*head.parts, UserPromptPart("\n".join([NOTE, *lines]))])
+    when = next(part.timestamp for part in head.parts if part.part_kind == "user-prompt")
+    return replace(head, parts=[*head.parts, UserPromptPart("\n".join([NOTE, *lines]), timestamp=when)])
 
 
 def _without_note(head: ModelRequest) -> ModelRequest:

@@ -4,14 +4,14 @@ A conversation alternates: what the caller says (a question, the answers to call
 call is answered before anything else is said; `unanswered` names those that are not, as after a crash. Parts that
 only the provider understands (signatures of its thinking) stay where they are, or it would refuse the history.
 
-A message is never changed, only replaced: its estimate of tokens is made once.
+A message is never changed, only replaced: its estimate of tokens is made once, and so are the bytes it is kept as.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any
 
 from toolyard.core.errors import SystemFault
@@ -31,6 +31,8 @@ class Conversation:
         require_library()
         self._messages: list[ModelMessage] = []
         self._sizes: list[int] = []
+        self._dumped: list[bytes] = []
+        """Of the first messages: the others were not dumped yet."""
 
     @classmethod
     def load(cls, dumped: bytes) -> Conversation:
@@ -51,7 +53,10 @@ class Conversation:
     def dump(self) -> bytes:
         from pydantic_ai.messages import ModelMessagesTypeAdapter
 
-        return ModelMessagesTypeAdapter.dump_json(self._messages)
+        # After each turn a conversation is kept whole: what was dumped before would cost more with every turn.
+        for message in self._messages[len(self._dumped) :]:
+            self._dumped.append(ModelMessagesTypeAdapter.dump_json([message])[1:-1])
+        return b"[%b]" % b",".join(self._dumped)
 
     def ask(self, text: str) -> None:
         """Say something to the model."""
@@ -117,7 +122,9 @@ class Conversation:
 
     def replace_messages(self, messages: Iterable[ModelMessage]) -> None:
         known = {id(message): size for message, size in zip(self._messages, self._sizes, strict=True)}
-        self._messages = list(messages)
+        before, self._messages = self._messages, list(messages)
+        same = takewhile(lambda pair: pair[0] is pair[1], zip(before, self._messages, strict=False))
+        del self._dumped[sum(1 for _ in same) :]
         self._sizes = [known.get(id(message)) or tokens_of(message) for message in self._messages]
 
     def _say(self, parts: list[Any]) -> None:
@@ -127,6 +134,7 @@ class Conversation:
         if self._messages and self._messages[-1].kind == "request":
             last = self._messages.pop()
             self._sizes.pop()
+            del self._dumped[len(self._messages) :]
             parts = [*last.parts, *parts]
             parts.sort(key=lambda part: part.part_kind != "tool-return")
         request = ModelRequest(parts=parts)

@@ -227,8 +227,9 @@ def _details(body: object) -> Iterator[dict[str, Any]]:
 def _asked_to_wait(error: Any) -> float | None:
     if error.retry_after is not None:
         return float(error.retry_after)
-    if _SECONDS.match((error.headers or {}).get("retry-after", "")):  # a part of a second, which the library leaves
-        return float(error.headers["retry-after"])
+    headers = cast("dict[str, str]", error.headers or {})
+    if _SECONDS.match(headers.get("retry-after", "")):  # with a part of a second, which the library does not read
+        return float(headers["retry-after"])
     for detail in _details(error.body):
         found = _DELAY.match(str(detail.get("retryDelay", "")))
         if found:
