@@ -1,0 +1,7 @@
+"""The report of a run, for people: who did what, what it came to, what it cost."""
+
+from __future__ import annotations
+
+from toolyard.team.report.writing import HTML_NAME, MARKDOWN_NAME, write_report
+
+__all__ = ["HTML_NAME", "MARKDOWN_NAME", "write_report"]

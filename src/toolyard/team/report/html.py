@@ -1,0 +1,167 @@
+"""The report as one HTML file that needs nothing else: no script, no picture, no font, no address.
+
+Its policy allows its own style and nothing more, so that even markup that slipped through could not act.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from toolyard.team.events import Ended
+from toolyard.team.report import words
+from toolyard.team.report.diffs import shown_diff
+from toolyard.team.report.rounds import shown_rounds
+from toolyard.team.report.story import Story
+from toolyard.team.report.style import STYLE
+from toolyard.team.report.tags import Html, formatted, tag, together
+from toolyard.team.report.time_line import time_line
+
+_GOOD: Final = frozenset({Ended.ANSWERED, Ended.CONSENSUS})
+_LONG_TASK: Final = 280
+_LEGEND: Final = (
+    "Bars are rounds, thin marks are tool calls (red: failed), the yellow line is waiting for the model, "
+    "rings are answers, dots are votes."
+)
+
+
+def html_of(story: Story, diffs: Mapping[str, str]) -> str:
+    title = f"Run {words.one_line(story.run)}: {words.one_line(story.task, 80)}"
+    digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("title", title),
+        tag("style", Html(STYLE)),
+    )
+    body = tag(
+        "main",
+        _beginning(story),
+        *_answer(story),
+        tag("h2", "Agents", id="agents"),
+        _agents(story),
+        *_votes(story),
+        tag("h2", "Time line", id="time"),
+        tag("div", time_line(story), tag("p", _LEGEND, class_="legend"), class_="card"),
+        tag("h2", "What happened", id="rounds"),
+        shown_rounds(story),
+        *_files(story, diffs),
+        tag("footer", "Written by Toolyard from the log of this run, events.jsonl."),
+    )
+    return f"<!doctype html>\n{tag('html', head, tag('body', body), lang='en')}\n"
+
+
+def _beginning(story: Story) -> Html:
+    word, why = words.ending(story)
+    ended = story.finished.ended if story.finished else None
+    colour = "good" if ended in _GOOD else "bad" if ended is Ended.FAILED else "warn"
+    spent = story.spent
+    rounds = story.finished.rounds if story.finished else len(story.rounds)
+    cached = f", {spent.cached:,} cached" if spent.cached else ""
+    limits, resumed = story.limits, f", resumed {words.counted(story.resumed, 'time')}" if story.resumed else ""
+    figures = [
+        (words.duration(story.seconds), _of("time", limits, "seconds")),
+        (str(rounds), _of("rounds", limits, "rounds")),
+        (f"{spent.total:,}", _of(f"tokens ({spent.input:,} in{cached}, {spent.output:,} out)", limits, "tokens")),
+        (words.money(spent.cost), _of("cost", limits, "cost")),
+    ]
+    links = [("agents", "Agents"), ("time", "Time line"), ("rounds", "What happened"), ("files", "Files")]
+    notices = [tag("p", tag("span", "! ", class_="warn"), notice.text, class_="why") for notice in story.notices]
+    return together(
+        [
+            tag("h1", "Run ", tag("code", story.run), f"  ·  {words.moment(story.began)}{resumed}"),
+            tag("div", story.task.strip(), class_="task long" if len(story.task) > _LONG_TASK else "task"),
+            tag("p", tag("span", word, class_=f"pill {colour}"), why, class_="why"),
+            *notices,
+            tag("div", *(_figure(*each) for each in figures), class_="figures"),
+            tag("nav", *(tag("a", text, href=f"#{to}") for to, text in links)),
+        ]
+    )
+
+
+def _figure(value: str, about: str) -> Html:
+    return tag("div", tag("b", value), tag("span", about), class_="figure")
+
+
+def _of(thing: str, limits: Mapping[str, float], name: str) -> str:
+    return f"{thing}, of {words.limit(name, limits[name])}" if limits.get(name) else thing
+
+
+def _answer(story: Story) -> Iterator[Html]:
+    finished = story.finished
+    if finished is None or not finished.has_answer:
+        return
+    yield tag("h2", f"The answer of {words.one_line(finished.winner)}", id="answer")
+    yield tag("div", formatted(finished.text), class_="card won")
+    if finished.snapshot:
+        yield tag(
+            "p", "Its files are in snapshot ", tag("code", words.snapshot(finished.snapshot)), ".", class_="dim"
+        )
+
+
+def _agents(story: Story) -> Html:
+    rows: list[Html] = []
+    for name, info in story.agents.items():
+        used = story.used.get(name)
+        spent = used.spent if used else None
+        calls = story.calls_of(name)
+        failed = sum(call.ok is False for call in calls)
+        numbers = (
+            f"{len(calls):,}" + (f" ({failed:,} failed)" if failed else ""),
+            f"{len(story.files_of(name)):,}",
+            f"{used.turns:,}" if used else "0",
+            f"{spent.input:,}" if spent else "0",
+            f"{spent.cached:,}" if spent else "0",
+            f"{spent.output:,}" if spent else "0",
+            words.money(spent.cost if spent else 0.0),
+        )
+        model = " · ".join(filter(None, (info.backend, info.model)))
+        who = together([tag("b", words.one_line(name)), tag("br"), tag("span", words.one_line(model), class_="dim")])
+        rows.append(
+            tag(
+                "tr",
+                tag("td", who),
+                tag("td", words.came_to(story, name)),
+                *(tag("td", n, class_="n") for n in numbers),
+            )
+        )
+    return _table(("Agent", "Came to"), ("Calls", "Files", "Turns", "In", "Cached", "Out", "Cost"), rows)
+
+
+def _votes(story: Story) -> Iterator[Html]:
+    votes = [part.vote for parts in story.rounds.values() for part in parts.values() if part.vote]
+    if not votes:
+        return
+    yield tag("h2", "Votes", id="votes")
+    rows = [
+        tag(
+            "tr",
+            *(tag("td", cell) for cell in (str(vote.round), vote.agent, vote.choice or "nobody", vote.why)),
+        )
+        for vote in votes
+    ]
+    yield _table(("Round", "Agent", "Voted for", "Why"), (), rows)
+
+
+def _files(story: Story, diffs: Mapping[str, str]) -> Iterator[Html]:
+    yield tag("h2", "Files", id="files")
+    told = [name for name in story.agents if diffs.get(name) or story.files_of(name)]
+    if not told:
+        yield tag("p", "No file was changed.", class_="dim")
+    for name in told:
+        yield tag("h3", words.one_line(name))
+        if diffs.get(name):
+            yield shown_diff(diffs[name])
+        else:
+            yield tag("ul", *(tag("li", tag("code", path)) for path in story.files_of(name)))
+
+
+def _table(titles: Iterable[str], numbers: Iterable[str], rows: Iterable[Html]) -> Html:
+    heads = [*(tag("th", title) for title in titles), *(tag("th", title, class_="n") for title in numbers)]
+    return tag("div", tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows)), class_="card scroll")

@@ -1,0 +1,54 @@
+"""Writes the reports of a run beside its log. Each file is there as a whole, or as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from toolyard.fs.temporary import temporary_name
+from toolyard.team.log import LOG_NAME, read_log
+from toolyard.team.report.html import html_of
+from toolyard.team.report.markdown import markdown_of
+from toolyard.team.report.story import story_of
+
+HTML_NAME: Final = "report.html"
+MARKDOWN_NAME: Final = "report.md"
+
+
+class Written(NamedTuple):
+    markdown: str
+    html: str
+
+
+def no_diff(agent: str) -> str:
+    """For who has none."""
+    del agent
+    return ""
+
+
+def write_report(folder: str, diff_of: Callable[[str], str] = no_diff) -> Written:
+    """From the log in `folder`, and what `diff_of` says of each agent's files. Raises OSError."""
+    story = story_of(read_log(os.path.join(folder, LOG_NAME)))
+    # Only of agents that the run was begun with: nobody else has files.
+    diffs = {name: diff_of(name) for name, info in story.agents.items() if info.backend}
+    written = Written(os.path.join(folder, MARKDOWN_NAME), os.path.join(folder, HTML_NAME))
+    _replace(written.markdown, markdown_of(story, diffs))
+    _replace(written.html, html_of(story, diffs))
+    return written
+
+
+def _replace(path: str, text: str) -> None:
+    beside = os.path.join(os.path.dirname(path), temporary_name())
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with open(os.open(beside, flags, 0o600), "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        raise
