@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from toolyard.config.expansion import expanded
 from toolyard.config.server_entry import OAuth, ServerEntry
 from toolyard.config.withholding import Withheld, Withholding, looks_secret
 
@@ -18,6 +19,10 @@ TOKEN = "ghp_abcdefghijkl1234567890"
         ("PGPASS", "hunter22"),
         ("X-Api-Key", "abcd"),
         ("DATABASE_URL", "postgres://ada:pw@localhost/db"),
+        ("CONNECTION", "Server=db;Uid=ada;Pwd=hunter22"),
+        ("BASE_URL", "https://api.example.com/v2?x=1&api_key=hunter22"),
+        ("BASE_URL", f"https://api.example.com/{TOKEN}/things"),
+        ("SLACK_WEBHOOK_URL", "https://hooks.example/services/T0/B0"),
         ("ANYTHING", TOKEN),
         ("ANYTHING", "sk-proj-abcdefgh12345678"),
         ("ANYTHING", "0123456789abcdef0123456789abcdef"),
@@ -71,6 +76,12 @@ def test_a_variable_takes_the_place_of_every_secret_of_an_entry():
         *("--header", "Authorization: Bearer ${MY_SERVER_TOKEN_2}", "--port", "80"),
     )
     assert copied.env == {"GITHUB_TOKEN": "${GITHUB_TOKEN}", "LOG": "debug", "PGPASS": "${PGPASS}"}
+    values = {
+        **{"GITHUB_TOKEN": TOKEN, "MY_SERVER_TOKEN": f"{TOKEN}x", "MY_SERVER_TOKEN_2": "abc123def"},
+        **{"MY_SERVER_API_KEY": "abcd1234", "PGPASS": "hunter22"},
+    }
+    assert {each.variable for each in withholding.withheld} == set(values)
+    assert expanded(copied, values) == expanded(entry, {})  # whoever sets them has the same server
     assert Withheld("PGPASS", "my-server", "env.PGPASS", "/home/ada/.mcp.json") in withholding.withheld
     assert TOKEN not in repr(withholding.withheld)
 
@@ -93,6 +104,22 @@ def test_addresses_and_headers_of_remote_servers_lose_their_secrets():
         "X-Team": "blue",
     }
     assert copied.oauth == OAuth(client_id="me", client_secret="${TICKETS_CLIENT_SECRET}")
+
+
+@pytest.mark.parametrize(
+    ("word", "written"),
+    [
+        ("postgres://ada:pw12@h/db", "postgres://ada:${DB_PASSWORD}@h/db"),
+        ("jdbc:postgresql://ada:pw12@h/db", "${DB_URL}"),
+        ("--db=postgres://ada:pw12@h/db", "--db=${DB_DB}"),
+        ("Server=h;Pwd=pw12", "Server=${Server}"),
+        ("--verbose=true", "--verbose=true"),
+        ("https://h/mcp", "https://h/mcp"),
+        ("C:\\tools", "C:\\tools"),
+    ],
+)
+def test_words_of_a_command_line_lose_their_secrets(word, written):
+    assert Withholding().copied(ServerEntry(name="db", command="x", args=(word,))).args == (written,)
 
 
 def test_one_variable_stands_for_one_value():

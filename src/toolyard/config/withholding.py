@@ -33,7 +33,12 @@ _PREFIX: Final = re.compile(
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_+=.-]{20,}")
 _HEX: Final = re.compile(r"[0-9a-fA-F-]{32,}")
 _LEAST_DIGITS: Final = 3
-_PASSWORD_IN_ADDRESS: Final = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
+_PASSWORD_IN_ADDRESS: Final = re.compile(r"://[^/\s:@]*:(?!\$\{)[^/\s@]+@")
+_IN_A_LIST: Final = re.compile(
+    r"(?:^|[;&?,\s])(?:[\w-]*(?:key|token|secret)|password|passwd|pwd)=(?!\$\{)[^;&,\s]{4,}", re.IGNORECASE
+)
+"""`Server=x;Password=y`, `?api_key=z`."""
+_BETWEEN_PARTS: Final = re.compile(r"[/?&=#:@;,\s]+")
 _HARMLESS: Final = re.compile(r".{0,3}|\d{1,6}|true|false|none|null|yes|no|default|enabled|disabled", re.IGNORECASE)
 _SCHEME: Final = re.compile(r"(?P<before>(?:Bearer|Basic|Token|ApiKey)\s+)(?P<value>\S.*)", re.IGNORECASE)
 _ASSIGNED: Final = re.compile(r"(?P<before>(?P<name>-{0,2}[A-Za-z_][\w.-]*)=)(?P<value>.+)", re.DOTALL)
@@ -61,9 +66,13 @@ def looks_secret(name: str, value: str) -> bool:
     """Whether a value of that name is nobody else's business."""
     if _HARMLESS.fullmatch(value) or "${" in value.replace("$${", ""):
         return False
-    if _PASSWORD_IN_ADDRESS.search(value) or _is_token(value):
+    if _PASSWORD_IN_ADDRESS.search(value) or _IN_A_LIST.search(value) or _is_token(value):
+        return True
+    if "://" in value and any(map(_is_token, _BETWEEN_PARTS.split(value))):
         return True
     words = [word.lower() for word in _WORD.findall(name)]
+    if "webhook" in words and "://" in value:  # whoever knows the address may write there
+        return True
     if not words or words[-1] in _PLACES:
         return False
     return bool(_SECRET_WORDS.intersection(words)) or words[-1].endswith(_ENDINGS)
@@ -147,12 +156,10 @@ class _Copy:
         return written
 
     def _word(self, word: str, flag: str, place: str) -> str:
-        if assigned := _ASSIGNED.fullmatch(word):
-            if looks_secret(assigned["name"], assigned["value"]):
-                is_variable = not assigned["name"].startswith("-")  # docker run -e NAME=value
-                return assigned["before"] + self.put(assigned["name"], assigned["value"], place, own=is_variable)
-            return word
-        if "://" in word:
+        if (assigned := _ASSIGNED.fullmatch(word)) and looks_secret(assigned["name"], assigned["value"]):
+            is_variable = not assigned["name"].startswith("-")  # docker run -e NAME=value
+            return assigned["before"] + self.put(assigned["name"], assigned["value"], place, own=is_variable)
+        if "://" in word and not assigned:
             return self.address(word, place)
         if header := _HEADER.fullmatch(word):
             return header["before"] + self._scheme(header["name"], header["value"], place)
@@ -171,7 +178,9 @@ class _Copy:
             self.put("url_token", step, place) if _is_token(step) else step for step in parts.path.split("/")
         )
         query = _PARAMETER.sub(lambda found: self._parameter(found, place), parts.query)
-        return SplitResult(parts.scheme, self._host(parts, place), path, query, parts.fragment).geturl()
+        written = SplitResult(parts.scheme, self._host(parts, place), path, query, parts.fragment).geturl()
+        # An address within an address (`jdbc:postgresql://...`) is not taken apart.
+        return self.put("url", text, place) if _PASSWORD_IN_ADDRESS.search(written) else written
 
     def _host(self, parts: SplitResult, place: str) -> str:
         who, at, host = parts.netloc.rpartition("@")
