@@ -77,8 +77,11 @@ def test_a_variable_takes_the_place_of_every_secret_of_an_entry():
     )
     assert copied.env == {"GITHUB_TOKEN": "${GITHUB_TOKEN}", "LOG": "debug", "PGPASS": "${PGPASS}"}
     values = {
-        **{"GITHUB_TOKEN": TOKEN, "MY_SERVER_TOKEN": f"{TOKEN}x", "MY_SERVER_TOKEN_2": "abc123def"},
-        **{"MY_SERVER_API_KEY": "abcd1234", "PGPASS": "hunter22"},
+        "GITHUB_TOKEN": TOKEN,
+        "MY_SERVER_TOKEN": f"{TOKEN}x",
+        "MY_SERVER_TOKEN_2": "abc123def",
+        "MY_SERVER_API_KEY": "abcd1234",
+        "PGPASS": "hunter22",
     }
     assert {each.variable for each in withholding.withheld} == set(values)
     assert expanded(copied, values) == expanded(entry, {})  # whoever sets them has the same server
