@@ -1,21 +1,24 @@
 """The winner's files, brought into a folder of the user's when that is asked for.
 
-Only what the agent changed in the run is written (or removed): what else lies in the folder stays as it is. A
-snapshot of the folder is taken first, and restoring it undoes all of it.
+Of an agent that worked in a folder of its own all files are brought; of one that worked in the user's (`cwd`), what
+it changed in the run. What else lies in the folder stays as it is. A snapshot of it is taken first, and restoring that
+undoes all of it.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from toolyard.app.home import home_of
+from toolyard.app.home import Home, home_of
 from toolyard.app.snapshots.telling import path_of
 from toolyard.core.errors import ToolError, ValidationError
 from toolyard.drivers.changes import ends_of
 from toolyard.team.places import with_layout, workspace_of
 from toolyard.workspace.snapshots import DiffLimits, Snapshot, SnapshotStore
+from toolyard.workspace.snapshots.objects import Kind
 
 if TYPE_CHECKING:
     from toolyard.config.models import Config
@@ -23,7 +26,8 @@ if TYPE_CHECKING:
     from toolyard.workspace.snapshots.diffs import Diff
 
 _NANOSECONDS: Final = 1_000_000_000
-_EVERYTHING: Final = DiffLimits(changes=100_000, chars=0)
+_MOST_PATHS: Final = 100_000
+_EVERYTHING: Final = DiffLimits(changes=_MOST_PATHS + 1, chars=0)
 _SHOWN: Final = DiffLimits(changes=500, chars=400_000, folds_git=True)
 
 
@@ -54,8 +58,10 @@ class TeamFiles:
             return "\n".join(change.text for change in found.changes if change.text) if found is not None else ""
 
     def _store(self, agent: str) -> SnapshotStore:
-        home = home_of(self._config, self._workspace(agent), agent, self._settings, self._state_home)
-        return SnapshotStore(home.snapshots)
+        return SnapshotStore(self._home(agent).snapshots)
+
+    def _home(self, agent: str) -> Home:
+        return home_of(self._config, self._workspace(agent), agent, self._settings, self._state_home)
 
     def _workspace(self, agent: str) -> str:
         found = next(each for each in self._config.agents if each.id == agent)
@@ -75,21 +81,34 @@ class TeamFiles:
             raise ValidationError.of("apply", f"{folder} is no folder", hint="Make it first.")
         if target == self._workspace(agent):
             return Delivered(target, 0, 0, "")
+        if not snapshot:
+            return Delivered(target, 0, 0, "")
         with self._store(agent) as store:
+            paths = {*_files(store, snapshot)} if self._home(agent).is_own_folder else set[bytes]()
             ends = self._ends(store, agent)
-            if ends is None or not snapshot:
-                return Delivered(target, 0, 0, "")
-            found = store.diff(ends[0].id, snapshot, limits=_EVERYTHING)
-            if found.total > _EVERYTHING.changes:
+            if ends is not None:
+                found = store.diff(ends[0].id, snapshot, limits=_EVERYTHING)
+                paths |= {path for change in found.changes for path in (change.path, change.old_path or b"") if path}
+            if len(paths) > _MOST_PATHS:
                 raise ToolError(
-                    f"{agent} changed more than {_EVERYTHING.changes:,} paths.", hint="Copy the folder yourself."
+                    f"{agent} has changed more than {_MOST_PATHS:,} paths.",
+                    hint=f"Copy them yourself from {self._workspace(agent)}.",
                 )
-            paths = sorted(
-                {path for change in found.changes for path in (change.path, change.old_path or b"") if path}
-            )
             if not paths:
                 return Delivered(target, 0, 0, "")
-            restored = store.restore(snapshot, root=target, paths=paths, leaves_git=True)
+            restored = store.restore(snapshot, root=target, paths=sorted(paths), leaves_git=True)
         notes = (*restored.kept, *restored.failed)
         left = tuple(f"{path_of(note.path)}: {note.why}" for note in notes)
         return Delivered(target, restored.written, restored.removed, restored.before.id, left)
+
+
+def _files(store: SnapshotStore, snapshot: str, folder: bytes = b"") -> Iterator[bytes]:
+    """Every path of a snapshot that is no folder, but for repositories: those are git's to bring."""
+    for entry in store.show(snapshot, folder):
+        path = os.path.join(folder, entry.name)
+        if entry.name == b".git":
+            continue
+        if entry.kind is Kind.FOLDER:
+            yield from _files(store, snapshot, path)
+        else:
+            yield path

@@ -13,8 +13,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import shutil
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolyard.config.execution_mode import check_execution_mode
 from toolyard.config.models import Agent
@@ -32,7 +33,7 @@ from toolyard.team.opening import Opening, kind_of
 from toolyard.team.options import RunOptions
 from toolyard.team.places import find_run, make_folders, root_of, runs_of, with_layout, workspace_of
 from toolyard.team.reporting import report_on
-from toolyard.team.rounds import Outcome, Rounds
+from toolyard.team.rounds import Rounds
 from toolyard.team.store import RunStore
 from toolyard.team.surroundings import Surroundings
 from toolyard.team.telling import why_of
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from toolyard.drivers.host import Host
 
 _OPENED_AT_ONCE = 8
+
+T = TypeVar("T")
 
 
 class TeamRun:
@@ -60,8 +63,8 @@ class TeamRun:
         else:
             self.folder = os.path.join(runs_of(self._config, self._state_home), new_id())
         self.id = os.path.basename(self.folder)
-        self._going: asyncio.Task[Outcome] | None = None
-        self._is_stopped = False
+        self._going: asyncio.Task[Any] | None = None
+        self._is_stopped = self._has_begun = False
 
     def stop(self) -> None:
         """End it. `go` returns when everything is closed."""
@@ -70,32 +73,30 @@ class TeamRun:
             self._going.cancel()
 
     async def go(self) -> RunFinished:
-        """Once. Raises ToolyardError where it cannot begin."""
+        """Once. Raises ToolyardError where it cannot begin; nothing is left of it then."""
         config, options = self._config, self._options
         make_folders(config)
-        ensure_state_dir(self.folder)
         async with contextlib.AsyncExitStack() as owned:
             folders = (root_of(config), *(workspace_of(config, agent) for agent in config.agents))
             owned.enter_context(Guard(self._state_home, folders, self.id))
+            ensure_state_dir(self.folder)
+            if not options.resume:
+                owned.callback(self._remove_if_not_begun)
             store = owned.enter_context(RunStore(self.folder))
             task = self._begin(store)
             log = owned.enter_context(RunLog(self.folder, self._hear)) if config.ui.logging_enabled else None
             tracing = await made_in_thread(lambda: open_tracing(config, options.settings))
             owned.push_async_callback(closed_in_thread, tracing)
-            limits = options.limits or config.orchestrator.limits
-            spent = [store.agent(agent.id).spent for agent in config.agents]
-            budget = Budget(limits, seconds=store.fact("seconds", 0.0))
-            for each in spent:
-                budget.spend(each)
 
             def hear(event: TeamEvent) -> None:
                 if log is not None:
                     log.hear(event)
                 self._hear(event)
 
-            around = Surroundings(self.id, store, budget, hear, tracing)
-            finished = await self._gone(task, around, owned)
-            store.note(ended=finished.ended.value, seconds=budget.seconds)
+            around = Surroundings(self.id, store, self._budget(store), hear, tracing)
+            async with contextlib.AsyncExitStack() as workers:
+                finished = await self._gone(task, around, workers)
+            store.note(ended=finished.ended.value, seconds=around.budget.seconds)
             if log is not None:
                 log.hear(finished)
         if config.ui.logging_enabled:
@@ -103,6 +104,17 @@ class TeamRun:
             await asyncio.to_thread(report_on, self.folder, files.diff_of)
         self._hear(finished)  # the last that is heard: everything is closed, and the report is there
         return finished
+
+    def _budget(self, store: RunStore) -> Budget:
+        limits = self._options.limits or self._config.orchestrator.limits
+        budget = Budget(limits, seconds=store.fact("seconds", 0.0))
+        for agent in self._config.agents:
+            budget.spend(store.agent(agent.id).spent)
+        return budget
+
+    def _remove_if_not_begun(self) -> None:
+        if not self._has_begun:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def _begin(self, store: RunStore) -> str:
         """Note what is run; of a run that is resumed, what it was."""
@@ -126,16 +138,10 @@ class TeamRun:
 
     async def _gone(self, task: str, around: Surroundings, owned: contextlib.AsyncExitStack) -> RunFinished:
         """The run itself, from its first event to what became of it."""
-        config = self._config
-        with around.tracing.run(self.id, len(config.agents)) as span:
-            loop = asyncio.get_running_loop()
-
-            def tell(text: str) -> None:
-                loop.call_soon_threadsafe(around.hear, Notice(text=text))
-
-            await asyncio.to_thread(make_servers_known, config, self._options, tell)
-            workers = await self._workers(around, owned)
+        with around.tracing.run(self.id, len(self._config.agents)) as span:
+            workers = await self._unless_stopped(self._prepared(around, owned)) or []
             limits = around.budget.limits
+            self._has_begun = True
             around.hear(
                 RunStarted(
                     run=self.id,
@@ -146,7 +152,8 @@ class TeamRun:
                     limits={name: value for name, value in limits.model_dump().items() if value is not None},
                 )
             )
-            outcome = await self._run(Rounds(task, workers, around))
+            rounds = Rounds(task, workers, around)
+            outcome = await self._unless_stopped(rounds.run()) or rounds.outcome(Ended.INTERRUPTED)
             span.note(toolyard__ended=outcome.ended.value, toolyard__rounds=outcome.rounds)
         return RunFinished(
             run=self.id,
@@ -163,10 +170,12 @@ class TeamRun:
             folder=self.folder,
         )
 
-    async def _run(self, rounds: Rounds) -> Outcome:
+    async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """None where `stop` ended it, or had been called before."""
         if self._is_stopped:
-            return rounds.outcome(Ended.INTERRUPTED)
-        self._going = asyncio.create_task(rounds.run())
+            work.close()
+            return None
+        self._going = asyncio.create_task(work)
         try:
             return await self._going
         except asyncio.CancelledError:
@@ -175,7 +184,16 @@ class TeamRun:
                 with contextlib.suppress(asyncio.CancelledError):
                     await self._going
                 raise
-            return rounds.outcome(Ended.INTERRUPTED)
+            return None
+
+    async def _prepared(self, around: Surroundings, owned: contextlib.AsyncExitStack) -> list[Worker]:
+        loop = asyncio.get_running_loop()
+
+        def tell(text: str) -> None:
+            loop.call_soon_threadsafe(around.hear, Notice(text=text))
+
+        await asyncio.to_thread(make_servers_known, self._config, self._options, tell)
+        return await self._workers(around, owned)
 
     async def _workers(self, around: Surroundings, owned: contextlib.AsyncExitStack) -> list[Worker]:
         """All that can be opened. Raises ToolyardError where none can, or the configuration is at fault."""

@@ -76,7 +76,8 @@ class ToolCalls:
             ask=self._ask,
         )
         try:
-            result = await self._yard.dispatch(call)
+            # What is quick would wait longer for a thread than it takes.
+            result = self._yard.dispatch.now(call) or await self._yard.dispatch(call)
         except ToolyardError as error:
             return Answer(wanted, str(error), failed=True)
         return Answer(wanted, result.text or "(no content)", _pictures(result))

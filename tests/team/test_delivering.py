@@ -1,0 +1,109 @@
+"""The winner's files in the user's folder, when that was asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolyard.core.errors import ValidationError
+from toolyard.team.delivering import TeamFiles
+from toolyard.team.events import RunFinished
+from toolyard.testing.model_server import Call, Say, Turn
+from toolyard.workspace.snapshots import SnapshotStore
+
+WRITES = Turn(
+    calls=(
+        Call("Write", {"file_path": "plan.md", "content": "# Plan\n"}),
+        Call("Write", {"file_path": "src/app.py", "content": "print(1)\n"}),
+    )
+)
+
+
+def files_of(team, finished: RunFinished) -> TeamFiles:
+    from toolyard.config.load import load_config
+
+    config = load_config(str(team.folder / "team.yaml"), env={})
+    return TeamFiles(config, team.settings(), None, finished.began)
+
+
+def test_the_files_come_and_what_is_there_stays(team_of, tmp_path: Path) -> None:
+    team = team_of(a=[WRITES, Say("Done.")])
+    finished = team.run(["a"])
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "notes.txt").write_text("my notes")
+    (mine / "plan.md").write_text("my old plan")
+
+    delivered = files_of(team, finished).deliver("a", finished.snapshot, str(mine))
+
+    assert delivered.written >= 2
+    assert (mine / "plan.md").read_text() == "# Plan\n"
+    assert (mine / "src" / "app.py").read_text() == "print(1)\n"
+    assert (mine / "notes.txt").read_text() == "my notes"
+
+
+def test_it_can_be_undone(team_of, tmp_path: Path) -> None:
+    team = team_of(a=[WRITES, Say("Done.")])
+    finished = team.run(["a"])
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "plan.md").write_text("my old plan")
+    files = files_of(team, finished)
+    delivered = files.deliver("a", finished.snapshot, str(mine))
+
+    with SnapshotStore(files._home("a").snapshots) as store:
+        store.restore(delivered.undo, root=str(mine))
+
+    assert (mine / "plan.md").read_text() == "my old plan"
+    assert not (mine / "src" / "app.py").exists()
+
+
+def test_the_same_files_come_again_from_a_second_run_that_changed_nothing(team_of, tmp_path: Path) -> None:
+    team = team_of(a=[WRITES, Say("Done.")])
+    team.run(["a"])
+    finished = team.run(["a"])
+    mine = tmp_path / "mine"
+    mine.mkdir()
+
+    files_of(team, finished).deliver("a", finished.snapshot, str(mine))
+
+    assert (mine / "plan.md").exists()
+
+
+def test_nothing_is_brought_unless_asked_and_only_into_a_folder(team_of, tmp_path: Path) -> None:
+    team = team_of(a=[WRITES, Say("Done.")])
+    finished = team.run(["a"])
+
+    assert not (tmp_path / "plan.md").exists()
+    with pytest.raises(ValidationError, match="is no folder"):
+        files_of(team, finished).deliver("a", finished.snapshot, str(tmp_path / "nowhere"))
+
+
+def test_of_an_agent_in_the_users_folder_only_what_it_changed_is_brought(team_of, tmp_path: Path) -> None:
+    team = team_of(a=[WRITES, Say("Done.")])
+    team.backend = {"cwd": "work"}
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "mine.txt").write_text("mine")
+    finished = team.run(["a"])
+    other = tmp_path / "other"
+    other.mkdir()
+
+    files_of(team, finished).deliver("a", finished.snapshot, str(other))
+
+    assert (other / "plan.md").exists()
+    assert not (other / "mine.txt").exists()
+
+
+def test_the_report_shows_what_was_changed(team_of) -> None:
+    team = team_of(a=[WRITES, Say("Done.")])
+    finished = team.run(["a"])
+
+    diff = files_of(team, finished).diff_of("a")
+
+    assert "+# Plan" in diff
+    assert "+print(1)" in diff
+    report = Path(finished.folder, "report.md").read_text()
+    assert "# Plan" in report
+    assert "Done." in report
+    assert Path(finished.folder, "report.html").exists()
