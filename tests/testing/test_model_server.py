@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import dataclasses
 import time
 
 import httpx2
@@ -11,6 +12,7 @@ from tests.testing.plain import sent
 from tests.testing.sdks import KEY, SDKS, SYSTEM, TOOL, Results, Sdk
 
 from toolyard.testing.model_server import (
+    DONE,
     FOREVER,
     BrokenArguments,
     Call,
@@ -132,6 +134,26 @@ def test_a_conversation_that_was_shortened_goes_on_where_it_was(asking):
             asking(server, "go", first, Results(("one",)), second, Results(("two",)))
         heard = asking(server, "what was before, in short", second, Results(("two",)))
     assert heard.text == "third"
+
+
+def test_a_conversation_with_half_a_pair_is_refused_in_the_words_of_the_provider(asking, api):
+    words = {
+        "gemini": ("the number of function response parts", "comes immediately after a function call turn"),
+        "chat": ("did not have response messages: call_", "must be a response to a preceeding message"),
+        "responses": ("No tool output found for function call call_", "No tool call found for function call output"),
+        "anthropic": ("without `tool_result` blocks immediately after: toolu_", "unexpected `tool_use_id` found"),
+    }
+    with serving(in_turns(Turn(calls=(READ, READ)))) as server:
+        first = asking(server)
+        half = dataclasses.replace(first, calls=first.calls[:1])
+        with pytest.raises(Exception, match=words[api][0]):
+            asking(server, "go", first, "Go on!")
+        with pytest.raises(Exception, match=words[api][0]):
+            asking(server, "go", first)
+        with pytest.raises(Exception, match=words[api][1]):
+            asking(server, "go", first, Results(("one", "two")), Results(("one", "two")))
+        assert asking(server, "go", half, Results(("one",))).text == "done"
+    assert server.steps == [Turn(calls=(READ, READ)), DONE]
 
 
 def test_the_same_question_has_the_same_answer(asking):

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from tests.testing.plain import BODIES, PATHS, sent
 
-from toolyard.testing.model_server import DONE, Call, Fail, Hang, Say, Turn, by_model, serving
+from toolyard.testing.model_server import DONE, Call, Fail, Hang, Say, Think, Turn, by_model, serving
 
 MANY = 300
 SOON_SECONDS = 1.0
@@ -131,6 +131,16 @@ def test_a_stream_of_gemini_without_events_is_an_array():
     with serving(Say("one two")) as server:
         answer = httpx2.post(f"{server.url}/v1beta/models/m:streamGenerateContent", json=BODIES["gemini"]).json()
     assert [chunk["candidates"][0]["content"]["parts"][0]["text"] for chunk in answer] == ["one ", "two"]
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize(("api", "where"), [("gemini", '"functionCall":'), ("anthropic", '"signature":"Y')])
+def test_thoughts_are_signed_where_the_provider_signs_them(api, where, stream):
+    with serving(Think("Hm.", Turn("I read.", calls=(Call("Read"), Call("List"))))) as server:
+        text = httpx2.request(**sent(server.url, api, stream=stream)).text
+    signed = [line for line in text.replace("},{", "\n").splitlines() if 'ignature":"Y' in line]
+    assert len(signed) == 1
+    assert where in signed[0]
 
 
 def test_a_tool_in_a_namespace_is_called_by_its_whole_name():

@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable
 
 from toolyard.core.errors import ConfigError
 from toolyard.testing.model_server.http import Answerer, Connection, Received, listen, whole
-from toolyard.testing.model_server.replies import Reply, aside, reply_to, request_of
+from toolyard.testing.model_server.replies import Reply, aside, refusal, reply_to, request_of
 from toolyard.testing.model_server.script_files import read_script
 from toolyard.testing.model_server.scripts import Script
 from toolyard.testing.model_server.steps import DONE, Hang, Say
@@ -40,6 +40,8 @@ def scripted(script: Script) -> Answerer:
         request = request_of(received.method, received.path, received.headers, received.body)
         if not request.is_turn:
             return whole(aside(request))
+        if (refused := refusal(request)) is not None:
+            return whole(refused)
         step = script(request)
         if isinstance(step, Hang):
             return _never()

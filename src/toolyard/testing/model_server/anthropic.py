@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 
 from toolyard.testing.model_server.requests import Asked, Conversation, Entry, Json, Made, Shown, Spoke, Tool
 from toolyard.testing.model_server.steps import Call, TooLong
@@ -95,6 +96,17 @@ class Anthropic(Api):
         kind = failure.code or _KINDS.get(failure.status, "api_error")
         return {"type": "error", "error": {"type": kind, "message": failure.message}, "request_id": "req_scripted"}
 
+    def unpaired(self, missing: Sequence[str], strange: Sequence[str]) -> Failure:
+        if missing:
+            message = (
+                f"`tool_use` ids were found without `tool_result` blocks immediately after: {', '.join(missing)}. "
+            )
+            message += "Each `tool_use` block must have a corresponding `tool_result` block in the next message."
+            return Failure(400, message)
+        message = f"unexpected `tool_use_id` found in `tool_result` blocks: {', '.join(strange)}. "
+        message += "Each `tool_result` block must have a corresponding `tool_use` block in the previous message."
+        return Failure(400, message)
+
     def too_long(self, step: TooLong) -> Failure:
         return Failure(400, f"prompt is too long: {step.sent} tokens > {step.limit} maximum")
 
@@ -109,7 +121,7 @@ def _entries(message: Json) -> list[Entry]:
     found: list[Entry] = []
     for block in blocks:
         if block["type"] == "tool_result":
-            found.append(Shown(block, text_of(block.get("content"))))
+            found.append(Shown(block, text_of(block.get("content")), block["tool_use_id"]))
         elif block["type"] == "text":
             found.append(Asked(block["text"]))
     return found

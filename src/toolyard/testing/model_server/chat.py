@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from toolyard.testing.model_server.requests import (
     Asked,
     Conversation,
@@ -99,6 +101,15 @@ class Chat(OpenAi):
             chunks.append({**head, "choices": [], "usage": _usage(answer)})
         return [*chunks, "[DONE]"]
 
+    def unpaired(self, missing: Sequence[str], strange: Sequence[str]) -> Failure:
+        del strange
+        if missing:
+            message = "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
+            message += "'tool_call_id'. The following tool_call_ids did not have response messages: "
+            return Failure(400, message + ", ".join(missing))
+        message = "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with "
+        return Failure(400, message + "'tool_calls'.")
+
     def too_long(self, step: TooLong) -> Failure:
         message = f"This model's maximum context length is {step.limit} tokens. However, your messages resulted in "
         message += f"{step.sent} tokens. Please reduce the length of the messages."
@@ -111,7 +122,7 @@ def _entries(message: Json) -> list[Entry]:
         case "user":
             return [Asked(text_of(content))]
         case "tool":
-            return [Shown(content, text_of(content))]
+            return [Shown(content, text_of(content), message["tool_call_id"])]
         case "assistant":
             calls = [(each["id"], each["function"]) for each in items(message.get("tool_calls"))]
             return [Spoke(text_of(content), tuple(Made(id_, it["name"], it["arguments"]) for id_, it in calls))]

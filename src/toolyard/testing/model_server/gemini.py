@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from toolyard.testing.model_server.requests import (
@@ -86,6 +87,13 @@ class Gemini(Api):
         del failure
         return {}
 
+    def unpaired(self, missing: Sequence[str], strange: Sequence[str]) -> Failure:
+        del strange
+        if missing:
+            words = "the number of function response parts is equal to the number of function call parts of the "
+            return Failure(400, f"Please ensure that {words}function call turn.")
+        return Failure(400, "Please ensure that function response turn comes immediately after a function call turn.")
+
     def too_long(self, step: TooLong) -> Failure:
         exceeds = f"exceeds the maximum number of tokens allowed ({step.limit})."
         return Failure(400, f"The input token count ({step.sent}) {exceeds}")
@@ -114,7 +122,7 @@ def _words_of(response: Json) -> str:
 
 def _tool(declared: Json) -> Tool:
     spellings = ("parametersJsonSchema", "parameters_json_schema", "parameters")  # the API takes them all
-    schema = next((an_object(declared[key]) for key in spellings if declared.get(key)), {})
+    schema = an_object(next((declared[key] for key in spellings if declared.get(key)), None))
     return Tool(declared["name"], declared.get("description", ""), schema)
 
 

@@ -92,6 +92,13 @@ def aside(request: Request) -> Reply:
     return _whole({"error": {"code": 404, "message": f"nothing is at {request.path}", "type": "not_found"}}, 404)
 
 
+def refusal(request: Request) -> Reply | None:
+    """The error for a conversation that no provider takes: calls and results have to stand in pairs."""
+    missing, strange = request.conversation.unpaired
+    api = APIS[request.api]
+    return _failed(api, api.unpaired(missing, strange)) if missing or strange else None
+
+
 def reply_to(request: Request, step: Step) -> Reply:
     """`Hang` has no reply, and is not for here."""
     api = APIS[request.api]

@@ -59,10 +59,11 @@ class Spoke:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The result of a call: as its API spells it, and its text."""
+    """The result of a call: as its API spells it, its text, and the id of the call where the API goes by that."""
 
     raw: Any
     text: str
+    id: str = ""
 
 
 Entry: TypeAlias = Asked | Spoke | Shown
@@ -111,6 +112,22 @@ class Conversation:
             else:
                 is_speaking = False
         return taken
+
+    @property
+    def unpaired(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The ids of calls that have no result where it belongs, and of results that have no call."""
+        waiting, missing, strange, is_speaking = list[str](), list[str](), list[str](), False
+        for entry in self.entries:
+            if isinstance(entry, Shown):
+                known = entry.id or (waiting[0] if waiting else "")
+                (waiting.remove if known in waiting else strange.append)(known)
+            elif not (is_speaking and isinstance(entry, Spoke)):
+                missing += waiting
+                waiting = []
+            if isinstance(entry, Spoke):
+                waiting += [call.id for call in entry.calls]
+            is_speaking = isinstance(entry, Spoke)
+        return (*missing, *waiting), tuple(strange)
 
     @cached_property
     def identity(self) -> str:
@@ -205,7 +222,7 @@ def _pictures(value: Any) -> Iterable[tuple[str, str]]:
             yield from _pictures(each)
     elif isinstance(value, dict):
         held = cast("Json", value)
-        inline, source = an_object(held.get("inlineData")), an_object(held.get("source"))
+        inline, source = an_object(held.get("inlineData") or held.get("inline_data")), an_object(held.get("source"))
         if inline:
             yield inline.get("mimeType") or inline["mime_type"], inline["data"]  # the API takes both spellings
         elif source.get("type") == "base64":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from toolyard.testing.model_server.chat import CREATED, OpenAi
@@ -60,6 +61,11 @@ class Responses(OpenAi):
         error: Json = self.error(failure)["error"]
         return self.event({"type": "error", "sequence_number": number, "error": error})
 
+    def unpaired(self, missing: Sequence[str], strange: Sequence[str]) -> Failure:
+        if missing:
+            return Failure(400, f"No tool output found for function call {missing[0]}.")
+        return Failure(400, f"No tool call found for function call output with call_id {strange[0]}.")
+
     def too_long(self, step: TooLong) -> Failure:
         del step
         message = "Your input exceeds the context window of this model. Please adjust your input and try again."
@@ -77,7 +83,7 @@ def _entries(item: Json) -> list[Entry]:
             name = f"{inside}{_BETWEEN}{item['name']}" if inside else item["name"]
             return [Spoke(calls=(Made(item["call_id"], name, item["arguments"]),))]
         case "function_call_output", _:
-            return [Shown(item["output"], text_of(item["output"]))]
+            return [Shown(item["output"], text_of(item["output"]), item["call_id"])]
         case _:
             return []
 

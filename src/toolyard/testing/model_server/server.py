@@ -2,7 +2,8 @@
 
 The server owns the thread, its event loop and every connection; leaving the block closes them all at once, whoever
 still waits. Scripts run in threads, so they may wait for each other. An exception of a script is told to who asked as
-an error of the API, and raised where the block is left.
+an error of the API, and raised where the block is left. A conversation in which calls and results do not stand in
+pairs is refused in the words of the provider, before any script sees it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import threading
 from collections.abc import Callable, Generator
 
 from toolyard.testing.model_server.http import Connection, Received, listen
-from toolyard.testing.model_server.replies import Reply, aside, reply_to, request_of
+from toolyard.testing.model_server.replies import Reply, aside, refusal, reply_to, request_of
 from toolyard.testing.model_server.requests import Request
 from toolyard.testing.model_server.scripts import Script, Scripted, as_script
 from toolyard.testing.model_server.steps import Fail, Hang, Step
@@ -130,6 +131,8 @@ class ModelServer:
             return aside(request)
         if self.key and request.key != self.key:
             return reply_to(request, Fail(401))
+        if (refused := refusal(request)) is not None:
+            return refused
         while True:
             step = await self._step(request)
             self._note(lambda step=step: self.steps.append(step))

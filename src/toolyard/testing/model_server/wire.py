@@ -86,6 +86,10 @@ class Api(abc.ABC):
     def error(self, failure: Failure) -> Json: ...
 
     @abc.abstractmethod
+    def unpaired(self, missing: Sequence[str], strange: Sequence[str]) -> Failure:
+        """The error for calls without results, or results without calls, by their ids."""
+
+    @abc.abstractmethod
     def too_long(self, step: TooLong) -> Failure: ...
 
     def headers(self, failure: Failure) -> dict[str, str]:
