@@ -23,10 +23,14 @@ class Sizes:
     """How many are attached where many are."""
     universe: int | None = None
     """How many of the captured servers are used; all of them unless told."""
+    turns: int = 30
+    """Of each agent of a team, one after another."""
+    agents: int = 100
+    """Of a large team."""
 
 
 FULL = Sizes(rounds=9, tree_files=20_000, calls=400, starts=9, loops=2_000)
-QUICK = Sizes(rounds=3, tree_files=2_000, calls=100, starts=3, loops=500)
+QUICK = Sizes(rounds=3, tree_files=2_000, calls=100, starts=3, loops=500, turns=10, agents=20)
 
 
 @dataclass(frozen=True, slots=True)
