@@ -20,6 +20,7 @@ from toolyard.cli.audit import printable
 from toolyard.cli.choosing import Named
 from toolyard.cli.interrupting import reader_minded, signals_heard
 from toolyard.cli.options import state_option
+from toolyard.core.paths import is_beneath
 
 if TYPE_CHECKING:
     from toolyard.cli.run_showing import Display, DisplayKind
@@ -157,8 +158,8 @@ def _run(options: RunOptions, display: str | None, folder: str | None, *, wants_
     from toolyard.cli.run_showing import display_for
     from toolyard.team.running import TeamRun
 
-    if folder is not None and not os.path.isdir(folder):
-        raise click.BadParameter(f"{folder} is no folder. Make it first.", param_hint="'--apply'")
+    if folder is not None:
+        _check_target(folder, options.state_home or options.settings.state_home)
     ui = options.config.ui
     kind = cast("DisplayKind", "json" if wants_json else display or ui.display_type)
     with contextlib.closing(
@@ -169,6 +170,15 @@ def _run(options: RunOptions, display: str | None, folder: str | None, *, wants_
     if folder is not None and finished.has_answer:
         _deliver(options, finished, folder, wants_json=wants_json)
     return _exit_code(finished)
+
+
+def _check_target(folder: str, state_home: str) -> None:
+    """Before the run: what cannot be brought there is not worked for."""
+    if not os.path.isdir(folder):
+        raise click.BadParameter(f"{folder} is no folder. Make it first.", param_hint="'--apply'")
+    if is_beneath(os.path.realpath(state_home), os.path.realpath(folder)):
+        what = f"{folder} holds Toolyard's own state ({state_home}). Choose a folder in it."
+        raise click.BadParameter(what, param_hint="'--apply'")
 
 
 async def _watched(run: TeamRun, showing: Display) -> RunFinished:

@@ -26,12 +26,16 @@ class Budget:
         self.limits = limits
         self.spent = spent or Spent()
         self._before = seconds
+        self._began: float | None = None
+
+    def begin(self) -> None:
+        """The clock runs from here on: what it takes to open everything is nobody's work."""
         self._began = time.monotonic()
 
     @property
     def seconds(self) -> float:
         """What the run has taken so far."""
-        return self._before + time.monotonic() - self._began
+        return self._before + (time.monotonic() - self._began if self._began is not None else 0.0)
 
     @property
     def seconds_left(self) -> float:

@@ -1,8 +1,8 @@
 """The winner's files, brought into a folder of the user's when that is asked for.
 
 Of an agent that worked in a folder of its own all files are brought; of one that worked in the user's (`cwd`), what
-it changed in the run. What else lies in the folder stays as it is. A snapshot of it is taken first, and restoring that
-undoes all of it.
+it changed in the run. What else lies in the folder stays as it is. A snapshot of it is taken first, and restoring
+that undoes all of it.
 """
 
 from __future__ import annotations

@@ -141,6 +141,7 @@ class TeamRun:
         with around.tracing.run(self.id, len(self._config.agents)) as span:
             workers = await self._unless_stopped(self._prepared(around, owned)) or []
             limits = around.budget.limits
+            around.budget.begin()
             self._has_begun = True
             around.hear(
                 RunStarted(

@@ -1,0 +1,191 @@
+"""`toolyard run` as people and scripts use it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from toolyard.cli.main import toolyard
+from toolyard.testing.model_server import FOREVER, Call, Fail, Hang, ModelServer, Say, Scripted, by_model, serving
+
+WRITES = Call("Write", {"file_path": "plan.md", "content": "# Plan\n"})
+ONE = "agent: {id: a, backend: {type: gemini, model: a, permission_mode: strict}}\n"
+TWO = """
+agents:
+  - {id: a, backend: {type: gemini, model: a, permission_mode: strict}}
+  - {id: b, backend: {type: claude, model: b, permission_mode: strict}}
+"""
+
+
+@pytest.fixture
+def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., ModelServer]]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in [each for each in os.environ if each.startswith("XDG_")]:
+        monkeypatch.delenv(name)
+    with ExitStack() as servers:
+
+        def made(**scripts: Scripted) -> ModelServer:
+            server = servers.enter_context(serving(by_model(scripts)))
+            monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.gemini)
+            monkeypatch.setenv("ANTHROPIC_BASE_URL", server.anthropic)
+            monkeypatch.setenv("GEMINI_API_KEY", "the-gemini-key")
+            monkeypatch.setenv("ANTHROPIC_API_KEY", "the-anthropic-key")
+            return server
+
+        yield made
+
+
+def run(*words: str, text: str = "") -> Result:
+    return CliRunner().invoke(toolyard, ["run", *words], input=text)
+
+
+def test_the_answer_is_on_stdout_and_the_rest_on_stderr(models, tmp_path: Path) -> None:
+    models(a=[WRITES, Say("The plan is in plan.md.")])
+    Path("a.yaml").write_text(ONE)
+
+    result = run("a.yaml", "Write a plan")
+
+    assert (result.exit_code, result.stdout) == (0, "The plan is in plan.md.\n")
+    assert "plan.md" in result.stderr
+    assert "report.html" in result.stderr
+    assert Path("toolyard_workspace/agents/a/workspace/plan.md").read_text() == "# Plan\n"
+
+
+def test_the_task_may_come_from_stdin(models) -> None:
+    server = models(a=Say("Fine."))
+    Path("a.yaml").write_text(ONE)
+
+    assert run("a.yaml", "-", text="A task from a file").exit_code == 0
+    assert "A task from a file" in server.requests[0].users[0]
+
+
+def test_json_is_one_event_a_line_from_first_to_last(models) -> None:
+    models(a=[WRITES, Say("Done.")])
+    Path("a.yaml").write_text(ONE)
+
+    result = run("a.yaml", "Do it", "--json")
+
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    assert result.exit_code == 0
+    assert (events[0]["type"], events[-1]["type"]) == ("run_started", "run_finished")
+    assert events[-1]["text"] == "Done."
+    assert {"tool_called", "tool_returned", "files_changed", "used", "answered"} <= {each["type"] for each in events}
+
+
+def test_apply_brings_the_winners_files_here(models) -> None:
+    models(a=[WRITES, Say("Done.")])
+    Path("a.yaml").write_text(ONE)
+
+    Path("mine").mkdir()
+
+    result = run("a.yaml", "Do it", "--apply", "mine")
+
+    assert result.exit_code == 0
+    assert Path("mine/plan.md").read_text() == "# Plan\n"
+    assert "Brought into" in result.stderr
+    assert "own state" in run("a.yaml", "Do it", "--apply", ".").stderr
+    assert "is no folder" in run("a.yaml", "Do it", "--apply", "nowhere").stderr
+
+
+def test_no_answer_is_exit_code_1_and_says_why(models) -> None:
+    models(a=Fail(400, message="bad thing", times=FOREVER))
+    Path("a.yaml").write_text(ONE)
+
+    result = run("a.yaml", "Do it")
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "bad thing" in result.stderr
+
+
+def test_a_limit_is_exit_code_124(models) -> None:
+    models(a=Say("One."), b=Hang())
+    Path("two.yaml").write_text(TWO)
+
+    result = run("two.yaml", "Do it", "--timeout", "3")
+
+    assert (result.exit_code, result.stdout) == (124, "One.\n")
+    assert "The time is up" in result.stderr
+
+
+def test_wrong_use_is_exit_code_2_and_says_what_to_do(models, monkeypatch) -> None:
+    models(a=Say("Fine."))
+    Path("a.yaml").write_text(ONE)
+    Path("typo.yaml").write_text("agents:\n  - id: a\n    backend: {type: gemni}\n")
+
+    assert "Say what is to be done" in (no_task := run("a.yaml")).stderr
+    assert "toolyard init" in (no_config := run()).stderr
+    typo = run("typo.yaml", "Do it")
+    assert "typo.yaml:3" in str(typo.exception)
+    assert 'Did you mean "gemini"?' in str(typo.exception)
+    monkeypatch.delenv("GEMINI_API_KEY")
+    monkeypatch.delenv("GOOGLE_GEMINI_BASE_URL")
+    keyless = run("a.yaml", "Do it")
+    assert "GEMINI_API_KEY" in str(keyless.exception)
+    assert [no_task.exit_code, no_config.exit_code] == [2, 2]
+    assert not any(Path("home").rglob("run.sqlite3"))  # nothing is left of what did not begin
+
+
+def test_rounds_can_be_chosen(models) -> None:
+    models(a=[Say("One."), Say("VOTE: a")], b=[Say("Two."), Say("VOTE: a")])
+    Path("two.yaml").write_text(TWO)
+
+    result = run("two.yaml", "Do it", "--rounds", "1", "--json")
+
+    finished = json.loads(result.stdout.splitlines()[-1])
+    assert (finished["ended"], finished["rounds"]) == ("rounds", 1)
+
+
+def test_check_explains_and_starts_nothing(models) -> None:
+    server = models(a=Say("Fine."))
+    Path("a.yaml").write_text(ONE)
+
+    result = run("--check", "a.yaml")
+
+    assert result.exit_code == 0
+    assert "Gemini API" in result.stdout
+    assert server.requests == []
+    assert not Path("toolyard_workspace").exists()
+
+
+def test_filesystem_first_without_code_is_refused_with_the_way_out(models) -> None:
+    models(a=Say("Fine."))
+    Path("f.yaml").write_text(
+        "massgen:\n  execution_mode: filesystem_first\n  code_execution: {enabled: false}\n" + ONE
+    )
+
+    refused = run("f.yaml", "Do it")
+
+    assert "f.yaml:3" in str(refused.exception)
+    assert "context_based" in str(refused.exception)
+
+
+def test_interrupting_keeps_the_work_and_resuming_goes_on(models, tmp_path: Path) -> None:
+    server = models(a=[WRITES, Hang(times=1), Say("Both of us are done.")])
+    Path("a.yaml").write_text(ONE)
+    program = subprocess.Popen(
+        [sys.executable, "-m", "toolyard", "run", "a.yaml", "Do it", "--json"], stdout=subprocess.PIPE, text=True
+    )
+    assert program.stdout is not None
+    deadline = time.monotonic() + 40
+    while len(server.requests) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    program.send_signal(signal.SIGINT)
+    events = [json.loads(line) for line in program.communicate(timeout=30)[0].splitlines()]
+    assert program.returncode == 130
+    assert events[-1]["ended"] == "interrupted"
+
+    resumed = run("--resume", events[0]["run"])
+
+    assert (resumed.exit_code, resumed.stdout) == (0, "Both of us are done.\n")
+    assert [request.turn for request in server.requests] == [0, 1, 1]
