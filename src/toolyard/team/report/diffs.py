@@ -11,6 +11,7 @@ from toolyard.team.report.tags import Html, tag, together
 from toolyard.team.report.words import counted
 
 _HUNK: Final = re.compile(r"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_BEGINS: Final = re.compile(r"--- (a/|/dev/null$)")
 _MOST_LINES: Final = 4_000
 """Of all files of an agent together."""
 _MOST_OPEN: Final = 3
@@ -28,28 +29,37 @@ class _File:
 
 
 def shown_diff(diff: str) -> Html:
-    left = _MOST_LINES
+    left, hidden = _MOST_LINES, 0
     parts: list[Html] = []
     for number, file in enumerate(_files(diff)):
-        lines = file.lines[:left]
-        left -= len(lines)
-        body = tag("pre", *(tag("span", f"{text}\n", class_=kind) for kind, text in lines), class_="diff")
-        hidden = len(file.lines) - len(lines)
-        more = tag("p", f"… {counted(hidden, 'more line')} not shown", class_="dim") if hidden else Html()
-        counts = together(
-            [tag("span", f"+{file.added}", class_="plus"), " ", tag("span", f"-{file.removed}", class_="minus")]
-        )
-        head = tag("summary", tag("code", file.name or "changes"), " ", counts)
-        is_open = {"open": "open"} if number < _MOST_OPEN else {}
-        parts.append(tag("details", head, body, more, class_="file", **is_open))
+        if left <= 0:
+            hidden += 1
+            continue
+        parts.append(_shown(file, left, is_open=number < _MOST_OPEN))
+        left -= len(file.lines)
+    if hidden:
+        parts.append(tag("p", f"… and {counted(hidden, 'more file')}", class_="dim"))
     return together(parts)
+
+
+def _shown(file: _File, most: int, *, is_open: bool) -> Html:
+    lines = tag("code", *(tag("span", text, class_=kind) for kind, text in file.lines[:most]))
+    hidden = len(file.lines) - most
+    more = tag("p", f"… and {counted(hidden, 'more line')}", class_="dim") if hidden > 0 else Html()
+    added, removed = tag("span", f"+{file.added}", class_="plus"), tag("span", f"-{file.removed}", class_="minus")
+    head = tag("summary", tag("code", file.name or "changes"), " ", added, " ", removed)
+    opened = {"open": "open"} if is_open else {}
+    return tag("details", head, tag("pre", lines, class_="diff"), more, class_="file", **opened)
 
 
 def _files(diff: str) -> Iterator[_File]:
     file, old, new = _File(), 0, 0
-    for raw in diff.split("\n"):
+    lines = diff.split("\n")
+    for number, raw in enumerate(lines):
         line = raw[:_LONGEST_LINE]
-        if old > 0 or new > 0:
+        # The hunk before may have been cut.
+        begins_file = _BEGINS.match(line) is not None and "".join(lines[number + 1 : number + 2]).startswith("+++ ")
+        if (old > 0 or new > 0) and not begins_file:
             kind = {"+": "add", "-": "del", "\\": "note"}.get(line[:1], "")
             old -= kind in ("del", "")
             new -= kind in ("add", "")
@@ -62,10 +72,10 @@ def _files(diff: str) -> Iterator[_File]:
             old, new = (int(count) if count is not None else 1 for count in hunk.groups())
             file.lines.append(("hunk", line))
             continue
-        if line.startswith("diff ") or (line.startswith("--- ") and any(kind == "hunk" for kind, _ in file.lines)):
+        if line.startswith("diff ") or (begins_file and any(kind == "hunk" for kind, _ in file.lines)):
             if file.lines:
                 yield file
-            file = _File()
+            file, old, new = _File(), 0, 0
         file.name = _name(line) or file.name
         if line:
             file.lines.append(("head", line))

@@ -63,12 +63,12 @@ def _beginning(story: Story) -> Html:
     colour = "good" if ended in _GOOD else "bad" if ended is Ended.FAILED else "warn"
     spent = story.spent
     rounds = story.finished.rounds if story.finished else len(story.rounds)
-    cached = f", {spent.cached:,} cached" if spent.cached else ""
+    cached = f" ({spent.cached:,} cached)" if spent.cached else ""
     limits, resumed = story.limits, f", resumed {words.counted(story.resumed, 'time')}" if story.resumed else ""
     figures = [
         (words.duration(story.seconds), _of("time", limits, "seconds")),
-        (str(rounds), _of("rounds", limits, "rounds")),
-        (f"{spent.total:,}", _of(f"tokens ({spent.input:,} in{cached}, {spent.output:,} out)", limits, "tokens")),
+        (f"{rounds:,}", _of("round" if rounds == 1 else "rounds", limits, "rounds")),
+        (f"{spent.total:,}", _of("tokens", limits, "tokens"), f"{spent.input:,} in{cached}, {spent.output:,} out"),
         (words.money(spent.cost), _of("cost", limits, "cost")),
     ]
     links = [("agents", "Agents"), ("time", "Time line"), ("rounds", "What happened"), ("files", "Files")]
@@ -85,12 +85,12 @@ def _beginning(story: Story) -> Html:
     )
 
 
-def _figure(value: str, about: str) -> Html:
-    return tag("div", tag("b", value), tag("span", about), class_="figure")
+def _figure(value: str, *about: str) -> Html:
+    return tag("div", tag("b", value), *(tag("span", each) for each in about), class_="figure")
 
 
 def _of(thing: str, limits: Mapping[str, float], name: str) -> str:
-    return f"{thing}, of {words.limit(name, limits[name])}" if limits.get(name) else thing
+    return f"{thing}, of {words.limit(name, limits[name]).removesuffix(f' {name}')}" if limits.get(name) else thing
 
 
 def _answer(story: Story) -> Iterator[Html]:

@@ -64,7 +64,7 @@ def _beginning(story: Story) -> Iterator[str]:
 def _answer(story: Story) -> Iterator[str]:
     finished = story.finished
     if finished is not None and finished.has_answer:
-        kept = f" (snapshot `{plain(words.snapshot(finished.snapshot))}`)" if finished.snapshot else ""
+        kept = f" (snapshot {plain(words.snapshot(finished.snapshot))})" if finished.snapshot else ""
         yield f"## The answer: {plain(finished.winner)}{kept}"
         yield fenced(finished.text, "markdown")
 
@@ -109,7 +109,9 @@ def _part(part: Part) -> Iterator[str]:
         yield from _step(step)
     if part.left_out:
         yield f"… and {words.counted(part.left_out, 'more step')}."
-    if part.answer is not None:
+    if part.answer is not None and part.has_said_answer:
+        yield "That is its answer."
+    elif part.answer is not None:
         yield "Its answer:"
         yield fenced(part.answer.text, "markdown")
     if part.vote is not None:
@@ -134,9 +136,9 @@ def _step(step: Step) -> Iterator[str]:
         case Changed():
             named = ", ".join(plain(path) for path in step.paths[:_SHOWN_PATHS])
             more = f" and {step.total - _SHOWN_PATHS:,} more" if step.total > _SHOWN_PATHS else ""
-            yield f"Changed {named}{more} (snapshot `{plain(words.snapshot(step.snapshot))}`)."
+            yield f"Changed {named}{more} (snapshot {plain(words.snapshot(step.snapshot))})."
         case Noted():
-            yield plain(step.text, 1000)
+            yield f"Note: {plain(step.text, 1000)}"
 
 
 def _files(story: Story, diffs: Mapping[str, str]) -> Iterator[str]:

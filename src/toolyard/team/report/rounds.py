@@ -32,7 +32,8 @@ def _part(story: Story, part: Part) -> Html:
         words.one_line(part.agent),
         tag("span", " · ".join(filter(None, about)), class_="dim"),
     )
-    body = [html for step in part.steps for html in _step(story, step)]
+    workspace = story.agents[part.agent].workspace
+    body = [html for step in part.steps for html in _step(story, step, workspace)]
     if part.left_out:
         body.append(tag("p", f"… and {words.counted(part.left_out, 'more step')}", class_="dim"))
     return tag("details", head, *body, *_outcome(part), class_="part", open="open")
@@ -47,7 +48,7 @@ def _ended(part: Part) -> str:
 
 
 def _outcome(part: Part) -> Iterator[Html]:
-    if part.answer is not None and not _was_said(part):
+    if part.answer is not None and not part.has_said_answer:
         yield tag("p", "Answer", class_="label")
         yield formatted(part.answer.text)
     if part.vote is not None:
@@ -59,12 +60,7 @@ def _outcome(part: Part) -> Iterator[Html]:
         yield tag("div", tag("b", "Failed"), f": {part.failure.why} {part.failure.hint}", class_="step wrong bad")
 
 
-def _was_said(part: Part) -> bool:
-    last = part.steps[-1] if part.steps else None
-    return isinstance(last, Said) and part.answer is not None and last.text.strip() == part.answer.text.strip()
-
-
-def _step(story: Story, step: Step) -> Iterator[Html]:
+def _step(story: Story, step: Step, workspace: str) -> Iterator[Html]:
     match step:
         case Said() if not step.text.strip():
             pass
@@ -74,7 +70,7 @@ def _step(story: Story, step: Step) -> Iterator[Html]:
         case Said():
             yield tag("div", formatted(step.text), class_="step")
         case Made():
-            yield _made(story, step)
+            yield _made(story, step, workspace)
         case Changed():
             named = [tag("code", words.one_line(path)) for path in step.paths[:_SHOWN_PATHS]]
             left = step.total - len(named)
@@ -86,7 +82,7 @@ def _step(story: Story, step: Step) -> Iterator[Html]:
             yield tag("div", step.text, class_="step note")
 
 
-def _made(story: Story, step: Made) -> Html:
+def _made(story: Story, step: Made, workspace: str) -> Html:
     mark, kind = {True: ("✓", "right"), False: ("✗", "wrong"), None: ("…", "")}[step.ok]
     colour = {True: "good", False: "bad", None: "warn"}[step.ok]
     took = f"{words.duration(step.seconds)} · " if step.seconds else ""
@@ -95,7 +91,7 @@ def _made(story: Story, step: Made) -> Html:
         tag("span", mark, class_=colour),
         " ",
         tag("code", words.one_line(step.tool)),
-        f" {_about(step)} ",
+        f" {_about(step, workspace)} ",
         tag("span", f"{took}{words.offset(story, step.at)}", class_="dim"),
     )
     result = together([tag("p", "Result", class_="label"), pre(step.text)]) if step.text else Html()
@@ -104,7 +100,10 @@ def _made(story: Story, step: Made) -> Html:
     return tag("details", head, arguments, result, none, class_=f"step {kind}".strip())
 
 
-def _about(step: Made) -> str:
+def _about(step: Made, workspace: str) -> str:
+    """The file as seen from the workspace, the pattern, the command."""
     strings = {name: value for name, value in step.arguments.items() if isinstance(value, str)}
     key = next((name for name in _ABOUT if strings.get(name)), "")
-    return words.one_line(strings[key] if key else next(iter(strings.values()), ""), _LONGEST_ABOUT)
+    told = strings[key] if key else next(iter(strings.values()), "")
+    near = told.removeprefix(f"{workspace.rstrip('/')}/") if workspace else told
+    return words.one_line(near, _LONGEST_ABOUT)

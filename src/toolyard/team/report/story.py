@@ -93,6 +93,12 @@ class Part:
     failure: AgentFailed | None = None
     _open: dict[str, Made] = field(default_factory=dict[str, Made])
 
+    @property
+    def has_said_answer(self) -> bool:
+        """Whether its answer is what it said last."""
+        last = self.steps[-1] if self.steps else None
+        return isinstance(last, Said) and self.answer is not None and last.text.strip() == self.answer.text.strip()
+
     def hear(self, event: TeamEvent) -> None:
         self.ended = max(self.ended, event.at)
         match event:

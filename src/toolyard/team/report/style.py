@@ -29,7 +29,7 @@ border:1px solid currentColor;margin-right:.6rem}
 .figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:.8rem;margin:1.4rem 0 0}
 .figure{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:.7rem .9rem}
 .figure b{display:block;font-size:1.3rem;font-weight:600;font-variant-numeric:tabular-nums}
-.figure span{color:var(--dim);font-size:.82rem}
+.figure span{display:block;color:var(--dim);font-size:.82rem;line-height:1.4}
 nav{margin:1.2rem 0 0;font-size:.9rem}
 nav a{margin-right:1.1rem}
 a{color:var(--accent);text-underline-offset:2px}
@@ -47,8 +47,10 @@ white-space:pre-wrap;overflow-wrap:anywhere;tab-size:4}
 pre code{background:none;padding:0}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-size:.92rem}
-th{text-align:left;font-weight:600;color:var(--dim);font-size:.82rem}
+th{text-align:left;font-weight:600;color:var(--dim);font-size:.82rem;white-space:nowrap}
 th,td{padding:.45rem .7rem .45rem 0;border-bottom:1px solid var(--line);vertical-align:top;overflow-wrap:anywhere}
+tr:last-child td{border-bottom:0}
+.scroll td:not(.n){min-width:6rem}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 svg.line{display:block;width:100%;height:auto;font:11px system-ui,sans-serif}
 .line .grid{stroke:var(--line)}.line .mark{fill:var(--dim);text-anchor:middle}
@@ -59,7 +61,7 @@ svg.line{display:block;width:100%;height:auto;font:11px system-ui,sans-serif}
 .line .vote{fill:var(--good);stroke:var(--card);stroke-width:2}
 .legend{color:var(--dim);font-size:.82rem;margin:.5rem 0 0}
 details{margin:.35rem 0}
-summary{cursor:pointer;list-style-position:outside}
+summary{cursor:pointer;list-style-position:inside}
 summary:hover{color:var(--accent)}
 details.part{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:.7rem 1.2rem;
 margin:.8rem 0}
@@ -74,7 +76,8 @@ details.part>summary .dim{font-weight:400;margin-left:.5rem}
 details.file{border:1px solid var(--line);border-radius:8px;background:var(--card);margin:.6rem 0;padding:.4rem .8rem}
 .plus{color:var(--good)}.minus{color:var(--bad)}
 pre.diff{padding:.5rem 0;background:var(--card);white-space:pre;overflow-wrap:normal}
-pre.diff span{display:inline-block;min-width:100%;padding:0 .8rem}
+pre.diff code{display:inline-block;min-width:100%}
+pre.diff span{display:block;min-height:1.5em;padding:0 .8rem}
 .diff .add{background:var(--add)}.diff .del{background:var(--del)}.diff .hunk{background:var(--hunk);color:var(--dim)}
 .diff .head,.diff .note{color:var(--dim)}
 footer{margin-top:3rem;color:var(--dim);font-size:.85rem}

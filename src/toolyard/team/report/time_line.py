@@ -9,14 +9,14 @@ from toolyard.team.report import words
 from toolyard.team.report.story import Made, Noted, Part, Story
 from toolyard.team.report.tags import Html, tag
 
-_WIDTH, _LEFT, _RIGHT = 1000, 130, 14
+_WIDTH, _LEFT, _RIGHT = 1000, 130, 26
 _LANE, _BAR, _TOP = 34, 18, 26
 _STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 86_400)
 _MOST_MARKS: Final = 8
 _MOST_TICKS: Final = 400
 """Of a bar: more run into each other."""
 _LEAST_WIDTH: Final = 3.0
-_NAME: Final = 16
+_NAME: Final = 14
 
 
 def time_line(story: Story) -> Html:
@@ -61,7 +61,7 @@ def _bar(story: Story, part: Part, top: float) -> Iterator[Html]:
             kind = "tick wrong" if step.ok is False else "tick"
             yield tag("g", name, tag("rect", x=x - 0.75, y=top + 4, width=1.5, height=_BAR - 8, class_=kind))
         elif step.seconds:
-            until = _x(story, step.at + step.seconds)
+            until = _x(story, min(step.at + step.seconds, part.ended))
             wait = tag("rect", x=x, y=top + _BAR - 4, width=max(until - x, _LEAST_WIDTH), height=4, class_="wait")
             yield tag("g", tag("title", words.one_line(step.text)), wait)
     if part.answer is not None:

@@ -52,9 +52,14 @@ def duration(seconds: float) -> str:
         return f"{seconds * 1000:.0f} ms"
     if seconds < _MINUTE:
         return f"{seconds:.1f} s"
-    if seconds < _HOUR:
-        return f"{seconds // _MINUTE:.0f} min {seconds % _MINUTE:.0f} s"
-    return f"{seconds // _HOUR:.0f} h {seconds % _HOUR // _MINUTE:.0f} min"
+    whole = round(seconds)
+    if whole < _HOUR:
+        return _of_two(whole // _MINUTE, "min", whole % _MINUTE, "s")
+    return _of_two(whole // _HOUR, "h", whole % _HOUR // _MINUTE, "min")
+
+
+def _of_two(large: int, unit: str, small: int, small_unit: str) -> str:
+    return f"{large} {unit}" + (f" {small} {small_unit}" if small else "")
 
 
 def offset(story: Story, at: float) -> str:
