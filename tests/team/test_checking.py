@@ -193,6 +193,17 @@ def test_only_what_the_agent_may_call_is_counted(checked):
     assert report.agents[0].servers[0].tools == 1
 
 
+def test_a_server_of_another_agents_alone_is_not_told_of(checked):
+    agents = [
+        {"id": name, "backend": {**GEMINI, "mcp_servers": [{"name": f"of-{name}", "command": "/nowhere"}]}}
+        for name in "ab"
+    ]
+
+    report = checked({"agents": agents})
+
+    assert [[server.name for server in agent.servers] for agent in report.agents] == [["of-a"], ["of-b"]]
+
+
 def test_both_modes_are_priced_and_files_cost_the_same_for_no_server_and_for_many(checked):
     some = universe()[::8]  # pricing all of them takes seconds
     servers = [{"name": each.server, "command": "/nowhere"} for each in some]

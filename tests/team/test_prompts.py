@@ -73,11 +73,11 @@ def team(tmp_path):
                 agent=agent.id,
                 injected=injection_of(written, agent.id),
             )
-            if listings:
+            if listings and not found:  # they share one catalog
                 with Yard.open(options) as first, Catalog.open(first.home.state) as catalog:
                     for listing in listings:
                         catalog.record(listing, "")
-            elif servers:
+            elif servers and not listings:
                 know_before(options)
             found[agent.id] = Yard.open(options)
             yards.append(found[agent.id])
