@@ -108,6 +108,8 @@ def _config(path: str | None, resume: str, state_home: str) -> Config:
         path = _config_of(resume, state_home)
     if path is None:
         raise click.UsageError("Name the configuration: toolyard run CONFIG TASK. `toolyard init` writes one.")
+    if not os.path.exists(path):
+        raise click.UsageError(f"There is no file {path!r}. The configuration comes first: toolyard run CONFIG TASK.")
     config = load_config(path)
     check_memory_rights(config)
     return config

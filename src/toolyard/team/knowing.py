@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from toolyard.app.codemode.knowing import know_before
 from toolyard.app.injecting import injection_of
 from toolyard.app.yard import YardOptions
 from toolyard.team.places import root_of, workspace_of
@@ -23,6 +22,8 @@ def make_servers_known(config: Config, options: RunOptions, tell: Callable[[str]
     injection = injection_of(options.config, config.agents[0].id)
     if not injection.files_first and not config.has_servers and not config.toolyard.available_custom_tools:
         return
+    from toolyard.app.codemode.knowing import know_before  # with it comes all that servers need
+
     # One of several agents is not asked for its own servers alone; a single one has no others.
     is_one = len(config.agents) == 1
     here = YardOptions(

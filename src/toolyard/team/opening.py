@@ -15,10 +15,8 @@ from toolyard.config.backends import BackendKind, backend_kind
 from toolyard.config.models import Agent, Config
 from toolyard.core.errors import ConfigError
 from toolyard.drivers.making import made_in_thread
-from toolyard.drivers.options import DriveOptions
 from toolyard.models.opening import open_model
 from toolyard.team.api_worker import ApiWorker
-from toolyard.team.cli_worker import CliRecipe, CliWorker
 from toolyard.team.events import AgentInfo
 from toolyard.team.options import RunOptions
 from toolyard.team.places import without_fresh_start, workspace_of
@@ -59,9 +57,13 @@ class Opening:
     async def worker(self, agent: Agent) -> Worker:
         """Raises ToolyardError."""
         kind = kind_of(agent, self.config)
-        return await (self._cli(agent, kind) if kind.driver else self._api(agent, kind))
+        if not kind.driver:
+            return await self._api(agent, kind)
+        from toolyard.team.cli_opening import open_cli  # with it comes a server, which most teams do not need
 
-    def _yard_options(self, agent: Agent) -> YardOptions:
+        return await open_cli(self, agent, kind)
+
+    def yard_options(self, agent: Agent) -> YardOptions:
         config = without_fresh_start(self.config) if self.resumed else self.config
         return YardOptions(
             workspace=workspace_of(self.config, agent),
@@ -70,10 +72,10 @@ class Opening:
             agent=agent.id,
             state_home=self.options.state_home,
             begins_session=True,
-            injected=self._injection(agent),
+            injected=self.injection(agent),
         )
 
-    def _injection(self, agent: Agent) -> Injection:
+    def injection(self, agent: Agent) -> Injection:
         return injection_of(self.options.config, agent.id)  # as the user wrote it, without our layout
 
     async def _api(self, agent: Agent, kind: BackendKind) -> ApiWorker:
@@ -82,41 +84,16 @@ class Opening:
         # What it takes to speak to a provider is a second's work to load.
         model = await asyncio.to_thread(open_model, agent.backend, options.settings.model_access, **patience)
         try:
-            yard = await made_in_thread(lambda: Yard.open(self._yard_options(agent)))
+            yard = await made_in_thread(lambda: Yard.open(self.yard_options(agent)))
         except BaseException:
             await model.close()
             raise
-        info = self._info(agent, kind, yard, model.title)
+        info = self.info(agent, kind, yard, model.title)
         calls = ToolCalls(agent.id, yard, options.asker(agent.id), around)
         instructions = system_prompt(self.config, agent, yard)
         return ApiWorker(info, yard, model, around, instructions=instructions, calls=calls)
 
-    async def _cli(self, agent: Agent, kind: BackendKind) -> CliWorker:
-        if self.host is None:
-            raise ConfigError(f"agent {agent.id!r} is a CLI, and there is no host for it.")
-        # What it will see is known once its workspace has been opened as the run will open it.
-        yard = await made_in_thread(lambda: Yard.open(self._yard_options(agent)))
-        try:
-            info = self._info(agent, kind, yard, agent.backend.model or "")
-            prefix = yard.sharing.prefix if yard.sharing is not None else ""
-            instructions = system_prompt(self.config, agent, yard)
-        finally:
-            yard.close()
-        options = DriveOptions(
-            workspace=workspace_of(self.config, agent),
-            model=agent.backend.model or "",
-            timeout=agent.backend.timeout or self.around.budget.limits.seconds,
-            instructions=instructions,
-            config=without_fresh_start(self.config),  # it was opened just now, and is as fresh as it was to be
-            agent=agent.id,
-            state=self.options.state_home,
-            ask=self.options.askers(agent.id) if self.options.askers is not None else None,
-            variables=self.options.variables,
-            injected=self._injection(agent),
-        )
-        return CliWorker(info, CliRecipe(kind.driver, options, prefix), self.host, self.around)
-
-    def _info(self, agent: Agent, kind: BackendKind, yard: Yard, model: str) -> AgentInfo:
+    def info(self, agent: Agent, kind: BackendKind, yard: Yard, model: str) -> AgentInfo:
         return AgentInfo(
             id=agent.id,
             backend=kind.name,
