@@ -4,14 +4,15 @@
     assert ran.shown[0] ...
 
 A run is a real one, of `toolyard.team`, with a configuration in a file, against a scripted model on the loopback.
-Which backend it is makes no difference here but for the names that its model has for our tools. What has to be true of
-each run is said in `backends_suite`.
+Which backend it is makes no difference here but for the names that its model has for our tools. What has to be true
+of each run is said in `backends_suite`.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -34,10 +35,13 @@ KEPT: Final = ("kept.txt", "kept from before\n")
 OUTSIDE: Final = "outside.txt"
 """Beside the configuration, and so outside of `cwd`."""
 TASK: Final = "Do what there is to do."
+SHARED: Final = "<shared>"
+"""In arguments: the folder of the other agent's files, as the prompt of the round spells it."""
 _LATER: Final = "VOTE:"
 """In the prompt of every round after the first."""
 _ROUTED: Final = Say(json.dumps({"complexity_reasoning": "it is short", "complexity_score": 10}))
 """What Gemini CLI asks a small model for beside its conversation."""
+_THEIR_FILES = re.compile(r"Answer of `\w+`, its files are in `(.+?)/?`:")
 _PATIENCE_SECONDS = 2.0
 
 
@@ -119,11 +123,11 @@ BYPASS = Scenario(
 TEAM = Scenario(
     (
         (Call("Write", {"file_path": "mine.txt", "content": "made by the worker\n"}), Say("See mine.txt.")),
-        (Call("Read", {"file_path": f"shared/{PEER}/theirs.txt"}), Say(f"I read it.\n\nVOTE: {PEER}\nIt is good.")),
+        (Call("Read", {"file_path": f"{SHARED}/theirs.txt"}), Say(f"I read it.\n\nVOTE: {PEER}\nIt is good.")),
     ),
     peer=(
         (Call("Write", {"file_path": "theirs.txt", "content": "made by the peer\n"}), Say("See theirs.txt.")),
-        (Call("Read", {"file_path": f"shared/{WORKER}/mine.txt"}), Say(f"VOTE: {PEER}\nMine is as good.")),
+        (Call("Read", {"file_path": f"{SHARED}/mine.txt"}), Say(f"VOTE: {PEER}\nMine is as good.")),
     ),
 )
 SCENARIOS: Final = (STRICT, PLAN, ACCEPT_EDITS, BYPASS, TEAM)
@@ -158,14 +162,14 @@ class Ran:
             for request in self.requests
             if request.model == (model or self.backend.model) and _round(request) == number
         ]
-        return max((_results(request) for request in asked), key=len, default=[])
+        return max((_results(request) for request in asked), key=len, default=list[str]())
 
     @property
     def offered(self) -> set[str]:
         """The tools that the worker's model saw, under our names."""
         prefix = self.backend.prefix
         asked = [request for request in self.requests if request.model == self.backend.model and request.tools]
-        seen = {name for name in max(asked, key=lambda each: len(each.results)).tools}
+        seen = set(max(asked, key=lambda each: len(each.results)).tools)
         return {name.removeprefix(prefix) for name in seen - self.backend.own_tools}
 
 
@@ -221,7 +225,11 @@ class Script:
         rounds = self.scenario.peer if request.model == PEER else self.scenario.rounds
         steps, turn = rounds[_round(request) - 1], len(_results(request))
         step = steps[turn] if turn < len(steps) else DONE
-        return Call(prefix + step.tool, step.arguments) if isinstance(step, Call) else step
+        if not isinstance(step, Call):
+            return step
+        found = _THEIR_FILES.search("\n".join(request.users))
+        arguments = json.dumps(step.arguments).replace(SHARED, found[1] if found else SHARED)
+        return Call(prefix + step.tool, json.loads(arguments))
 
 
 def _round(request: Request) -> int:

@@ -1,9 +1,9 @@
 """What is true of an agent whichever backend it has: subclass it where a fixture `ran` runs scenarios.
 
-    class TestBackends(Backends): ...
+class TestBackends(Backends): ...
 
-    @pytest.fixture(params=["gemini", ...])
-    def ran(request) -> Callable[[Scenario], Ran]: ...
+@pytest.fixture(params=["gemini", ...])
+def ran(request) -> Callable[[Scenario], Ran]: ...
 """
 
 from __future__ import annotations
@@ -11,7 +11,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from toolyard.team.events import AgentFailed, Answered, Ended, FilesChanged, RunStarted, ToolCalled, ToolReturned, Used
+from toolyard.team.events import (
+    AgentFailed,
+    Answered,
+    Ended,
+    FilesChanged,
+    RunStarted,
+    ToolCalled,
+    ToolReturned,
+    Used,
+)
 from toolyard.testing.backends import (
     ACCEPT_EDITS,
     BYPASS,
