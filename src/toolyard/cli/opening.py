@@ -19,7 +19,7 @@ from toolyard.core.errors import ConfigError
 from toolyard.core.modes import PermissionMode
 from toolyard.core.paths import is_beneath
 from toolyard.policy.build import presets
-from toolyard.workspace.layout import WORKSPACE, agent_folder
+from toolyard.workspace.layout import AGENTS, WORKSPACE, agent_folder
 
 _SEVERAL = 2
 _WIDE_MODES = frozenset({PermissionMode.BYPASS, PermissionMode.MODERATE})
@@ -42,7 +42,7 @@ def find_place(
     """
     here = os.getcwd()
     found = _found(workspace, here) if config_file is None else None
-    config = load_config(config_file or found)
+    config = _as_it_was_run(load_config(config_file or found), here)
     _check_hosts(config)
     check_memory_rights(config)
     _check_agent(config, agent, acts=acts, chosen_by_file=workspace is None)
@@ -52,6 +52,16 @@ def find_place(
     if config_file is not None:
         _make_folders(place, chosen_by_file=workspace is None)
     return place
+
+
+def _as_it_was_run(config: Config, here: str) -> Config:
+    """With the root that `toolyard run` gives a file that names none, where it has been run: all it kept is there."""
+    section = config.toolyard
+    if config.source is None or not config.agents or "workspace" in section.model_fields_set:
+        return config
+    if not os.path.isdir(os.path.join(config.folder(here), section.workspace, AGENTS)):
+        return config
+    return config.model_copy(update={"toolyard": section.model_copy(update={"workspace": section.workspace})})
 
 
 def _make_folders(place: Place, *, chosen_by_file: bool) -> None:
