@@ -290,7 +290,8 @@ def test_an_interrupted_run_says_how_to_go_on():
 def test_nothing_that_a_model_or_a_tool_says_speaks_to_the_terminal(size):
     shown = Shown(*size)
     for event in scripted.hostile_run():
-        shown.hear(event)  # the terminal fails for every character that it would act on
+        text = shown.hear(event)  # the terminal fails for every character that it would act on
+        assert "\ufffd" not in text  # nor is anything left for the last sieve
     shown.terminal.feed(shown.taken())
     assert "[bold red]x[/]" in shown.terminal.text.replace("\n", "") or size[0] < 60
 
