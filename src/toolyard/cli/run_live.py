@@ -30,6 +30,8 @@ from toolyard.cli.terminal_text import Harmless, TerminalMarkdown, Trimmed
 from toolyard.team.events import RunFinished, TeamEvent
 
 FRAME_SECONDS: Final = 0.1
+_REST: Final = 5
+"""How many times as long as a drawing took there is none."""
 _HEAL_SECONDS: Final = 5.0
 _WIDEST: Final = 100
 """Columns of the answer: longer lines are hard to read."""
@@ -138,7 +140,9 @@ class LiveDisplay:
         ]
 
     def _keep_drawing(self) -> None:
-        while not self._stop.wait(FRAME_SECONDS):
+        pause = FRAME_SECONDS
+        while not self._stop.wait(pause):
+            began = time.monotonic()
             try:
                 self.draw()
             except (OSError, ValueError):  # the terminal is gone
@@ -149,6 +153,8 @@ class LiveDisplay:
                 with self._terminal:
                     self._leave()
                 return
+            # Where drawing is slow it is done less often: the time belongs to the agents.
+            pause = max(FRAME_SECONDS, (time.monotonic() - began) * _REST)
 
     def _enter(self) -> None:
         with self._terminal, contextlib.suppress(OSError, ValueError):

@@ -23,6 +23,9 @@ class Harmless:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for segment in console.render(self._what, options):
             style = segment.style.update_link(None) if segment.style and segment.style.link else segment.style
+            if segment.text.isprintable():
+                yield Segment(segment.text, style)
+                continue
             # As wide as what it stands for: the lines are laid out by now.
             words = (c if c.isprintable() or c == "\n" else "\ufffd" * cell_len(c) for c in segment.text)
             yield Segment("".join(words), style)
