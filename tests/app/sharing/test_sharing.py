@@ -220,13 +220,24 @@ async def test_what_a_killed_peer_did_not_live_to_publish_is_published_for_it(a,
     assert "left behind" in await a.read("shared/agent_b/x.txt")
 
 
-async def test_whoever_publishes_looks_after_its_peers_too(a, b):
+async def test_whoever_publishes_looks_after_its_peers_too(a, b, monkeypatch):
+    monkeypatch.setattr("toolyard.app.sharing.sharing._SETTLED_SECONDS", 0.0)
     left_behind(b)
 
     await a.write("own.txt", "1")
     await a.share()
 
     assert "left behind" in await a.read("shared/agent_b/x.txt")
+
+
+async def test_whoever_publishes_leaves_what_is_new_to_the_peer_that_made_it(a, b):
+    left_behind(b)
+
+    await a.write("own.txt", "1")
+    await a.share()
+
+    with pytest.raises(ToolError):
+        await a.read("shared/agent_b/x.txt")
 
 
 async def test_a_peer_that_published_everything_is_left_alone(a, b):

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from toolyard.workspace.snapshots import Snapshot, Taken
 
 _CLOSE_SECONDS = 10.0
+_CATCH_UP_SECONDS = 10.0
+"""Between two looks after peers: each costs something for every one of them."""
+_SETTLED_SECONDS = 5.0
+"""What is younger its agent, if it lives, is about to publish itself."""
 
 
 def sharing_for(home: Home, config: Config, settings: Settings, tell: Callable[[str], None]) -> Sharing:
@@ -70,6 +74,7 @@ class Sharing(Closing):
         self._is_busy = False
         self._is_closed = False
         self._deadline = float("inf")
+        self._catch_up_at = float("-inf")
         self._provenance: Provenance | None = None
 
     def taken(self, taken: Taken) -> None:
@@ -88,11 +93,12 @@ class Sharing(Closing):
         with self._ready:
             return self._ready.wait_for(lambda: self._pending is None and not self._is_busy, seconds)
 
-    def catch_up(self) -> None:
+    def catch_up(self, *, settled: float = 0.0) -> None:
         """Publish what peers have a snapshot of and did not live to publish, or published under other rules.
 
-        Takes long, and raises nothing of the disk's.
+        News of the last `settled` seconds are left to who made them. Takes long, and raises nothing of the disk's.
         """
+        from toolyard.workspace.sharing.filtering import stamp_of
         from toolyard.workspace.sharing.publishing import Publisher
         from toolyard.workspace.snapshots import SnapshotStore
 
@@ -100,13 +106,16 @@ class Sharing(Closing):
             with SnapshotStore(self.home.snapshots) as store:
                 publisher = Publisher(self.home.shared, self.home.state, store)
                 newest = {one.agent: one for one in reversed(store.list())}
+                labels = [rule.label for rule in self._policy_at(self.home.workspace).rules]
+                before = time.time_ns() - int(settled * 1e9)
                 for agent in self.peers.agents:
                     snapshot, note = newest.get(agent), self.peers.published(agent)
                     if snapshot is None:
                         continue
-                    shown = self.filter_for(agent, snapshot.root)
-                    if note is None or note.number < snapshot.number or note.stamp != shown.stamp:
-                        publisher.publish(agent, snapshot, shown, self._check)
+                    stamp = stamp_of(labels, snapshot.root, self.home.root, self.peers.place(agent))
+                    is_news = note is None or note.number < snapshot.number
+                    if (is_news and snapshot.time_ns <= before) or (note is not None and note.stamp != stamp):
+                        publisher.publish(agent, snapshot, self.filter_for(agent, snapshot.root), self._check)
         except _Stopped:
             return
         except (ToolyardError, OSError, sqlite3.Error) as error:
@@ -167,7 +176,9 @@ class Sharing(Closing):
         with SnapshotStore(self.home.snapshots) as store:
             publisher = Publisher(self.home.shared, self.home.state, store)
             publisher.publish(agent, snapshot, self.filter_for(agent, self.home.workspace), self._check)
-        self.catch_up()
+        if time.monotonic() >= self._catch_up_at:
+            self.catch_up(settled=_SETTLED_SECONDS)
+            self._catch_up_at = time.monotonic() + _CATCH_UP_SECONDS
 
     def _check(self) -> None:
         if time.monotonic() > self._deadline:

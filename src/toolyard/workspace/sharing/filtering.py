@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from toolyard.core.modes import Access, PermissionMode
@@ -42,9 +42,7 @@ class Filter:
         self._place = place
         self._root = os.fsencode(root) + b"/"
         self._closed = tuple(path for path in _of_the_layout(workspace, root, place) if is_beneath(path, workspace))
-        said = [*sorted(rule.label for rule in policy.rules), workspace, root, place, _boot()]
-        text = "\0".join(said).encode("utf-8", "surrogateescape")
-        self.stamp = hashlib.blake2b(text, digest_size=_STAMP_BYTES).hexdigest()
+        self.stamp = stamp_of((rule.label for rule in policy.rules), workspace, root, place)
 
     def shows(self, folder: bytes, entry: Entry) -> bool:
         """Whether an entry of `folder` (relative to the workspace) is shown."""
@@ -67,6 +65,12 @@ class Filter:
 
     def _is_our_link(self, entry: Entry) -> bool:
         return entry.kind is Kind.LINK and entry.name in _OUR_LINKS and entry.ref.startswith(self._root)
+
+
+def stamp_of(labels: Iterable[str], workspace: str, root: str, place: str) -> str:
+    """The stamp of a filter by these rules, without making one."""
+    text = "\0".join([*sorted(labels), workspace, root, place, _boot()]).encode("utf-8", "surrogateescape")
+    return hashlib.blake2b(text, digest_size=_STAMP_BYTES).hexdigest()
 
 
 def _of_the_layout(workspace: str, root: str, place: str) -> Iterator[str]:
