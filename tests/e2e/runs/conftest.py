@@ -1,4 +1,4 @@
-"""Runs of `toolyard run` with real CLIs in them, on an island without a network: see `tests/e2e/drivers/island.py`."""
+"""`toolyard run` with real CLIs in its teams, on an island without a network (`tests/e2e/drivers/island.py`)."""
 
 from __future__ import annotations
 
