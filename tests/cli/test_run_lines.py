@@ -98,6 +98,12 @@ def test_an_answer_that_was_not_said_before_is_printed(capsys):
     assert "ada  | Thinking aloud.\nada  | By a tool.\nada  ★ answered\n" in shown("simple", capsys, events).err
 
 
+def test_an_agent_that_answered_and_had_no_vote_is_not_told_to_have_no_answer(capsys):
+    answered = [Answered(agent=name, round=1, text=name) for name in ("ada", "bob")]
+    told = shown("simple", capsys, [scripted.started(), *answered, scripted.finished(ended=Ended.ROUNDS, votes={})])
+    assert "  ★ ada  won\n  · bob  answered\n" in told.err
+
+
 def test_silent_prints_the_answer_or_why_there_is_none(capsys):
     assert shown("silent", capsys, scripted.whole_run()) == (scripted.finished().text + "\n", "")
     stopped = scripted.finished(ended=Ended.INTERRUPTED, why="You stopped it.", **NO_ANSWER)

@@ -166,7 +166,8 @@ def test_the_layout_follows_the_room():
     assert best_columns(1, 80, 22) == 1
     assert best_columns(2, 80, 22) == 1  # stacked
     assert best_columns(2, 160, 40) == 2
-    assert best_columns(12, 200, 50) == 3
+    assert best_columns(2, 110, 28) == 2
+    assert best_columns(12, 200, 50) == 4
     assert best_columns(12, 80, 22) == 0  # a line each
     assert best_columns(3, 30, 50) == 0
 

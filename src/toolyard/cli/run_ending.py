@@ -93,11 +93,11 @@ def _came_to(agent: Agent, finished: RunFinished) -> str:
         return f"failed: {one_line(agent.failure)}"
     votes = sum(choice == name for choice in finished.votes.values())
     parts = [f"won with {counted(votes, 'vote')}" if votes else "won"] if name == finished.winner else []
-    if name in finished.votes and len(team_votes := finished.votes) > 0:
-        parts.append(words.choice(name, team_votes[name]))
+    if name in finished.votes:
+        parts.append(words.choice(name, finished.votes[name]))
     if agent.files_changed:
         parts.append(f"{counted(agent.files_changed, 'file')} changed")
-    return ", ".join(parts) or "no answer"
+    return ", ".join(parts) or ("answered" if agent.has_answered else "no answer")
 
 
 def _files(winner: Agent, snapshot: str) -> Iterator[Text]:

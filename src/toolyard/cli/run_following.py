@@ -102,6 +102,7 @@ class Agent:
     files: dict[str, None] = field(default_factory=dict[str, None])
     unnamed_files: int = 0
     snapshot: str = ""
+    has_answered: bool = False
 
     @property
     def files_changed(self) -> int:
@@ -147,6 +148,7 @@ class Agent:
         match event:
             case Answered():
                 self.turn_to(State.ANSWERED, event.at)
+                self.has_answered = True
                 kept = f"  snapshot {words.snapshot(event.snapshot)}" if event.snapshot else ""
                 self._remark("★", f"answered{kept}", "green")
             case Voted():

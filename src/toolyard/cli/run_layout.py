@@ -17,7 +17,7 @@ from toolyard.cli.run_panels import Pen, fitted, panel, rows, split_line
 
 _LEAST_WIDTH, _LEAST_HEIGHT = 36, 6
 """Of a panel that is worth its frame."""
-_GOOD_WIDTH, _GOOD_HEIGHT = 60, 12
+_GOOD_WIDTH, _GOOD_HEIGHT = 50, 12
 """Of one that is read with ease: more is not better."""
 _MOST_ROWS: Final = 3
 """Lines of an agent without a panel."""
