@@ -213,8 +213,8 @@ async def test_the_estimate_of_a_long_conversation_is_not_made_anew_each_turn(ta
     import toolyard.models.measuring as measuring
 
     estimated: list[int] = []
-    real = measuring.estimate_tokens
-    monkeypatch.setattr(measuring, "estimate_tokens", lambda text: estimated.append(len(text)) or real(text))
+    real = measuring.tokens_of_text
+    monkeypatch.setattr(measuring, "tokens_of_text", lambda text: estimated.append(len(text)) or real(text))
     async with talk([Say("one"), Say("two"), Say("three")]) as t:
         await t.say("x" * 5000)
         await t.say("again")

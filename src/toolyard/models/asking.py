@@ -10,7 +10,7 @@ from toolyard.core.errors import SystemFault, ToolyardError
 from toolyard.models.chat import Hear, OfferedTool, Said, Shortened, Spent, Thought, Turn, hear_nothing
 from toolyard.models.compacting import compacted, without_pictures
 from toolyard.models.failures import Failure, cut_short, failure_of, too_long
-from toolyard.models.measuring import estimate_tokens, tokens_of_tools
+from toolyard.models.measuring import tokens_of_text, tokens_of_tools
 from toolyard.models.pricing import price_of
 from toolyard.models.trying import Trying
 
@@ -139,7 +139,7 @@ class ApiModel:
                 ],
                 instruction_parts=[InstructionPart(content=instructions)] if instructions else [],
             )
-            tokens = estimate_tokens(instructions) + tokens_of_tools(tools)
+            tokens = tokens_of_text(instructions) + tokens_of_tools(tools)
             self._offer = _Offer(instructions, tuple(tools), parameters, tokens)
         return self._offer
 

@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from toolyard.core.tokens import estimate_tokens
-from toolyard.models.measuring import tokens_of
+from toolyard.models.measuring import tokens_of, tokens_of_text
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
@@ -155,21 +154,21 @@ def _shortened(part: Any, most: int, *, whole: bool) -> Any:
     if part.part_kind != "tool-return":
         return part
     text, pictures = _text_of(part.content)
-    if not pictures and estimate_tokens(text) <= most:
+    if not pictures and tokens_of_text(text) <= most:
         return part
     if whole:
         beginning = " ".join(text[: 2 * _BEGINNING].split())[:_BEGINNING]
         shown = f" and {pictures} pictures" if pictures else ""
         short = f"[Left out: a result of {len(text):,} characters{shown}. It began: {beginning}]"
-    elif estimate_tokens(text) <= most:
+    elif tokens_of_text(text) <= most:
         return part
     else:
         half = most * _CHARACTERS_A_TOKEN // 2 - _BEGINNING // 2
         half = max(half, _BEGINNING // 2)
         short = f"{text[:half]}\n[Left out: {len(text) - 2 * half:,} characters]\n{text[-half:]}"
-        if estimate_tokens(short) > most:  # signs that take a token each, or several
+        if tokens_of_text(short) > most:  # signs that take a token each, or several
             return _shortened(part, most, whole=True)
-    return part if not pictures and estimate_tokens(short) >= estimate_tokens(text) else replace(part, content=short)
+    return part if not pictures and tokens_of_text(short) >= tokens_of_text(text) else replace(part, content=short)
 
 
 def _text_of(content: Any) -> tuple[str, int]:

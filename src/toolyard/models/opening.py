@@ -45,7 +45,7 @@ def open_model(
 
 
 def _settings(backend: Backend, api: str) -> ModelSettings:
-    settings: ModelSettings = {"max_retries": 0}
+    settings: ModelSettings = {}
     if backend.temperature is not None:
         settings["temperature"] = backend.temperature
     if backend.max_tokens is not None:

@@ -1,7 +1,8 @@
 """The SDK's client behind a model, one for each, and only of the provider that is used.
 
 Everything an SDK would look up in the environment is given to it: keys, addresses, proxies and certificates are what
-the configuration says. Its own retries are off, since ours are the only ones.
+the configuration says. Its own retries are off, since ours are the only ones; they are turned off in the client, not
+in the settings of a request, for which the library would copy the client, and the copy would look around anew.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from toolyard.models.places import NO_KEY, Place
+from toolyard.models.sparing import rewrite_schemas_once
 
 if TYPE_CHECKING:
     import ssl
@@ -37,7 +39,7 @@ def speak(place: Place, timeout: float | None) -> Spoken:
     _keep_quiet()
     http = _http_client(timeout or READ_SECONDS)
     model = {"gemini": _gemini, "openai": _openai, "claude": _claude}[place.kind.api](place, http)
-    return Spoken(model, http.aclose)
+    return Spoken(rewrite_schemas_once(model), http.aclose)
 
 
 def _keep_quiet() -> None:

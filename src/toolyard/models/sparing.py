@@ -1,0 +1,34 @@
+"""Work that the library does anew for each turn, done once for as long as the tools stay the same.
+
+With many tools a good part of a turn is spent on their schemas, which the library rewrites for each provider. Agents
+of one process share that time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model, ModelRequestParameters
+    from pydantic_ai.tools import ToolDefinition
+
+
+def rewrite_schemas_once(model: Model[Any]) -> Model[Any]:
+    """The same model, which remembers the tools of its last turn."""
+    # Its public hook, replaced for this one object: a subclass would be one for each provider's class.
+    object.__setattr__(model, "customize_request_parameters", _Once(model))
+    return model
+
+
+class _Once:
+    def __init__(self, model: Model[Any]) -> None:
+        self._customize = model.customize_request_parameters
+        self._given: list[ToolDefinition] | None = None
+        self._made: list[ToolDefinition] = []
+
+    def __call__(self, parameters: ModelRequestParameters) -> ModelRequestParameters:
+        if self._given is not parameters.function_tools:
+            self._made = self._customize(parameters).function_tools
+            self._given = parameters.function_tools
+        return replace(parameters, function_tools=self._made)

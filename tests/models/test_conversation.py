@@ -1,0 +1,99 @@
+"""What was said, kept in the order that providers want."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+
+from toolyard.core.errors import SystemFault
+from toolyard.models.chat import Answer, Wanted
+from toolyard.models.conversation import Conversation
+
+
+def _with_calls(*calls: ToolCallPart) -> Conversation:
+    conversation = Conversation()
+    conversation.ask("the task")
+    conversation.add_response(ModelResponse(parts=[TextPart("I look."), *calls]))
+    return conversation
+
+
+def test_a_new_conversation_is_empty():
+    conversation = Conversation()
+    assert (len(conversation), conversation.tokens, conversation.last_text, conversation.unanswered) == (0, 0, "", ())
+
+
+def test_what_is_said_twice_in_a_row_is_one_message():
+    conversation = Conversation()
+    conversation.ask("one")
+    conversation.ask("two")
+    assert len(conversation) == 1
+
+
+def test_results_come_before_what_else_is_said():
+    conversation = _with_calls(ToolCallPart("a", "{}", "1"), ToolCallPart("b", "{}", "2"))
+    one, two = conversation.unanswered
+    conversation.answer([Answer(two, "second")])
+    assert conversation.unanswered == (one,)
+    conversation.answer([Answer(one, "first")])
+    conversation.ask("and now?")
+    assert conversation.unanswered == ()
+    assert [part.part_kind for part in conversation.messages[-1].parts] == [
+        "tool-return",
+        "tool-return",
+        "user-prompt",
+    ]
+
+
+def test_only_open_calls_can_be_answered_and_each_once():
+    conversation = _with_calls(ToolCallPart("a", "{}", "1"))
+    (wanted,) = conversation.unanswered
+    with pytest.raises(ValueError, match="not open"):
+        conversation.answer([Answer(wanted, "x"), Answer(wanted, "y")])
+    with pytest.raises(ValueError, match="not open"):
+        conversation.answer([Answer(Wanted("other", "a", {}), "x")])
+    conversation.answer([Answer(wanted, "x")])
+    with pytest.raises(ValueError, match="not open"):
+        conversation.answer([Answer(wanted, "x")])
+
+
+def test_calls_that_a_server_numbers_alike_or_not_at_all_are_told_apart():
+    conversation = _with_calls(*(ToolCallPart("a", "{}", number) for number in ("", "", "call_1", "call_1", "")))
+    ids = [wanted.id for wanted in conversation.unanswered]
+    assert len(set(ids)) == 5
+    assert all(ids)
+
+
+@pytest.mark.parametrize("arguments", ['{"a": ', "[1]", '"text"', "null", "{'a': 1}"])
+def test_arguments_that_are_no_object_are_a_fault_of_the_call(arguments):
+    (wanted,) = _with_calls(ToolCallPart("a", arguments, "1")).unanswered
+    assert wanted.arguments == {}
+    assert wanted.fault
+
+
+@pytest.mark.parametrize("arguments", [None, "", "{}", {}])
+def test_no_arguments_are_none(arguments):
+    (wanted,) = _with_calls(ToolCallPart("a", arguments, "1")).unanswered
+    assert (wanted.arguments, wanted.fault) == ({}, "")
+
+
+@pytest.mark.parametrize("dumped", [b"", b"{}", b"[1]", b'[{"kind": "request"}]', b"\xff"])
+def test_what_is_no_stored_conversation_is_refused_in_words(dumped):
+    with pytest.raises(SystemFault, match="cannot be read"):
+        Conversation.load(dumped)
+
+
+def test_tokens_grow_with_what_is_said():
+    conversation = Conversation()
+    conversation.ask("some words")
+    before = conversation.tokens
+    conversation.ask("more words than before " * 50)
+    assert conversation.tokens > before + 100
+    assert Conversation.load(conversation.dump()).tokens == conversation.tokens
+
+
+def test_a_long_text_is_judged_by_samples_that_come_close():
+    conversation, other = Conversation(), Conversation()
+    line = "def measure(self, text: str) -> int:  # what it takes, 42 or more\n"
+    conversation.ask(line * 100)
+    other.ask(line * 10_000)
+    assert other.tokens == pytest.approx(conversation.tokens * 100, rel=0.1)
