@@ -244,9 +244,9 @@ def test_walls_and_rights_are_told_in_words(checked):
 
 
 def test_hosts_that_code_may_reach_are_told(checked):
-    document = {**one(cwd="w"), "toolyard": {"code_execution": {"allowed_hosts": ["pypi.org"]}}}
+    document = {**one(cwd="w"), "toolyard": {"code_execution": {"allowed_hosts": ["packages.example.com"]}}}
 
-    assert "reaches pypi.org alone" in checked(document).agents[0].walls
+    assert "reaches packages.example.com alone" in checked(document).agents[0].walls
 
 
 def test_code_that_is_switched_off_is_told(checked):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
@@ -168,6 +169,8 @@ def _run(options: RunOptions, display: str | None, folder: str | None, *, wants_
         display_for(kind, no_color=options.settings.no_color, has_report=ui.logging_enabled)
     ) as showing:
         run = TeamRun(replace(options, askers=askers_of(showing.pause)), showing.hear)
+        if kind not in {"json", "silent"} and sys.stderr.isatty():
+            click.echo("Getting ready ...", err=True)  # what models and servers need is loaded, for a second or two
         finished = asyncio.run(_watched(run, showing))
     if folder is not None and finished.has_answer:
         _deliver(options, finished, folder, wants_json=wants_json)
@@ -217,3 +220,10 @@ def _deliver(options: RunOptions, finished: RunFinished, folder: str, *, wants_j
     click.echo(f"Brought into {delivered.folder}: {delivered.written} written{removed}.", err=True)
     for line in delivered.left:
         click.echo(f"Left alone: {printable(line)}", err=True)
+    whose = ("--agent", finished.winner, "--workspace", delivered.folder)
+    where = shlex.join(("--config", options.config.source or "", *whose, *_named("--state", options.state_home)))
+    click.echo(printable(f"To undo it: toolyard snapshot restore {delivered.undo} {where}"), err=True)
+
+
+def _named(option: str, value: str | None) -> tuple[str, ...]:
+    return (option, value) if value else ()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from toolyard.app.home import Home, home_of
-from toolyard.app.snapshots.telling import path_of
+from toolyard.app.snapshots.telling import change_line, path_of
 from toolyard.core.errors import ToolError, ValidationError
 from toolyard.drivers.changes import ends_of
 from toolyard.team.places import with_layout, workspace_of
@@ -55,7 +55,9 @@ class TeamFiles:
         """All that an agent changed since the run began, as a diff."""
         with self._store(agent) as store:
             found = self._changes(store, agent, _SHOWN)
-            return "\n".join(change.text for change in found.changes if change.text) if found is not None else ""
+            if found is None:
+                return ""
+            return "\n".join(f"{change_line(change)}\n{change.text}".rstrip() for change in found.changes)
 
     def _store(self, agent: str) -> SnapshotStore:
         return SnapshotStore(self._home(agent).snapshots)

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable
 
 from toolyard.core.errors import ToolyardError
+from toolyard.team.report import write_report
 
 
 def report_on(folder: str, diff_of: Callable[[str], str]) -> None:
@@ -16,7 +17,5 @@ def report_on(folder: str, diff_of: Callable[[str], str]) -> None:
         except (ToolyardError, OSError, sqlite3.Error) as error:
             return f"The changes cannot be shown: {error}"
 
-    with contextlib.suppress(OSError, ImportError):  # a full disk: the answer and the files are there all the same
-        from toolyard.team.report import write_report  # most of a run is not its report
-
+    with contextlib.suppress(OSError):  # a full disk: the answer and the files are there all the same
         write_report(folder, diff)
