@@ -2,21 +2,29 @@
 
 Blocks marked `sh` run in one shell a page, in order; `python` blocks in the interpreter; `yaml` blocks are loaded as
 a configuration. `sh e2e` needs real clients and is run by the end-to-end suite. `text` and `json` are pictures. Where
-a page drives an agent CLI, a scripted one stands on the PATH; the end-to-end suite drives the real ones.
+a page drives an agent CLI, a scripted one stands on the PATH; the end-to-end suite drives the real ones. Where it asks
+a model, the providers' addresses lead to the script `models/<page>.json`, whatever the key: the page itself shows what
+somebody with a real one types.
 """
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from tests.cli import scripted_gemini
+from tests.docs import scripted_claude
 
 from toolyard.config.load import load_config
 from toolyard.core.events import Event, Outcome
 from toolyard.storage.audit_log import AuditLog
+from toolyard.testing.model_server import serving
+from toolyard.testing.model_server.script_files import read_script
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")])
@@ -26,6 +34,33 @@ KNOWN = {"sh", "sh e2e", "python", "yaml", "text", "json", "json e2e", "toml e2e
 MAKE = re.compile(r"^make (setup|test|slow|e2e|docker|bench)\b.*$", re.MULTILINE)
 
 KEY = "a-key-that-nobody-asks-for"
+MODELS = Path(__file__).parent / "models"
+SECONDS = 340  # twenty commands a page, each a start of Python
+# Of what a page shows of its commands, what has to be so.
+SAID = {
+    "first-agent.md": (
+        "tokens before the task: 1,342 for tools, ",
+        "Ready: nothing stands in the way of a run.",
+        "helper  ✓ Bash   python hello.py Ada  Hello, Ada!",
+        "`hello.py` greets whoever you name: it printed `Hello, Ada!`.",
+        "helper: answer of round 1",
+        "Goodbye, {sys.argv[1]}",
+        "The note is written.",
+        "# A note",
+    ),
+    "team.md": (
+        "bob  ✓ Bash   python test_slug.py && echo passed  passed",
+        "ada  ✓ Bash   cd shared/bob && python test_slug.py  (no output)",
+        "ada  → voted for bob: It drops what an address cannot have, and has a test.",
+        "✓ Consensus  Everybody has voted, 2 of 2 for bob.",
+        "team/site: 2 written.",
+        "To undo it: toolyard snapshot restore ",
+        "bob  | I noted what is missing in `notes.md`.",
+        "Everybody has voted, 2 of 2 for ada.",
+        "carl  → voted for ada: It has a test.",
+    ),
+    "one-config.md": (),
+}
 
 
 def blocks(page: Path, kind: str) -> list[str]:
@@ -57,29 +92,65 @@ def test_the_way_in_shows_how_to_run_one_file_and_one_test():
     assert re.search(r"pytest tests/\S+\.py::test_\w+$", commands, re.MULTILINE)
 
 
+@contextlib.contextmanager
+def models_of(page: Path) -> Iterator[Mapping[str, str]]:
+    """The variables that lead to the scripted model of a page; none where it asks no model."""
+    script = MODELS / f"{page.stem}.json"
+    if not script.exists():
+        yield {}
+        return
+    with serving(read_script(str(script))) as server:
+        yield {
+            "GOOGLE_GEMINI_BASE_URL": server.gemini,
+            "ANTHROPIC_BASE_URL": server.anthropic,
+            "ANTHROPIC_API_KEY": KEY,
+            "OPENAI_BASE_URL": server.openai,
+            "OPENAI_API_KEY": KEY,
+            "OLLAMA_BASE_URL": server.openai,
+        }
+
+
+def printed(script: str, env: Mapping[str, str], folder: Path) -> tuple[int, str]:
+    """What a page's commands end with and say. What they leave running goes with them."""
+    output = folder / "output"
+    with output.open("w") as file:
+        shell = subprocess.Popen(
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=ROOT,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = shell.wait(SECONDS)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGKILL)
+            shell.wait()
+    return code, output.read_text()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(360)
 @pytest.mark.parametrize("page", pages_with("sh"), ids=name)
 def test_the_commands_run(page, tmp_path):
     script = MAKE.sub("true", "\n".join(blocks(page, "sh"))).replace("/tmp/", f"{tmp_path}/")
     driven = scripted_gemini.install(tmp_path / "bin")
-    env = {
-        "PATH": f"{driven}:{os.path.dirname(sys.executable)}:/usr/local/bin:/usr/bin:/bin",
-        "HOME": str(tmp_path),
-        "XDG_STATE_HOME": str(tmp_path / "state"),
-        "LC_ALL": "C.UTF-8",
-        "GEMINI_API_KEY": KEY,
-    }
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script],
-        cwd=ROOT,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=340,  # twenty commands a page, each a start of Python
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    scripted_claude.install(driven)
+    with models_of(page) as models:
+        env = {
+            "PATH": f"{driven}:{os.path.dirname(sys.executable)}:/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(tmp_path),
+            "XDG_STATE_HOME": str(tmp_path / "state"),
+            "LC_ALL": "C.UTF-8",
+            "GEMINI_API_KEY": KEY,
+            **models,
+        }
+        code, said = printed(script, env, tmp_path)
+    assert code == 0, said
+    assert [words for words in SAID.get(page.name, ()) if words not in said] == [], said
 
 
 @pytest.mark.timeout(240)
