@@ -97,6 +97,19 @@ def test_spent_tokens_and_time_are_counted_on(team_of) -> None:
     assert finished.seconds > first.seconds
 
 
+def test_a_run_that_a_limit_ended_goes_on_with_a_higher_one(team_of) -> None:
+    team = team_of(a=[Call("LS", {"path": "."}), Call("LS", {"path": "."}), Say("Done.")])
+    team.more = {"orchestrator": {"limits": {"tokens": 10}}}
+    first = team.run(["a"])
+    assert (first.ended, first.has_answer) == (Ended.TOKENS, False)
+    assert team.run(["a"], resume=first.run).ended is Ended.TOKENS
+    team.more = {}
+
+    finished = team.run(["a"], resume=first.run)
+
+    assert (finished.ended, finished.text) == (Ended.ANSWERED, "Done.")
+
+
 def test_a_run_is_found_by_the_beginning_of_its_name(team_of) -> None:
     team = team_of(a=[Fail(400, times=1), Say("Fine.")])
     first = team.run(["a"])

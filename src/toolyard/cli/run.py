@@ -156,18 +156,23 @@ def _limits(
     return config.orchestrator.limits.model_copy(update=update)
 
 
-def _run(options: RunOptions, display: str | None, folder: str | None, *, wants_json: bool) -> int:
+def _run(options: RunOptions, chosen: str | None, folder: str | None, *, wants_json: bool) -> int:
     from toolyard.cli.drive_asking import askers_of
+    from toolyard.cli.run_ending import resuming
     from toolyard.cli.run_showing import display_for
     from toolyard.team.running import TeamRun
 
     if folder is not None:
         _check_target(folder, options.state_home or options.settings.state_home)
     ui = options.config.ui
-    kind = cast("DisplayKind", "json" if wants_json else display or ui.display_type)
-    with contextlib.closing(
-        display_for(kind, no_color=options.settings.no_color, has_report=ui.logging_enabled)
-    ) as showing:
+    kind = cast("DisplayKind", "json" if wants_json else chosen or ui.display_type)
+    display = display_for(
+        kind,
+        no_color=options.settings.no_color,
+        resume=lambda finished: resuming(finished, options.state_home),
+        has_report=ui.logging_enabled,
+    )
+    with contextlib.closing(display) as showing:
         run = TeamRun(replace(options, askers=askers_of(showing.pause)), showing.hear)
         if kind not in {"json", "silent"} and sys.stderr.isatty():
             click.echo("Getting ready ...", err=True)  # what models and servers need is loaded, for a second or two

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from typing import Final
 
@@ -27,6 +28,13 @@ _ENDED: Final[dict[Ended, tuple[str, str, str]]] = {
     Ended.COST: (*_LIMIT, "Money is spent"),
     Ended.INTERRUPTED: (*_LIMIT, "Interrupted"),
     Ended.FAILED: (*_BAD, "Failed"),
+}
+
+_HIGHER: Final = {
+    Ended.ROUNDS: " --rounds N",
+    Ended.TIME: " --timeout SECONDS",
+    Ended.TOKENS: " --max-tokens N",
+    Ended.COST: " --max-cost USD",
 }
 
 
@@ -59,9 +67,12 @@ def particulars(team: Team, finished: RunFinished, resume: str, *, has_report: b
         yield in_one_piece(Text.assemble(("  Resume  ", "dim"), clean(resume)))
 
 
-def resuming(finished: RunFinished) -> str:
-    """The command that goes on with a run, where one can."""
-    return f"toolyard run --resume {finished.run}" if finished.ended is Ended.INTERRUPTED else ""
+def resuming(finished: RunFinished, state: str | None = None) -> str:
+    """The command that goes on with a run, where one can; after a limit, with a higher one."""
+    if finished.ended in {Ended.ANSWERED, Ended.CONSENSUS}:
+        return ""
+    where = f" --state {shlex.quote(state)}" if state else ""
+    return f"toolyard run --resume {finished.run}{where}{_HIGHER.get(finished.ended, '')}"
 
 
 def in_one_piece(line: Text) -> Text:

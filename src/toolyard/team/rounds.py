@@ -135,6 +135,7 @@ class Rounds:
         self._around.hear(AgentFailed(agent=agent, round=number, why=error.message, hint=error.hint))
 
     def _finish(self, done: Done) -> None:
+        self._around.store.note(seconds=self._around.budget.seconds)
         self._around.store.done(done)
         self._take(done)
 

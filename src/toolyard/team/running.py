@@ -25,6 +25,7 @@ from toolyard.drivers.making import closed_in_thread, made_in_thread
 from toolyard.storage.state import ensure_state_dir
 from toolyard.team.budget import Budget
 from toolyard.team.delivering import TeamFiles
+from toolyard.team.descriptors import make_room
 from toolyard.team.events import AgentFailed, Ended, Notice, RunFinished, RunStarted, TeamEvent
 from toolyard.team.guarding import Guard
 from toolyard.team.knowing import make_servers_known
@@ -75,6 +76,7 @@ class TeamRun:
     async def go(self) -> RunFinished:
         """Once. Raises ToolyardError where it cannot begin; nothing is left of it then."""
         config, options = self._config, self._options
+        make_room(len(config.agents))
         make_folders(config)
         async with contextlib.AsyncExitStack() as owned:
             folders = (root_of(config), *(workspace_of(config, agent) for agent in config.agents))
@@ -123,7 +125,7 @@ class TeamRun:
             store.begin(task=self._options.task, config=config.source, agents=agents)
             return self._options.task
         ended = store.fact("ended")
-        if ended is not None and ended not in {Ended.INTERRUPTED, Ended.FAILED}:
+        if ended in {Ended.ANSWERED, Ended.CONSENSUS}:
             raise ToolError(
                 f"Run {self.id} is over ({ended}): there is nothing to resume.",
                 hint=f"Its report is {os.path.join(self.folder, 'report.md')}. Start another one for more.",
