@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ from click.testing import CliRunner
 from toolyard.cli.main import toolyard
 from toolyard.testing.model_server import Call, Say, serving
 
+FOLDER = "a folder of the user's"
 CONFIGS = {
     "its own folder": "agent: {id: a, backend: {type: gemini, permission_mode: strict}}\n",
-    "a folder of the user's": "agent: {id: a, backend: {type: gemini, cwd: work}}\n",
+    FOLDER: "agent: {id: a, backend: {type: gemini, cwd: work}}\n",
     "a root that is named": "toolyard: {workspace: root}\nagent: {id: a, backend: {type: gemini, cwd: work}}\n",
 }
 
@@ -43,3 +45,14 @@ def test_snapshots_and_the_record_are_where_the_configuration_leads(where, said,
 
 def test_a_task_without_a_configuration_is_told_what_comes_first(said) -> None:
     assert "toolyard run CONFIG TASK" in said("run", "Write a plan")
+
+
+def test_servers_that_were_asked_before_a_run_are_known_to_it(said) -> None:
+    entry = f"{{name: upstream, command: {sys.executable}, args: [-m, toolyard.testing.upstream_server]}}"
+    Path("toolyard.yaml").write_text(
+        f"toolyard: {{execution_mode: filesystem_first, available_mcp_servers: [{entry}]}}\n" + CONFIGS[FOLDER]
+    )
+
+    assert "upstream (never asked)" in said("run", "--check", "toolyard.yaml")
+    said("sync", "--config", "toolyard.yaml")
+    assert "upstream (never asked)" not in said("run", "--check", "toolyard.yaml")

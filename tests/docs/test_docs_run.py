@@ -1,10 +1,10 @@
 """Every command and snippet in README and docs runs as it is written.
 
 Blocks marked `sh` run in one shell a page, in order; `python` blocks in the interpreter; `yaml` blocks are loaded as
-a configuration. `sh e2e` needs real clients and is run by the end-to-end suite. `text` and `json` are pictures. Where
-a page drives an agent CLI, a scripted one stands on the PATH; the end-to-end suite drives the real ones. Where it asks
-a model, the providers' addresses lead to the script `models/<page>.json`, whatever the key: the page itself shows what
-somebody with a real one types.
+a configuration. `sh e2e` needs real clients and is run by the end-to-end suite. `text` and `json` are pictures.
+Where a page drives an agent CLI, a scripted one stands on the PATH; the end-to-end suite drives the real ones. Where
+it asks a model, the providers' addresses lead to the script `models/<page>.json`, whatever the key: the page itself
+shows what somebody with a real one types.
 """
 
 import contextlib

@@ -42,7 +42,7 @@ def find_place(
     """
     here = os.getcwd()
     found = _found(workspace, here) if config_file is None else None
-    config = _as_it_was_run(load_config(config_file or found), here)
+    config = _as_it_is_run(load_config(config_file or found), here)
     _check_hosts(config)
     check_memory_rights(config)
     _check_agent(config, agent, acts=acts, chosen_by_file=workspace is None)
@@ -54,12 +54,16 @@ def find_place(
     return place
 
 
-def _as_it_was_run(config: Config, here: str) -> Config:
-    """With the root that `toolyard run` gives a file that names none, where it has been run: all it kept is there."""
+def _as_it_is_run(config: Config, here: str) -> Config:
+    """With the root that `toolyard run` gives a file that names none: what a run keeps and needs is there.
+
+    That a file is for runs is known by its `execution_mode`, or by what a run has left.
+    """
     section = config.toolyard
     if config.source is None or not config.agents or "workspace" in section.model_fields_set:
         return config
-    if not os.path.isdir(os.path.join(config.folder(here), section.workspace, AGENTS)):
+    is_for_runs = "execution_mode" in section.model_fields_set
+    if not is_for_runs and not os.path.isdir(os.path.join(config.folder(here), section.workspace, AGENTS)):
         return config
     return config.model_copy(update={"toolyard": section.model_copy(update={"workspace": section.workspace})})
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -284,4 +285,5 @@ class _Check:
         if unknown:
             number = "1 server was" if len(unknown) == 1 else f"{len(unknown)} servers were"
             text = f"{number} never asked. The run does so when it starts; no tool of theirs is counted here."
-            self.notices.append(Finding(text, "`toolyard sync` asks now."))
+            file = shlex.quote(self.config.source or "")
+            self.notices.append(Finding(text, f"`toolyard sync --config {file}` asks now."))
