@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolyard.testing.model_server import DONE, Call, Request, Say, Step, serving
+from toolyard.testing.model_server import DONE, Call, Request, Say, Step, Turn, Usage, serving
 
+LITTLE = Usage(1, 1)
+"""A CLI that hears of many tokens shortens its conversation or its results, which is not what the tests are about."""
 RENAMED = "ws_"
 """Before the name of a tool that the client has one of its own for."""
 ROUTED = Say(json.dumps({"complexity_reasoning": "it is short", "complexity_score": 10}))
@@ -40,12 +42,13 @@ class ScriptedModel:
             return ROUTED
         if isinstance(step, Call):
             is_renamed = f"{self.prefix}{RENAMED}{step.tool}" in offered
-            return Call(self.prefix + (RENAMED if is_renamed else "") + step.tool, step.arguments)
-        return step
+            call = Call(self.prefix + (RENAMED if is_renamed else "") + step.tool, step.arguments)
+            return Turn(calls=(call,), usage=LITTLE)
+        return Turn(step.text, usage=LITTLE) if isinstance(step, Say) else step
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[str]:
-        with serving(self) as server:
+        with serving(self, counted=LITTLE.input) as server:
             self.requests = server.everything
             yield server.url
 

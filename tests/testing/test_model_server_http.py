@@ -125,6 +125,9 @@ def test_tokens_are_counted_for_who_asks():
     assert gemini["totalTokens"] > 0
     assert anthropic["input_tokens"] > 0
     assert server.requests == []
+    with serving(DONE, counted=7) as server:
+        told = httpx2.post(f"{server.url}/v1/messages/count_tokens", json=BODIES["anthropic"]).json()
+    assert told == {"input_tokens": 7}
 
 
 def test_a_stream_of_gemini_without_events_is_an_array():

@@ -36,6 +36,7 @@ _PATHS: Mapping[str, Api] = {
 }
 _COUNTING = ("count_tokens", "countTokens")
 _JSON, _EVENTS = "application/json", "text/event-stream"
+_BEGUN = "one-word-that-is-never-said-in-whole"
 _TORN_OFF = 5
 _GARBAGE = b"\n\ndata: {]nonsense\n\n"
 
@@ -83,12 +84,12 @@ def request_of(method: str, path: str, headers: Mapping[str, str], raw: bytes) -
     )
 
 
-def aside(request: Request) -> Reply:
-    """The answer to what asks for no turn."""
+def aside(request: Request, counted: int | None = None) -> Reply:
+    """The answer to what asks for no turn. `counted` is what a count of tokens comes to; None: an estimate."""
     if request.method == "HEAD":
         return Reply(kind="text/plain")
     if request.api and not request.is_turn:
-        return _whole(APIS[request.api].count(request.tokens))
+        return _whole(APIS[request.api].count(request.tokens if counted is None else counted))
     return _whole({"error": {"code": 404, "message": f"nothing is at {request.path}", "type": "not_found"}}, 404)
 
 
@@ -117,7 +118,7 @@ def reply_to(request: Request, step: Step) -> Reply:
         case Cut(text):
             return _cut(_answered(api, request, Turn(text)), is_quiet=step.is_quiet)
         case Nonsense():
-            return _garbled(_answered(api, request, Turn("x" * 100)))
+            return _garbled(_answered(api, request, Turn(_BEGUN)))
         case Empty():
             return _answered(api, request, Turn())
         case _:
@@ -154,7 +155,7 @@ def _cut(reply: Reply, *, is_quiet: bool) -> Reply:
 def _garbled(reply: Reply) -> Reply:
     if not reply.is_stream:
         return Reply(pieces=(b'{"choices": {]nonsense',))
-    middle = len(reply.pieces) // 2
+    middle = next(at for at, piece in enumerate(reply.pieces) if _BEGUN.encode() in piece)
     torn = reply.pieces[middle].rstrip()[:-_TORN_OFF]
     return Reply(reply.status, reply.kind, (*reply.pieces[:middle], torn, _GARBAGE), is_stream=True)
 

@@ -25,11 +25,13 @@ _PATIENCE_SECONDS = 30.0
 
 
 class ModelServer:
-    def __init__(self, script: Scripted, key: str = "") -> None:
+    def __init__(self, script: Scripted, key: str = "", counted: int | None = None) -> None:
         self.script: Script = as_script(script)
         """May be replaced while it serves."""
         self.key = key
         """Whoever has another key is turned away; anybody may ask where it is empty."""
+        self.counted = counted
+        """What it says to who asks for a number of tokens; an estimate where it is None."""
         self.everything: list[Request] = []
         """All that was sent, in order, other questions than for a turn too."""
         self.steps: list[Step] = []
@@ -128,7 +130,7 @@ class ModelServer:
         request = request_of(received.method, received.path, received.headers, received.body)
         self._note(lambda: self.everything.append(request))
         if not request.is_turn:
-            return aside(request)
+            return aside(request, self.counted)
         if self.key and request.key != self.key:
             return reply_to(request, Fail(401))
         if (refused := refusal(request)) is not None:
@@ -164,9 +166,9 @@ class ModelServer:
 
 
 @contextlib.contextmanager
-def serving(script: Scripted, *, key: str = "", port: int = 0) -> Generator[ModelServer]:
+def serving(script: Scripted, *, key: str = "", port: int = 0, counted: int | None = None) -> Generator[ModelServer]:
     """A model that does what the script says, at `server.url` until the block is left."""
-    server = ModelServer(script, key)
+    server = ModelServer(script, key, counted)
     server.start(port)
     try:
         yield server
