@@ -49,6 +49,7 @@ bench: setup
 	$(BIN)/toolyard bench sandbox
 	$(BIN)/toolyard bench codemode
 	$(BIN)/toolyard bench snapshots
+	$(BIN)/toolyard bench context
 
 # Pins for everything above; the file names packages and versions, never where they come from.
 constraints: pyproject.toml

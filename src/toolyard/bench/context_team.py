@@ -134,8 +134,12 @@ class Team:
             json.dump({"agents": listed, "orchestrator": {"limits": {"rounds": 1}}}, file)
         return cls(folder, names, replace(settings, model_access=access))
 
+    @property
+    def root(self) -> str:
+        return os.path.join(self.folder, "toolyard_workspace")
+
     def workspace(self, agent: str) -> str:
-        return os.path.join(self.folder, "toolyard_workspace", "agents", agent, "workspace")
+        return os.path.join(self.root, "agents", agent, "workspace")
 
     def write(self, files: Mapping[str, str]) -> None:
         """These files, for every agent."""

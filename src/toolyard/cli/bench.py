@@ -13,6 +13,7 @@ from typing import TypeVar
 import click
 
 from toolyard.bench import codemode as codemode_bench
+from toolyard.bench import context as context_bench
 from toolyard.bench import files as file_bench
 from toolyard.bench import sandbox as sandbox_bench
 from toolyard.bench import snapshots as snapshot_bench
@@ -28,6 +29,7 @@ Examples:
   toolyard bench sandbox                    commands and code; a few minutes
   toolyard bench codemode                   tool calls, sync, search, context; ten minutes
   toolyard bench snapshots                  taking and restoring snapshots; ten minutes
+  toolyard bench context                    teams of agents: tokens, turns, a hundred at once; ten minutes
   toolyard bench sandbox --quick            a first look, on small inputs
 """
 _FILES_EXAMPLES = """\b
@@ -55,6 +57,12 @@ Examples:
   toolyard bench snapshots                  everything; ten minutes
   toolyard bench snapshots --quick          a first look, on small inputs
   toolyard bench snapshots --only again --check
+"""
+_CONTEXT_EXAMPLES = """\b
+Examples:
+  toolyard bench context                    everything; ten minutes
+  toolyard bench context --quick            a first look, on small inputs
+  toolyard bench context --only tokens --check
 """
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
@@ -130,6 +138,20 @@ def snapshots(*, wants_json: bool, quick: bool, only: tuple[str, ...], out: str 
     The peers are cp -r, cp -al and git add + write-tree. Needs a few gigabytes of the temporary folder.
     """
     _measure(snapshot_bench.run, quick=quick, only=only, out=out, check=check, wants_json=wants_json)
+
+
+@bench.command(epilog=_CONTEXT_EXAMPLES)
+@_JSON
+@_QUICK
+@_only(context_bench.MEASURES)
+@_OUT
+@_CHECK
+def context(*, wants_json: bool, quick: bool, only: tuple[str, ...], out: str | None, check: bool) -> None:
+    """Measure teams of agents: what a model is sent, what a run adds to each turn, a hundred agents at once.
+
+    The peer is pydantic-ai's own model, and the model a program of ours that answers at once.
+    """
+    _measure(context_bench.run, quick=quick, only=only, out=out, check=check, wants_json=wants_json)
 
 
 def _measure(run: Run, *, quick: bool, only: Collection[str], out: str | None, check: bool, wants_json: bool) -> None:

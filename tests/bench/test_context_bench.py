@@ -1,0 +1,141 @@
+"""The benchmark of teams: what it counts, what it refuses to count, and that nothing is left of it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+from click.testing import CliRunner
+
+from toolyard.bench import context, context_agents, context_tokens, context_turns
+from toolyard.bench.bench import Sizes
+from toolyard.bench.context_agents import Figures
+from toolyard.bench.context_team import Heard, ModelProgram, Team
+from toolyard.bench.context_tokens import Seen
+from toolyard.bench.processes import descendants
+from toolyard.bench.wire import BenchFault
+from toolyard.cli.bench import bench as command
+from toolyard.config.settings import Settings
+from toolyard.core.tokens import can_count
+from toolyard.team.events import AgentFailed, AgentStarted, Answered, RoundStarted, Used
+from toolyard.testing.universe import universe
+
+TINY = Sizes(rounds=1, tree_files=4, calls=2, starts=1, loops=2, servers=3, universe=1, turns=2, agents=2)
+FIGURES = Figures(1.0, 2.0, 0.5, 3.0, 8, 100.0, 9, 40, 0, 0, 2, 2)
+needs_a_tokenizer = pytest.mark.skipif(not can_count(), reason="there is no tokenizer")
+
+
+@pytest.fixture
+def settings(tmp_path):
+    temp = tmp_path / "temp"
+    temp.mkdir()
+    return Settings(str(tmp_path), str(tmp_path / "state"), str(temp), str(tmp_path / "Documents"))
+
+
+def measured(settings, only):
+    before = descendants(os.getpid())
+    rows = context.run(TINY, settings, lambda _: None, {only}).rows
+    assert os.listdir(settings.temp_dir) == []
+    assert descendants(os.getpid()) <= before
+    return {row.name: row for row in rows}
+
+
+@needs_a_tokenizer
+def test_tokens_are_counted_in_both_modes_and_only_one_grows(settings):
+    rows = measured(settings, "tokens")
+    *constant, without, with_one = rows.values()
+    assert [row.target for row in constant] == ["≤ 3500 tokens", "≤ 800 tokens"]
+    assert all(row.met and row.ours > 100 for row in constant)
+    assert "the same with 0, 1 servers" in constant[0].note
+    assert without.name == "context_based: tools and prompt, 0 servers"
+    assert with_one.ours > without.ours
+
+
+@needs_a_tokenizer
+def test_a_prompt_that_grows_with_the_servers_is_no_figure(settings, monkeypatch):
+    def growing(folder, mode, listings, settings):
+        return Seen(9, 700, 500 + len(listings))
+
+    monkeypatch.setattr(context_tokens, "seen_with", growing)
+    with pytest.raises(BenchFault, match="does not see the same for any number of servers"):
+        measured(settings, "tokens")
+
+
+def test_servers_come_again_under_other_names_when_there_are_no_more():
+    captured = len(universe())
+    names = [listing.server for listing in islice(context_tokens.servers(), captured + 2)]
+    assert len(set(names)) == captured + 2
+    assert {*names[:captured]} == {listing.server for listing in universe()}
+    assert names[captured:] == [f"{names[0]}-2", f"{names[1]}-2"]
+
+
+def test_what_is_added_to_a_turn_is_the_difference_by_all_turns_of_all_agents():
+    added, processor, seen = context_turns.rows_of({"ours": 180.0, "bare": 100.0}, {"ours": 6.0, "bare": 4.0})
+    assert (added.ours, added.target, added.met) == (10.0, "≤ 20 ms", True)
+    assert (processor.ratio, seen.ratio) == (1.5, 1.8)
+    assert context_turns.rows_of({"ours": 300.0, "bare": 100.0}, {"ours": 6.0, "bare": 4.0})[0].met is False
+
+
+def test_what_is_left_of_a_large_team_misses_the_target():
+    rows = {row.name: row for row in context_agents.rows_of(2, FIGURES, left=0)}
+    assert rows["2 agents: the whole run"].ours == 3.5
+    assert rows["2 agents: turns"].ours == 4.0
+    assert rows["2 agents: left over"].met is True
+    worse = context_agents.rows_of(2, replace(FIGURES, threads_left=1, answers=1, shared=0), left=2)
+    missed = {row.name: row.ours for row in worse if row.met is False}
+    assert missed == {
+        "2 agents: without an answer": 1,
+        "2 agents: whose files are not shared": 2,
+        "2 agents: left over": 3,
+    }
+
+
+def test_a_turn_is_timed_from_the_start_of_its_agent_to_its_answer(monkeypatch):
+    clock = iter((0.0, 1.0, 1.5, 2.0, 3.0))
+    monkeypatch.setattr("toolyard.bench.context_team.time.perf_counter", lambda: next(clock))
+    heard = Heard()
+    heard(RoundStarted(round=1, agents=("a",)))
+    heard(AgentStarted(agent="a", round=1))
+    heard(Used(agent="a", round=1, spent=None, turns=1))
+    heard(Used(agent="a", round=1, spent=None, turns=4))
+    heard(Answered(agent="a", round=1, text="done"))
+    assert heard.milliseconds_a_turn == 500.0
+
+
+def test_an_agent_that_fails_is_no_figure():
+    with pytest.raises(BenchFault, match="Agent a failed: no key"):
+        Heard()(AgentFailed(agent="a", why="no key"))
+
+
+@pytest.mark.slow
+def test_a_whole_team_works_against_the_model_program_and_leaves_nothing(tmp_path, settings):
+    steps = [{"call": "Write", "arguments": {"file_path": "part0.txt", "content": "x"}}]
+    before = threading.active_count()
+    with ModelProgram(str(tmp_path), steps) as model:
+        figures = context_agents.measured(Team.of(str(tmp_path), 2, settings, model.access))
+    assert (figures.answers, figures.shared, figures.turns) == (2, 2, 4)
+    assert (figures.threads_left, figures.descriptors_left) == (0, 0)
+    assert threading.active_count() == before
+
+
+@pytest.mark.slow
+def test_turns_are_measured_beside_the_bare_requests_of_the_same_turns(settings):
+    rows = measured(settings, "turns")
+    assert [row.target for row in rows.values()] == ["≤ 20 ms", "", ""]
+    assert all(row.peer > 0 for row in [*rows.values()][1:])
+
+
+@pytest.mark.slow
+def test_a_large_team_is_measured_in_a_process_of_its_own(settings):
+    rows = measured(settings, "agents")
+    assert rows["2 agents: without an answer"].ours == 0
+    assert rows["2 agents: left over"].met is True
+    assert rows["2 agents: memory"].ours > 10
+
+
+def test_the_command_names_its_measures():
+    help_text = CliRunner().invoke(command, ["context", "--help"]).output
+    assert "tokens, turns, agents" in " ".join(help_text.split())
