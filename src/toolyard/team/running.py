@@ -24,6 +24,7 @@ from toolyard.core.ids import new_id
 from toolyard.drivers.making import closed_in_thread, made_in_thread
 from toolyard.storage.state import ensure_state_dir
 from toolyard.team.budget import Budget
+from toolyard.team.code_wanted import check_code_can_run
 from toolyard.team.delivering import TeamFiles
 from toolyard.team.descriptors import make_room
 from toolyard.team.events import AgentFailed, Ended, Notice, RunFinished, RunStarted, TeamEvent
@@ -195,6 +196,7 @@ class TeamRun:
         def tell(text: str) -> None:
             loop.call_soon_threadsafe(around.hear, Notice(text=text))
 
+        await asyncio.to_thread(check_code_can_run, self._options)
         await asyncio.to_thread(make_servers_known, self._config, self._options, tell)
         return await self._workers(around, owned)
 
