@@ -112,6 +112,7 @@ def test_the_task_and_the_newest_exchange_stay(history, target):
 def test_it_fits_whenever_the_task_and_the_newest_exchange_do(history, target):
     least = _size(_compact(history, 0))
     assert len(_compact(history, 0)) == 3
+    assert len(_compact(history, 0)[0].parts) == 1
     assert _size(_compact(history, target)) <= max(target, least)
 
 
@@ -146,6 +147,25 @@ def test_old_results_become_a_line_before_anything_is_left_out():
     assert len(short) == len(history)
     assert "It began: a line of the file" in short[2].parts[0].content
     assert short[-1] is history[-1]
+
+
+def test_the_newest_results_stay_whole_while_older_exchanges_can_go():
+    history = _long_history(12, "a line of the file\n" * 200)
+    newest = sum(tokens_of(each) for each in history[-8:])
+    short = _compact(history, newest + tokens_of(history[0]) + 100)
+    assert len(short) < len(history)
+    assert short[-6:] == history[-6:]
+    assert "Left out" not in str(short[-6:])
+
+
+def test_a_note_goes_on_from_the_note_before():
+    once = _compact(_long_history(6, "word " * 300), 1200)
+    assert "f0.py" in once[0].parts[1].content
+    later = _long_history(20, "word " * 300)[-20:]
+    note = _compact([*once, *later], 1200)[0].parts[1].content
+    assert "called Read on f0.py" in note
+    assert "f14.py" in note
+    assert note.count(NOTE) == 1
 
 
 def test_what_was_left_out_is_said_in_a_note_beside_the_task():

@@ -64,7 +64,7 @@ _KINDS: Final = (
         key_variables=("ANTHROPIC_API_KEY",),
         needs_key=True,
         base_url_variable="ANTHROPIC_BASE_URL",
-        default_model="claude-sonnet-4-5",
+        default_model="claude-sonnet-5",
     ),
     BackendKind(
         "openrouter",

@@ -130,13 +130,12 @@ class Conversation:
     def _say(self, parts: list[Any]) -> None:
         from pydantic_ai.messages import ModelRequest
 
-        # Providers want turns to alternate, and results first.
+        # Providers want turns to alternate. Results come first, since all calls are answered before a question.
         if self._messages and self._messages[-1].kind == "request":
             last = self._messages.pop()
             self._sizes.pop()
             del self._dumped[len(self._messages) :]
             parts = [*last.parts, *parts]
-            parts.sort(key=lambda part: part.part_kind != "tool-return")
         request = ModelRequest(parts=parts)
         self._messages.append(request)
         self._sizes.append(tokens_of(request))
