@@ -28,6 +28,7 @@ from toolyard.testing.model_server.script_files import read_script
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")])
+EXAMPLES = sorted(ROOT.glob("examples/*.yaml"))
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 KNOWN = {"sh", "sh e2e", "python", "yaml", "text", "json", "json e2e", "toml e2e", ""}
 # `make` inside a test would set up the very environment the test runs in; CI runs these targets themselves.
@@ -59,7 +60,19 @@ SAID = {
         "Everybody has voted, 2 of 2 for ada.",
         "carl  → voted for ada: It has a test.",
     ),
-    "one-config.md": (),
+    "runs.md": ('"ended":"answered"',),
+    "one-config.md": (
+        "servers: shop (1 tool), weather (1 tool), crm (209 tools)",
+        "tokens before the task: 921 for tools, ",
+        "as files: 211 tools, which would cost 10,188 tokens in the context, and cost none",
+        "helper  ✓ execute_python  from servers.shop import list_stock  2 parts",
+        "- bolts: 3\n- washers: 2\n",
+        "helper  ✓ execute_python  from servers.weather import forecast  2 lines",
+        "ok helper mcp__shop__list_stock",
+        "tokens before the task: 1,418 for tools, ",
+        "tokens before the task: 11,530 for tools, ",
+        "helper  ✓ shop__list_stock",
+    ),
 }
 
 
@@ -161,11 +174,14 @@ def test_the_snippets_run(page, tmp_path):
         log.append(event)
     driven = scripted_gemini.install(tmp_path / "bin")
     own = {"PATH": f"{driven}:{os.environ['PATH']}", "XDG_STATE_HOME": str(tmp_path / "state"), "GEMINI_API_KEY": KEY}
-    env = {**os.environ, **own}
-    for snippet in blocks(page, "python"):
-        words = [sys.executable, "-c", snippet]
-        done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=50, check=False)
-        assert done.returncode == 0, done.stderr
+    with models_of(page) as models:
+        env = {**os.environ, **own, **models}
+        for snippet in blocks(page, "python"):
+            words = [sys.executable, "-c", snippet]
+            done = subprocess.run(
+                words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=50, check=False
+            )
+            assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("page", pages_with("yaml"), ids=name)
@@ -174,6 +190,11 @@ def test_the_configurations_load(page, tmp_path):
         path = tmp_path / f"{number}.yaml"
         path.write_text(text)
         assert load_config(str(path), env={}).source == str(path)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=name)
+def test_the_examples_load_and_every_agent_has_a_backend(example):
+    assert all(agent.backend.kind is not None for agent in load_config(str(example), env={}).agents)
 
 
 def test_the_readme_session_does_what_it_shows(tmp_path):
