@@ -50,8 +50,8 @@ SAID = {
         "# A note",
     ),
     "team.md": (
-        "bob  ✓ Bash   python test_slug.py && echo passed  passed",
-        "ada  ✓ Bash   cd shared/bob && python test_slug.py  (no output)",
+        "bob  ✓ Bash   python test_slug.py && echo passed",
+        "ada  ✓ Bash   cd shared/bob && python test_slug.py",
         "ada  → voted for bob: It drops what an address cannot have, and has a test.",
         "✓ Consensus  Everybody has voted, 2 of 2 for bob.",
         "team/site: 2 written.",
