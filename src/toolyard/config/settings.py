@@ -18,6 +18,11 @@ _CONTAINER_CLIENT = (
     *("PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH"),
     *("DOCKER_TLS_VERIFY", "CONTAINER_HOST", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
 )
+_NETWORK = (
+    *("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "all_proxy", "no_proxy"),
+    "SSL_CERT_FILE",
+)
+"""How the user's machine reaches others."""
 _CLIENT_FOLDERS = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "QWEN_HOME")
 DEFAULT_TEMP = "/tmp"  # noqa: S108 - the name of the folder, nothing is created in it here
 
@@ -47,7 +52,7 @@ class Settings:
     container_client: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """What a docker or podman client needs to find its engine."""
     model_access: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """Keys and addresses of model providers, by their variables."""
+    """Keys and addresses of model providers, and what it takes to reach them, by their variables."""
     client_folders: Mapping[str, str] = field(default_factory=dict[str, str])
     """Where other programs keep their settings, when a variable of theirs says so."""
     trace_endpoint: str | None = None
@@ -68,7 +73,7 @@ class Settings:
             token=variables.get("TOOLYARD_TOKEN") or None,
             no_color=bool(variables.get("NO_COLOR")),
             container_client={name: variables[name] for name in _CONTAINER_CLIENT if name in variables},
-            model_access={name: variables[name] for name in PROVIDER_VARIABLES if variables.get(name)},
+            model_access={name: variables[name] for name in (*PROVIDER_VARIABLES, *_NETWORK) if variables.get(name)},
             client_folders={
                 name: os.path.abspath(variables[name]) for name in _CLIENT_FOLDERS if variables.get(name)
             },

@@ -10,6 +10,7 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit, urlunsplit
+from urllib.request import proxy_bypass_environment  # pyright: ignore[reportUnknownVariableType, reportAttributeAccessIssue]
 
 from toolyard.config.backends import BackendKind
 from toolyard.config.models import Backend
@@ -36,6 +37,10 @@ class Place:
     key: str = field(default="", repr=False)
     key_source: str = ""
     """Where the key came from, as its user would name it."""
+    proxy: str = field(default="", repr=False)
+    """Through which it is reached; empty where it is reached directly."""
+    certificates: str = ""
+    """A file with those that are trusted beside the system's."""
 
     @property
     def address(self) -> str:
@@ -77,7 +82,7 @@ def place_of(backend: Backend, access: Mapping[str, str]) -> Place:
             f"There is no key for {kind.title}.",
             hint=f"Set {' or '.join(kind.key_variables)}, or `backend.api_key`.",
         )
-    return Place(kind, model, base_url, key, source)
+    return Place(kind, model, base_url, key, source, _proxy(base_url, access), access.get("SSL_CERT_FILE", ""))
 
 
 def is_loopback(base_url: str) -> bool:
@@ -88,6 +93,20 @@ def is_loopback(base_url: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _proxy(base_url: str, access: Mapping[str, str]) -> str:
+    """As the user's usual variables say; what is on this machine needs none."""
+    parts = urlsplit(base_url)
+    without = {"no": _either("no_proxy", access)}
+    if is_loopback(base_url) or proxy_bypass_environment(parts.netloc.rpartition("@")[2], without):
+        return ""
+    return _either(f"{parts.scheme}_proxy", access) or _either("all_proxy", access)
+
+
+def _either(name: str, access: Mapping[str, str]) -> str:
+    """Such variables are spelled in both cases; the small one goes first, as with other programs."""
+    return access.get(name) or access.get(name.upper(), "")
 
 
 def _key(backend: Backend, kind: BackendKind, access: Mapping[str, str]) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from toolyard.core.errors import ConfigError
 from toolyard.models.places import NO_KEY, Place
 from toolyard.models.sparing import rewrite_schemas_once
 
@@ -37,7 +38,7 @@ class Spoken:
 
 def speak(place: Place, timeout: float | None) -> Spoken:
     _keep_quiet()
-    http = _http_client(timeout or READ_SECONDS)
+    http = _http_client(place, timeout or READ_SECONDS)
     model = {"gemini": _gemini, "openai": _openai, "claude": _claude}[place.kind.api](place, http)
     return Spoken(rewrite_schemas_once(model), http.aclose)
 
@@ -50,23 +51,33 @@ def _keep_quiet() -> None:
     warnings.filterwarnings("ignore", module=r"pydantic_ai\.")
 
 
-def _http_client(read_seconds: float) -> httpx2.AsyncClient:
+def _http_client(place: Place, read_seconds: float) -> httpx2.AsyncClient:
+    """Raises ConfigError where the certificates cannot be read."""
     import httpx2
     from pydantic_ai.models import create_async_httpx2_client
 
     # A transport of our own: otherwise proxies would be taken from the environment.
     return create_async_httpx2_client(
         timeout=httpx2.Timeout(read_seconds, connect=CONNECT_SECONDS),
-        transport=httpx2.AsyncHTTPTransport(verify=_certificates(), trust_env=False),
+        transport=httpx2.AsyncHTTPTransport(
+            verify=_certificates(place.certificates), trust_env=False, proxy=place.proxy or None
+        ),
     )
 
 
 @cache
-def _certificates() -> ssl.SSLContext:
+def _certificates(also: str) -> ssl.SSLContext:
     """Reading them takes longer than a turn, and they are the same for all."""
     import httpx2
 
-    return httpx2.create_ssl_context(trust_env=False)
+    trusted = httpx2.create_ssl_context(trust_env=False)
+    if also:
+        try:
+            trusted.load_verify_locations(also)
+        except OSError as error:  # also what ssl raises for a file that holds none
+            why = error.strerror or "it holds no certificates"
+            raise ConfigError(f"SSL_CERT_FILE names {also}, which cannot be read: {why}.") from error
+    return trusted
 
 
 def _gemini(place: Place, http: httpx2.AsyncClient) -> Model[Any]:
@@ -75,6 +86,7 @@ def _gemini(place: Place, http: httpx2.AsyncClient) -> Model[Any]:
     from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.providers.google import GoogleProvider
 
+    trusted = _certificates(place.certificates)
     client = Client(
         vertexai=False,
         api_key=place.key or NO_KEY,
@@ -82,6 +94,9 @@ def _gemini(place: Place, http: httpx2.AsyncClient) -> Model[Any]:
             base_url=place.base_url,
             api_version="v1beta",
             httpx_async_client=http,
+            # For clients of its own, which are not used: otherwise it reads the certificates of the system twice.
+            client_args={"verify": trusted},
+            async_client_args={"verify": trusted, "ssl": trusted},
             timeout=int((http.timeout.read or READ_SECONDS) * 1000),
             retry_options=HttpRetryOptions(attempts=1),
         ),

@@ -10,6 +10,7 @@ from toolyard.drivers.clis.cli import ATTEMPTS, START_SECONDS, TOOL_SECONDS, Cli
 from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
 
 _CONFIG = "claude"
+_MOST_RESULT_TOKENS = 4_000_000
 _INSTRUCTIONS = "instructions.md"
 
 
@@ -66,6 +67,8 @@ class Claude(Cli):
             "CLAUDE_CODE_MAX_RETRIES": str(ATTEMPTS - 1),
             "DISABLE_AUTOUPDATER": "1",
             "MCP_CONNECTION_NONBLOCKING": "0",  # Else the first turn may begin before our tools are there.
+            # Our results are bounded by ourselves, but for an approval: that says the whole input again.
+            "MAX_MCP_OUTPUT_TOKENS": str(_MOST_RESULT_TOKENS),
             "MCP_TIMEOUT": str(START_SECONDS * 1000),
             "MCP_TOOL_TIMEOUT": str(TOOL_SECONDS * 1000),
         }

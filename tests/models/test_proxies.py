@@ -1,0 +1,52 @@
+"""A provider is reached through the proxy that the user's variables name, and what is on this machine directly."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolyard.config.models import Backend
+from toolyard.core.errors import ConfigError
+from toolyard.models.conversation import Conversation
+from toolyard.models.opening import open_model
+from toolyard.models.places import place_of
+from toolyard.testing.model_server import Say, serving
+
+AWAY = Backend(type="openai", model="m", base_url="http://models.example.com/v1")
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"http_proxy": "http://p:1"}, "http://p:1"),
+        ({"HTTP_PROXY": "http://p:2"}, "http://p:2"),
+        ({"ALL_PROXY": "http://p:3"}, "http://p:3"),
+        ({"HTTPS_PROXY": "http://p:4"}, ""),
+        ({"HTTP_PROXY": "http://p:5", "NO_PROXY": "example.com"}, ""),
+        ({"HTTP_PROXY": "http://p:6", "no_proxy": "*"}, ""),
+        ({}, ""),
+    ],
+)
+def test_the_usual_variables_say_which_proxy(variables: dict[str, str], expected: str) -> None:
+    assert place_of(AWAY, {"OPENAI_API_KEY": "key", **variables}).proxy == expected
+
+
+def test_this_machine_is_reached_directly() -> None:
+    here = Backend(type="openai", model="m", base_url="http://127.0.0.1:8080/v1")
+
+    assert place_of(here, {"HTTP_PROXY": "http://p:1"}).proxy == ""
+
+
+async def test_a_turn_goes_through_the_proxy() -> None:
+    with serving(Say("through it")) as server:
+        model = open_model(AWAY, {"OPENAI_API_KEY": "key", "HTTP_PROXY": server.url}, patience=0)
+        conversation = Conversation()
+        conversation.ask("hello")
+        turn = await model.turn(conversation)
+        await model.close()
+
+    assert turn.text == "through it"
+
+
+def test_certificates_that_cannot_be_read_are_told() -> None:
+    with pytest.raises(ConfigError, match=r"SSL_CERT_FILE names /nowhere\.pem"):
+        open_model(AWAY, {"OPENAI_API_KEY": "key", "SSL_CERT_FILE": "/nowhere.pem"})
