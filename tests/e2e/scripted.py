@@ -48,7 +48,7 @@ class ScriptedModel:
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[str]:
-        with serving(self, counted=LITTLE.input) as server:
+        with serving(self) as server:
             self.requests = server.everything
             yield server.url
 
