@@ -107,8 +107,12 @@ class RunStore(Closing):
     def done(self, done: Done) -> None:
         """An answer, a vote, a failure: on the disk when this returns."""
         values = (done.round, done.agent, done.kind, done.text, done.snapshot, done.choice)
-        self._write("INSERT OR REPLACE INTO work VALUES (?, ?, ?, ?, ?, ?)", [values])
-        self._tried(lambda: self._connection.execute("PRAGMA wal_checkpoint(FULL)"))
+        # With this one transaction everything before it is synced, too: the run's loop waits for the disk once.
+        self._tried(lambda: self._connection.execute("PRAGMA synchronous=FULL"))
+        try:
+            self._write("INSERT OR REPLACE INTO work VALUES (?, ?, ?, ?, ?, ?)", [values])
+        finally:
+            self._tried(lambda: self._connection.execute("PRAGMA synchronous=NORMAL"))
 
     def all_done(self) -> Iterator[Done]:
         """The oldest round first, in each by agent."""
