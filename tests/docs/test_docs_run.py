@@ -67,7 +67,7 @@ SAID = {
         "as files: 211 tools, which would cost 10,188 tokens in the context, and cost none",
         "helper  ✓ execute_python  from servers.shop import list_stock  2 parts",
         "- bolts: 3\n- washers: 2\n",
-        "helper  ✓ execute_python  from servers.weather import forecast  2 lines",
+        "helper  ✓ execute_python  from servers.weather import forecast  Lima: sunny for 3 days.",
         "ok helper mcp__shop__list_stock",
         "tokens before the task: 1,418 for tools, ",
         "tokens before the task: 11,530 for tools, ",
