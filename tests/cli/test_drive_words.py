@@ -95,3 +95,10 @@ def test_a_large_edit_is_counted_at_once():
     came_of(middle, ToolResult("1", ok=True, text="1 replacement."))
     assert came == CameOf(True, "+1400 -1400")
     assert time.monotonic() - began < 5
+
+
+def test_what_peers_did_meanwhile_is_no_part_of_what_a_command_came_to() -> None:
+    call = ToolCall("1", "Bash", {"command": "make"})
+    result = ToolResult("1", ok=True, text="built\n[ada changed 1 file: shared/ada/plan.md]")
+
+    assert came_of(call, result).note == "built"

@@ -280,3 +280,23 @@ def test_agents_start_together(team_of) -> None:
 
     order = [type(each).__name__ for each in team.events if isinstance(each, AgentStarted | Answered)]
     assert order[:2] == ["AgentStarted", "AgentStarted"]
+
+
+def test_code_that_raises_is_told_as_failed_and_shown_to_the_model_as_it_is(team_of) -> None:
+    team = team_of(a=[Call("execute_python", {"code": "1 / 0"}), Say("I see.")])
+    team.more = {"toolyard": {"execution_mode": "filesystem_first"}}
+
+    team.run(["a"])
+
+    assert [each.ok for each in team.heard(ToolReturned)] == [False]
+    assert "ZeroDivisionError" in team.server.requests[-1].results[-1]
+
+
+def test_nothing_is_made_where_a_key_is_missing(team_of) -> None:
+    team = team_of(a=Say("Fine."))
+    settings = type(team.settings()).from_environment({"HOME": str(team.folder)})
+
+    with pytest.raises(ConfigError):
+        team.run(["a"], settings=settings)
+
+    assert {each.name for each in team.folder.iterdir()} <= {"team.yaml"}

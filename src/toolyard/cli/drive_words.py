@@ -28,6 +28,8 @@ _EDITS: Final = frozenset({"Edit", "MultiEdit", "edit_file"})
 _OLD, _NEW = ("old_string", "oldText"), ("new_string", "newText")
 _REPLACED: Final = re.compile(r"(\d+) replacements?\b")
 _WRITTEN: Final = re.compile(r"^(Created|Replaced) .*\((\d[\d,]*) lines?\b")
+_NEWS: Final = re.compile(r"\[.+ (?:changed \d+ files?|published new work): .+\]$")
+"""What peers did meanwhile, told with whatever result came next."""
 _EXIT: Final = re.compile(r"^Exit code (\d+)\.?$")
 _CODE: Final = re.compile(r"^(Error: )?MCP error -?\d+: ")
 """What a client puts before an error of ours."""
@@ -92,7 +94,7 @@ class CameOf:
 def came_of(call: ToolCall, result: ToolResult) -> CameOf:
     if not result.ok:
         return CameOf(ok=False, why=_CODE.sub("", clean(result.text).strip()))
-    lines = [line for line in clean(result.text).split("\n") if line.strip()]
+    lines = [line for line in clean(result.text).split("\n") if line.strip() and not _NEWS.match(line)]
     if call.name in _COMMANDS:
         return _ran(lines)
     if call.name in _EDITS:

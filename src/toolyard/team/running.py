@@ -22,6 +22,7 @@ from toolyard.config.models import Agent
 from toolyard.core.errors import ConfigError, ToolError, ToolyardError
 from toolyard.core.ids import new_id
 from toolyard.drivers.making import closed_in_thread, made_in_thread
+from toolyard.models.places import place_of
 from toolyard.storage.state import ensure_state_dir
 from toolyard.team.budget import Budget
 from toolyard.team.code_wanted import check_code_can_run
@@ -36,7 +37,7 @@ from toolyard.team.options import RunOptions
 from toolyard.team.places import find_run, make_folders, root_of, runs_of, with_layout, workspace_of
 from toolyard.team.reporting import report_on
 from toolyard.team.rounds import Rounds
-from toolyard.team.store import RunStore
+from toolyard.team.store import RunStore, StateFault
 from toolyard.team.surroundings import Surroundings
 from toolyard.team.telling import why_of
 from toolyard.team.tracing import open_tracing
@@ -55,8 +56,9 @@ class TeamRun:
         """Raises ToolyardError where the configuration cannot be right or there is no such run."""
         self._config = with_layout(options.config)
         check_execution_mode(self._config)
-        for agent in self._config.agents:
-            kind_of(agent, self._config)
+        for agent in self._config.agents:  # before anything is made: what is missing is missing for good
+            if kind_of(agent, self._config).api:
+                place_of(agent.backend, options.settings.model_access)
         self._options = options
         self._hear = hear
         self._state_home = options.state_home or options.settings.state_home
@@ -99,7 +101,7 @@ class TeamRun:
             around = Surroundings(self.id, store, self._budget(store), hear, tracing)
             async with contextlib.AsyncExitStack() as workers:
                 finished = await self._gone(task, around, workers)
-            store.note(ended=finished.ended.value, seconds=around.budget.seconds)
+            self._note_end(store, finished, around)
             if log is not None:
                 log.hear(finished)
         if config.ui.logging_enabled:
@@ -107,6 +109,12 @@ class TeamRun:
             await asyncio.to_thread(report_on, self.folder, files.diff_of)
         self._hear(finished)  # the last that is heard: everything is closed, and the report is there
         return finished
+
+    def _note_end(self, store: RunStore, finished: RunFinished, around: Surroundings) -> None:
+        try:
+            store.note(ended=finished.ended.value, seconds=around.budget.seconds)
+        except StateFault as fault:  # the result is there all the same; resuming it comes to the same one
+            around.hear(Notice(text=str(fault)))
 
     def _budget(self, store: RunStore) -> Budget:
         limits = self._options.limits or self._config.orchestrator.limits

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from toolyard.team.surroundings import Surroundings
 
 SURFACE = "run"
+RUNS = "execute"
+"""The kind of tools that run commands and code."""
 _TELL_AFTER = 3
 """How often a call may be made with the same result before that is pointed out."""
 UNKNOWN_OUTCOME = (
@@ -57,16 +59,17 @@ class ToolCalls:
         self._around.hear(ToolCalled(**common, arguments=shown_arguments(dict(wanted.arguments))))
         began = time.monotonic()
         with self._around.tracing.tool_call(wanted.tool, wanted.id) as span:
-            answer = await self._made(wanted)
-            if answer.failed:
+            answer, is_well = await self._made(wanted)
+            if not is_well:
                 span.failed("The call failed.")
         seconds = round(time.monotonic() - began, 3)
-        self._around.hear(ToolReturned(**common, ok=not answer.failed, text=shown(answer.text), seconds=seconds))
+        self._around.hear(ToolReturned(**common, ok=is_well, text=shown(answer.text), seconds=seconds))
         return self._minding_repeats(answer)
 
-    async def _made(self, wanted: Wanted) -> Answer:
+    async def _made(self, wanted: Wanted) -> tuple[Answer, bool]:
+        """What the model is shown, and whether it went well. A command that failed is a result like any other."""
         if wanted.fault:
-            return Answer(wanted, f"The arguments could not be read: {wanted.fault}", failed=True)
+            return Answer(wanted, f"The arguments could not be read: {wanted.fault}", failed=True), False
         call = Call(
             wanted.tool,
             dict(wanted.arguments),
@@ -79,8 +82,10 @@ class ToolCalls:
             # What is quick would wait longer for a thread than it takes.
             result = self._yard.dispatch.now(call) or await self._yard.dispatch(call)
         except ToolyardError as error:
-            return Answer(wanted, str(error), failed=True)
-        return Answer(wanted, result.text or "(no content)", _pictures(result))
+            return Answer(wanted, str(error), failed=True), False
+        tool = self._yard.dispatch.tools[wanted.tool]
+        is_well = tool.kind != RUNS or not result.structured.get("error")  # an exit code is said in the text
+        return Answer(wanted, result.text or "(no content)", _pictures(result)), is_well
 
     def _minding_repeats(self, answer: Answer) -> Answer:
         mark = json.dumps(
