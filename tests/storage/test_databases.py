@@ -1,6 +1,7 @@
 """Databases that several connections of one process and other processes use at once."""
 
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import sys
 import pytest
 
 from toolyard.codemode.catalog import Catalog
-from toolyard.storage.databases import make_private
+from toolyard.storage.databases import make_private, write_ahead
 from toolyard.workspace.sharing.provenance import Provenance
 from toolyard.workspace.snapshots.index import Index
 
@@ -43,3 +44,33 @@ def test_a_new_file_is_private_and_one_that_is_there_stays(tmp_path):
     make_private(str(path))
     assert path.read_text() == "content"
     assert os.listdir(tmp_path) == ["db"]
+
+
+class Busy:
+    """A connection that others keep from its log some times, or for good."""
+
+    def __init__(self, times: float, code: int = sqlite3.SQLITE_BUSY) -> None:
+        self.left, self.code = times, code
+
+    def execute(self, statement: str) -> None:
+        self.left -= 1
+        if self.left >= 0:
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = self.code
+            raise error
+
+
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_RECOVERY])
+def test_a_log_that_others_are_just_making_or_clearing_away_is_waited_for(code):
+    connection = Busy(2, code)
+    write_ahead(connection, 30)
+    assert connection.left == -1
+
+
+def test_a_log_is_waited_for_no_longer_than_said_and_no_other_error_is_waited_out():
+    with pytest.raises(sqlite3.OperationalError):
+        write_ahead(Busy(float("inf")), 0.01)
+    full = Busy(1, sqlite3.SQLITE_FULL)
+    with pytest.raises(sqlite3.OperationalError):
+        write_ahead(full, 30)
+    assert full.left == 0

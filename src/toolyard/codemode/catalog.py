@@ -25,7 +25,7 @@ from typing import Any, cast
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
 from toolyard.core.upstream import Json, ServerListing, ToolSchema
-from toolyard.storage.databases import make_private
+from toolyard.storage.databases import make_private, write_ahead
 from toolyard.storage.fullness import FREE_SPACE, is_full
 
 FILE_NAME = "catalog.sqlite"
@@ -128,7 +128,7 @@ class Catalog(Closing):
 
     def _prepare(self) -> None:
         connection = self._connection
-        connection.execute("pragma journal_mode = wal")
+        write_ahead(connection, _BUSY_SECONDS)
         connection.execute("pragma synchronous = normal")
         with self._changing():
             (version,) = connection.execute("pragma user_version").fetchone()

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sqlite3
 import tempfile
+import time
+
+_PAUSE_SECONDS = 0.005
+_KIND = 0xFF
+"""Of an error; what is above it says more."""
 
 
 def make_private(path: str) -> None:
@@ -23,3 +29,21 @@ def make_private(path: str) -> None:
             os.link(draft, path)
     finally:
         os.unlink(draft)
+
+
+def write_ahead(connection: sqlite3.Connection, seconds: float) -> None:
+    """Have a connection use a write-ahead log, waiting `seconds` for others to let it. Raises sqlite3.Error.
+
+    SQLite's own patience does not help here: while another connection is the first to come or the last to leave, it
+    gives up at once.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & _KIND != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            return

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
-from toolyard.storage.databases import make_private
+from toolyard.storage.databases import make_private, write_ahead
 from toolyard.storage.fullness import FREE_SPACE, is_full
 from toolyard.storage.state import ensure_state_dir
 from toolyard.workspace.sharing.publishing import SHARING
@@ -64,7 +64,7 @@ class Provenance(Closing):
             make_private(path)
             self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             try:
-                self._db.execute("PRAGMA journal_mode = WAL")
+                write_ahead(self._db, _BUSY_SECONDS)
                 self._db.executescript(_SCHEMA)
             except BaseException:
                 self._db.close()

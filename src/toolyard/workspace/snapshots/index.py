@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
-from toolyard.storage.databases import make_private
+from toolyard.storage.databases import make_private, write_ahead
 from toolyard.storage.fullness import FREE_SPACE, is_full
 from toolyard.workspace.snapshots.packs import Place, Row
 from toolyard.workspace.snapshots.records import Counts, Note, Snapshot
@@ -89,7 +89,7 @@ class Index(Closing):
                 raise
 
     def _prepare(self) -> None:
-        self._db.execute("PRAGMA journal_mode = WAL")
+        write_ahead(self._db, _BUSY_MILLISECONDS / 1e3)
         if self._version() == 0:
             with self.transaction():
                 if self._version() == 0:  # nobody else was quicker
