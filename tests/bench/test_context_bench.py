@@ -105,9 +105,15 @@ def test_a_turn_is_timed_from_the_start_of_its_agent_to_its_answer(monkeypatch):
     assert heard.milliseconds_a_turn == 500.0
 
 
-def test_an_agent_that_fails_is_no_figure():
-    with pytest.raises(BenchFault, match="Agent a failed: no key"):
-        Heard()(AgentFailed(agent="a", why="no key"))
+def test_a_team_in_which_an_agent_fails_is_no_figure(tmp_path, settings, monkeypatch):
+    heard = Heard()
+
+    async def failing(run):
+        heard(AgentFailed(agent="a000", why="no key"))
+
+    monkeypatch.setattr("toolyard.bench.context_team.TeamRun.go", failing)
+    with pytest.raises(BenchFault, match=r"1 of 1 agents did not answer\. a000 failed: no key"):
+        Team.of(str(tmp_path), 1, settings, {"GEMINI_API_KEY": "a-key"}).run(heard)
 
 
 @pytest.mark.slow

@@ -30,6 +30,7 @@ BACKENDS: Mapping[str, str] = {"gemini": "gemini-2.5-flash", "openai": "gpt-4o",
 """In turn, one for each agent: what a turn costs differs by the provider's library."""
 _KEY = "a-key-that-nobody-checks"
 _CLOSE_SECONDS = 10
+_SHOWN_FAULTS = 3
 TASK = "Do what there is to do."
 
 Step = Mapping[str, Any]
@@ -81,6 +82,7 @@ class Heard:
     started: dict[str, float] = field(default_factory=dict[str, float])
     answered: dict[str, float] = field(default_factory=dict[str, float])
     turns: dict[str, int] = field(default_factory=dict[str, int])
+    faults: list[str] = field(default_factory=list[str])
     events: list[TeamEvent] = field(default_factory=list[TeamEvent])
     _processor_began: float = 0.0
 
@@ -98,7 +100,7 @@ class Heard:
             case Used(agent=agent, turns=turns):
                 self.turns[agent] = turns
             case AgentFailed(agent=agent, why=why):
-                raise BenchFault(f"Agent {agent} failed: {why}")
+                self.faults.append(f"{agent} failed: {why}")
             case _:
                 pass
 
@@ -170,5 +172,7 @@ class Team:
         finished = asyncio.run(self.made(hear).go())
         missing = set(self.agents) - hear.answered.keys()
         if missing:
-            raise BenchFault(f"{len(missing)} of {len(self.agents)} agents did not answer: {sorted(missing)[:5]}.")
+            raise BenchFault(
+                f"{len(missing)} of {len(self.agents)} agents did not answer. {' '.join(hear.faults[:3])}"
+            )
         return finished
