@@ -86,6 +86,11 @@ class Conversation:
         return ()
 
     @property
+    def is_answered(self) -> bool:
+        """Whether the model had the last word, and wants no calls."""
+        return bool(self._messages) and self._messages[-1].kind == "response" and not self.unanswered
+
+    @property
     def last_text(self) -> str:
         """What the model said last; empty where it said nothing."""
         for message in reversed(self._messages):

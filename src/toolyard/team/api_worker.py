@@ -73,7 +73,8 @@ class ApiWorker:
             self._round = number
             self._conversation.ask(prompt)
             self._keep()
-        text = await self._worked(number)
+        # Where it had answered already, and was interrupted before that was noted, it is not asked again.
+        text = self._conversation.last_text if self._conversation.is_answered else await self._worked(number)
         return Work(text, await self._files.hold(f"answer of round {number}"))
 
     async def _worked(self, number: int) -> str:

@@ -1,4 +1,4 @@
-"""One run at a time in a folder: a lock for the root and for each folder that agents work in.
+"""One run at a time in a folder: a lock for the root, for each folder that agents work in, and for the run itself.
 
 Two runs in one folder would read each other's half-done work as their own. The second is refused, and told which run
 is there. The kernel gives the locks back when the process ends, however it ends.
@@ -45,6 +45,20 @@ class Guard(Closing):
             ) from None
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"run {run} (process {os.getpid()})\n".encode(), 0)
+
+    def hold_run(self, folder: str) -> None:
+        """The folder of the run itself, by its own lock: another configuration may name the same run.
+
+        Raises SystemFault where somebody is at it.
+        """
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        self._held.append(fd)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SystemFault(
+                f"Run {os.path.basename(folder)} is going on already.", hint="Wait until it is over.", retryable=True
+            ) from None
 
     def close(self) -> None:
         while self._held:

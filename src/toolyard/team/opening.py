@@ -6,6 +6,7 @@ What cannot be right (no key, no such backend) is a ConfigError before anything 
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from toolyard.app.yard import Yard, YardOptions
 from toolyard.config.backends import BackendKind, backend_kind
 from toolyard.config.models import Agent, Config
 from toolyard.core.errors import ConfigError
-from toolyard.drivers.making import made_in_thread
+from toolyard.drivers.making import closed_in_thread, made_in_thread
 from toolyard.models.opening import open_model
 from toolyard.team.api_worker import ApiWorker
 from toolyard.team.events import AgentInfo
@@ -83,15 +84,16 @@ class Opening:
         patience = {} if options.patience is None else {"patience": options.patience}
         # What it takes to speak to a provider is a second's work to load.
         model = await asyncio.to_thread(open_model, agent.backend, options.settings.model_access, **patience)
-        try:
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(model.close)
             yard = await made_in_thread(lambda: Yard.open(self.yard_options(agent)))
-        except BaseException:
-            await model.close()
-            raise
-        info = self.info(agent, kind, yard, model.title)
-        calls = ToolCalls(agent.id, yard, options.asker(agent.id), around)
-        instructions = system_prompt(self.config, agent, yard)
-        return ApiWorker(info, yard, model, around, instructions=instructions, calls=calls)
+            undo.push_async_callback(closed_in_thread, yard)
+            info = self.info(agent, kind, yard, model.title)
+            calls = ToolCalls(agent.id, yard, options.asker(agent.id), around)
+            instructions = system_prompt(self.config, agent, yard)
+            worker = ApiWorker(info, yard, model, around, instructions=instructions, calls=calls)
+            undo.pop_all()
+        return worker
 
     def info(self, agent: Agent, kind: BackendKind, yard: Yard, model: str) -> AgentInfo:
         return AgentInfo(

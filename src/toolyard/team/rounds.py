@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 from toolyard.core.errors import SystemFault, ToolyardError
 from toolyard.team.budget import UsedUp
-from toolyard.team.events import AgentFailed, AgentStarted, Answered, Ended, RoundStarted, Voted
+from toolyard.team.events import AgentFailed, AgentStarted, Answered, Ended, Notice, RoundStarted, Voted
 from toolyard.team.prompts import PeerAnswer, first_prompt, later_prompt
-from toolyard.team.store import ANSWERED, FAILED, VOTED, Done
+from toolyard.team.store import ANSWERED, FAILED, VOTED, Done, StateFault
 from toolyard.team.surroundings import Surroundings
 from toolyard.team.voting import parse_vote
 from toolyard.team.worker import Worker
@@ -92,15 +92,27 @@ class Rounds:
         return Ended.CONSENSUS if everybody_voted and votes else None
 
     async def _agent(self, agent: str, number: int, standing: Mapping[str, Done]) -> UsedUp | None:
-        """What one agent does in a round. Nothing that goes wrong with it touches the others."""
+        """What one agent does in a round; why the run ends with it, if it does."""
+        try:
+            await self._worked(agent, number, standing)
+        except UsedUp as used_up:
+            return used_up
+        except StateFault as fault:
+            # What nobody can resume is not worth working on; what is kept already can be, once there is room.
+            self._around.hear(Notice(agent=agent, round=number, text=str(fault)))
+            return UsedUp(Ended.INTERRUPTED)
+        return None
+
+    async def _worked(self, agent: str, number: int, standing: Mapping[str, Done]) -> None:
+        """Nothing that goes wrong with one agent touches the others."""
         around = self._around
         around.hear(AgentStarted(agent=agent, round=number))
         try:
             with around.tracing.work(agent, number):
                 worker = self._workers[agent]
                 work = await worker.work(self._prompt(worker, number, standing), number)
-        except UsedUp as used_up:
-            return used_up
+        except (UsedUp, StateFault):
+            raise
         except ToolyardError as error:
             self._fail(agent, number, error)
         except Exception as error:  # noqa: BLE001 - the edge of an agent: the team goes on without it
@@ -113,7 +125,6 @@ class Rounds:
             else:
                 self._finish(Done(number, agent, ANSWERED, work.text, work.snapshot))
                 around.hear(Answered(agent=agent, round=number, text=work.text, snapshot=work.snapshot))
-        return None
 
     def _prompt(self, worker: Worker, number: int, standing: Mapping[str, Done]) -> str:
         if number == 1 or not standing:

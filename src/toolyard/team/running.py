@@ -83,8 +83,9 @@ class TeamRun:
         make_folders(config)
         async with contextlib.AsyncExitStack() as owned:
             folders = (root_of(config), *(workspace_of(config, agent) for agent in config.agents))
-            owned.enter_context(Guard(self._state_home, folders, self.id))
+            guard = owned.enter_context(Guard(self._state_home, folders, self.id))
             ensure_state_dir(self.folder)
+            guard.hold_run(self.folder)
             if not options.resume:
                 owned.callback(self._remove_if_not_begun)
             store = owned.enter_context(RunStore(self.folder))

@@ -41,6 +41,10 @@ ANSWERED, VOTED, FAILED = "answered", "voted", "failed"
 T = TypeVar("T")
 
 
+class StateFault(SystemFault):
+    """The state of a run cannot be read or kept."""
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """What an agent has come to in one round."""
@@ -65,16 +69,20 @@ class AgentState:
 
 class RunStore(Closing):
     def __init__(self, folder: str) -> None:
-        """Raises SystemFault."""
+        """Raises StateFault."""
         self._path = os.path.join(folder, FILE)
         self._connection = self._tried(self._open)
 
     def _open(self) -> sqlite3.Connection:
         make_private(self._path)
         connection = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None)
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")  # a killed process loses nothing by that
-        connection.executescript(_SCHEMA)
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=NORMAL")  # a killed process loses nothing by that
+            connection.executescript(_SCHEMA)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def close(self) -> None:
@@ -91,13 +99,15 @@ class RunStore(Closing):
 
     def fact(self, name: str, otherwise: Any = None) -> Any:
         row = self._row("SELECT value FROM facts WHERE name = ?", name)
-        return otherwise if row is None else json.loads(row[0])
+        return otherwise if row is None else self._tried(lambda: json.loads(row[0]))
 
     # What agents do
 
     def agent(self, agent: str) -> AgentState:
         row = self._row("SELECT spent, turns, round, conversation FROM agents WHERE agent = ?", agent)
-        return AgentState(Spent(**json.loads(row[0])), *row[1:]) if row is not None else AgentState()
+        if row is None:
+            return AgentState()
+        return self._tried(lambda: AgentState(Spent(**json.loads(row[0])), *row[1:]))
 
     def keep(self, agent: str, state: AgentState) -> None:
         """After each turn, and after the calls of each turn."""
@@ -140,8 +150,12 @@ class RunStore(Closing):
     def _tried(self, work: Callable[[], T]) -> T:
         try:
             return work()
+        except (TypeError, ValueError) as error:
+            raise StateFault(
+                f"The state of the run in {self._path} is damaged: {error}.", hint="Start another run."
+            ) from error
         except (OSError, sqlite3.Error) as error:
             full = isinstance(error, sqlite3.Error) and is_full(error, self._path)
             why = "the disk is full" if full else str(error)
             hint = FREE_SPACE if full else "Look at the folder and the disk it is on."
-            raise SystemFault(f"The state of the run cannot be kept in {self._path}: {why}.", hint=hint) from error
+            raise StateFault(f"The state of the run cannot be kept in {self._path}: {why}.", hint=hint) from error

@@ -69,7 +69,8 @@ def _candidates(lines: Sequence[str]) -> Iterator[tuple[int, re.Match[str]]]:
 
 def _parted(rest: str, agents: Sequence[str]) -> tuple[str, str]:
     """The name, and a reason on the same line."""
-    whole = rest.strip().strip(_AROUND)
+    # One space between words: a line may hold a million, and what looks for a reason would try from each of them.
+    whole = " ".join(rest.split()).strip(_AROUND)
     if _known(whole, agents):
         return whole, ""
     cut = _REASON.search(whole)

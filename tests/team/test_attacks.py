@@ -1,0 +1,90 @@
+"""Models that mean harm, disks that are full, state that is damaged: a run ends in good order and tells why."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+
+from toolyard.core.errors import SystemFault
+from toolyard.team.events import AgentFailed, Ended, Notice, RunFinished, RunStarted
+from toolyard.team.store import FILE, RunStore, StateFault
+from toolyard.team.voting import parse_vote
+from toolyard.testing.model_server import Call, Fail, Hang, Say
+
+WRITES = Call("Write", {"file_path": "plan.md", "content": "# Plan\n"})
+
+
+def test_a_vote_with_a_million_spaces_is_read_at_once() -> None:
+    began = time.monotonic()
+
+    assert parse_vote(f"VOTE: a{' ' * 1_000_000}because it works", ["a"]).choice == "a"
+    assert parse_vote(f"VOTE: a{' ' * 1_000_000}b", ["a"]).choice == ""
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("after", [1, 2, 4, 5])
+def test_a_run_whose_state_cannot_be_kept_ends_in_order_and_is_resumed(team_of, monkeypatch, after: int) -> None:
+    team = team_of(a=[WRITES, Say("One."), Say("VOTE: a")], b=[Say("Two."), Say("VOTE: a")])
+    written = RunStore._write
+    left = [after]
+
+    def failing(self: RunStore, *given) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise StateFault("The disk is full.")
+        written(self, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunStore, "_write", failing)
+        first = team.run(["a", "b"])
+
+    assert first.ended is Ended.INTERRUPTED
+    assert "The disk is full." in team.heard(Notice)[0].text
+    assert len(team.heard(RunFinished)) == 1
+    assert team.heard(AgentFailed) == []
+    assert team.run(["a", "b"], resume=first.run).ended is Ended.CONSENSUS
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE agents SET conversation = x'7b'",
+        "UPDATE agents SET spent = '{\"other\": 1}'",
+        "UPDATE facts SET value = 'no JSON'",
+    ],
+)
+def test_damaged_state_is_told_and_leaves_nothing_open(team_of, damage: str) -> None:
+    team = team_of(a=[WRITES, Fail(400), Say("Fine.")])
+    first = team.run(["a"])
+    with sqlite3.connect(os.path.join(first.folder, FILE)) as connection:
+        connection.execute(damage)
+    connection.close()
+    before = len(os.listdir("/proc/self/fd"))
+
+    with pytest.raises(SystemFault, match="damaged"):
+        team.run(["a"], resume=first.run)
+
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_one_run_is_not_resumed_twice_at_once_whatever_the_configuration(team_of, tmp_path: Path) -> None:
+    team = team_of(a=[Fail(400), Hang(), Say("Fine.")])
+    first = team.run(["a"])
+
+    async def both() -> None:
+        one = team.made(["a"], resume=first.run)
+        going = asyncio.create_task(one.go())
+        while len(team.heard(RunStarted)) < 2:
+            await asyncio.sleep(0.01)
+        team.more = {"toolyard": {"workspace": "elsewhere"}}
+        with pytest.raises(SystemFault, match="is going on already"):
+            await team.made(["a"], resume=first.run).go()
+        one.stop()
+        await going
+
+    asyncio.run(both())
