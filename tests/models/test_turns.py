@@ -148,6 +148,12 @@ async def test_usage_is_what_the_provider_counted(kind, talk):
             assert 0 < spent.cost < 0.01
 
 
+async def test_what_nobody_counted_is_estimated_and_has_no_price(kind, talk):
+    async with talk([Turn("hi " * 50, usage=Usage(0, 0))]) as t:
+        spent = (await t.say("hello " * 200)).spent
+        assert (150 < spent.input < 600, 30 < spent.output < 200, spent.cost) == (True, True, None), spent
+
+
 async def test_what_was_spent_adds_up_and_an_unknown_price_stays_unknown():
     assert Spent(1, 2, 1, 0.5) + Spent(3, 4) == Spent(4, 6, 1, 0.5)
     assert (Spent(1, 2) + Spent(3, 4)).cost is None

@@ -10,7 +10,7 @@ from toolyard.core.errors import SystemFault, ToolyardError
 from toolyard.models.chat import Hear, OfferedTool, Said, Shortened, Spent, Thought, Turn, hear_nothing
 from toolyard.models.compacting import compacted, without_pictures
 from toolyard.models.failures import Failure, cut_short, failure_of, too_long
-from toolyard.models.measuring import tokens_of_text, tokens_of_tools
+from toolyard.models.measuring import tokens_of, tokens_of_text, tokens_of_tools
 from toolyard.models.pricing import price_of
 from toolyard.models.trying import Trying
 
@@ -181,7 +181,8 @@ class ApiModel:
         except (AgentRunError, UserError, httpx2.HTTPError, httpx2.StreamError) as error:
             failure = failure_of(error, self._place)
             return failure, self._spent(response)
-        return self._checked(response), self._spent(response)
+        counted = self._spent(response)
+        return self._checked(response), counted if counted.total else _estimated(response, conversation, offer)
 
     def _checked(self, response: ModelResponse) -> ModelResponse | Failure:
         """The answer, where it is one."""
@@ -205,6 +206,11 @@ class ApiModel:
         usage = response.usage
         cost = None if self._place.is_free else price_of(response)
         return Spent(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, cost)
+
+
+def _estimated(response: ModelResponse, conversation: Conversation, offer: _Offer) -> Spent:
+    """For servers that count nothing in a stream: llama-cpp-python's is one. A limit of tokens holds there too."""
+    return Spent(conversation.tokens + offer.tokens, tokens_of(response))
 
 
 def _tell(event: Any, trying: Trying) -> None:
