@@ -28,6 +28,11 @@ TOKEN = "ghp_abcdefghijkl1234567890"
         ("ANYTHING", "0123456789abcdef0123456789abcdef"),
         ("ANYTHING", "Zx81Kq92Lm03Nb44Vc55Ty66"),
         ("", "eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.abc"),
+        ("SETTINGS", '{"apiKey": "hunter22"}'),
+        ("ANYTHING", "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Bl\n-----END OPENSSH PRIVATE KEY-----"),
+        ("API_TOKEN", "hunter22${SUFFIX}"),
+        ("DATABASE", "postgres://ada:hunter22@${HOST}/db"),
+        ("Authorization", "Bearer hunter22-${SUFFIX}"),
     ],
 )
 def test_secrets_are_seen_by_their_names_and_by_their_look(name, value):
@@ -44,6 +49,9 @@ def test_secrets_are_seen_by_their_names_and_by_their_look(name, value):
         ("SSH_KEY_PATH", "/home/ada/.ssh/id_ed25519"),
         ("AUTH", "true"),
         ("API_TOKEN", "${API_TOKEN}"),
+        ("Authorization", "Bearer ${API_TOKEN}"),
+        ("API_TOKEN", "${USER}:${PASSWORD}"),
+        ("DATABASE", "postgres://ada:${PASSWORD}@${HOST}/db"),
         ("", "@modelcontextprotocol/server-github"),
         ("", "mcp-server-with-a-rather-long-name"),
         ("BASE_URL", "https://api.example.com/v2/things"),
@@ -118,6 +126,10 @@ def test_addresses_and_headers_of_remote_servers_lose_their_secrets():
         ("Server=h;Pwd=pw12", "Server=${Server}"),
         ("--verbose=true", "--verbose=true"),
         ("https://h/mcp", "https://h/mcp"),
+        (f"https://{TOKEN}@h/mcp", "https://${DB_URL_TOKEN}@h/mcp"),
+        ("ssh://git@h/mcp", "ssh://git@h/mcp"),
+        ("https://h/mcp#access_token=hunter22", "https://h/mcp#access_token=${DB_ACCESS_TOKEN}"),
+        ("--header=Authorization: Bearer hunter22", "--header=Authorization: Bearer ${DB_TOKEN}"),
         ("C:\\tools", "C:\\tools"),
     ],
 )
@@ -138,3 +150,8 @@ def test_an_entry_without_secrets_stays_as_it_is():
     withholding = Withholding()
     assert withholding.copied(entry) == entry
     assert withholding.withheld == []
+
+
+def test_a_command_that_is_a_whole_line_loses_its_secrets_too():
+    entry = ServerEntry(name="db", command=f"docker run -e GITHUB_TOKEN={TOKEN} image")
+    assert Withholding().copied(entry).command == "docker run -e GITHUB_TOKEN=${GITHUB_TOKEN} image"

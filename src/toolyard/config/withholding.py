@@ -35,12 +35,18 @@ _HEX: Final = re.compile(r"[0-9a-fA-F-]{32,}")
 _LEAST_DIGITS: Final = 3
 _PASSWORD_IN_ADDRESS: Final = re.compile(r"://[^/\s:@]*:(?!\$\{)[^/\s@]+@")
 _IN_A_LIST: Final = re.compile(
-    r"(?:^|[;&?,\s])(?:[\w-]*(?:key|token|secret)|password|passwd|pwd)=(?!\$\{)[^;&,\s]{4,}", re.IGNORECASE
+    r"(?:^|[;&?,\s])(?:[\w-]*(?:key|token|secret)|password|passwd|pwd)=(?!\$\{)[^;&,\s]{4,}"
+    r"|(?:key|token|secret|password|passwd|pwd)[\"']\s*:\s*[\"'](?!\$\{)[^\"']{4,}|-----BEGIN [A-Z ]*PRIVATE KEY-----",
+    re.IGNORECASE,
 )
-"""`Server=x;Password=y`, `?api_key=z`."""
+"""`Server=x;Password=y`, `?api_key=z`, `{"apiKey": "x"}`, and keys in the form that SSH and TLS have them."""
+_REFERENCE: Final = re.compile(r"(?<!\$)\$\{[^}]*\}")
+_BESIDE_REFERENCE: Final = re.compile(r"[A-Za-z0-9_-]{8,}")
+"""So much of a secret beside a variable is one: `Bearer ` is none."""
 _BETWEEN_PARTS: Final = re.compile(r"[/?&=#:@;,\s]+")
 _HARMLESS: Final = re.compile(r".{0,3}|\d{1,6}|true|false|none|null|yes|no|default|enabled|disabled", re.IGNORECASE)
 _SCHEME: Final = re.compile(r"(?P<before>(?:Bearer|Basic|Token|ApiKey)\s+)(?P<value>\S.*)", re.IGNORECASE)
+_SCHEME_WORD: Final = re.compile(r"\b(?:Bearer|Basic|Token|ApiKey)\s", re.IGNORECASE)
 _ASSIGNED: Final = re.compile(r"(?P<before>(?P<name>-{0,2}[A-Za-z_][\w.-]*)=)(?P<value>.+)", re.DOTALL)
 _HEADER: Final = re.compile(r"(?P<before>(?P<name>[A-Za-z][\w-]*):\s*)(?P<value>[^/\s].*)", re.DOTALL)
 _PARAMETER: Final = re.compile(r"(?P<name>[^=&?#]+)=(?P<value>[^&#]+)")
@@ -64,7 +70,7 @@ class Withheld:
 
 def looks_secret(name: str, value: str) -> bool:
     """Whether a value of that name is nobody else's business."""
-    if _HARMLESS.fullmatch(value) or "${" in value.replace("$${", ""):
+    if _HARMLESS.fullmatch(value):
         return False
     if _PASSWORD_IN_ADDRESS.search(value) or _IN_A_LIST.search(value) or _is_token(value):
         return True
@@ -75,6 +81,10 @@ def looks_secret(name: str, value: str) -> bool:
         return True
     if not words or words[-1] in _PLACES:
         return False
+    if _REFERENCE.search(value):
+        beside = _SCHEME_WORD.sub("", _REFERENCE.sub(" ", value))
+        if not _BESIDE_REFERENCE.search(beside):
+            return False
     return bool(_SECRET_WORDS.intersection(words)) or words[-1].endswith(_ENDINGS)
 
 
@@ -103,6 +113,8 @@ class Withholding:
         }
         if isinstance(entry.command, tuple):
             changes["command"] = tuple(one.words(entry.command, "command"))
+        elif entry.command is not None and " " in entry.command:  # a whole line
+            changes["command"] = " ".join(one.words(tuple(entry.command.split(" ")), "command"))
         if entry.url is not None:
             changes["url"] = one.address(entry.url, "url")
         if entry.oauth is not None and entry.oauth.client_secret:
@@ -124,7 +136,7 @@ class _Copy:
 
     def put(self, wanted: str, value: str, place: str, *, own: bool = False) -> str:
         """The variable in the place of a value. `own` keeps the name as it is: a server looks for it."""
-        if "${" in value.replace("$${", ""):
+        if _REFERENCE.fullmatch(value):
             return value
         name = wanted if own and _VARIABLE.fullmatch(wanted) else f"{_upper(self._entry.name)}_{_upper(wanted)}"
         variable = self._all.variable(name, value, self._entry.name)
@@ -159,6 +171,8 @@ class _Copy:
         if (assigned := _ASSIGNED.fullmatch(word)) and looks_secret(assigned["name"], assigned["value"]):
             is_variable = not assigned["name"].startswith("-")  # docker run -e NAME=value
             return assigned["before"] + self.put(assigned["name"], assigned["value"], place, own=is_variable)
+        if assigned and assigned["name"].startswith("-") and _HEADER.fullmatch(assigned["value"]):
+            return assigned["before"] + self._word(assigned["value"], "", place)  # --header=Authorization: Bearer x
         if "://" in word and not assigned:
             return self.address(word, place)
         if header := _HEADER.fullmatch(word):
@@ -177,8 +191,11 @@ class _Copy:
         path = "/".join(
             self.put("url_token", step, place) if _is_token(step) else step for step in parts.path.split("/")
         )
-        query = _PARAMETER.sub(lambda found: self._parameter(found, place), parts.query)
-        written = SplitResult(parts.scheme, self._host(parts, place), path, query, parts.fragment).geturl()
+        query, fragment = (
+            _PARAMETER.sub(lambda found: self._parameter(found, place), each)
+            for each in (parts.query, parts.fragment)
+        )
+        written = SplitResult(parts.scheme, self._host(parts, place), path, query, fragment).geturl()
         # An address within an address (`jdbc:postgresql://...`) is not taken apart.
         return self.put("url", text, place) if _PASSWORD_IN_ADDRESS.search(written) else written
 
@@ -186,7 +203,9 @@ class _Copy:
         who, at, host = parts.netloc.rpartition("@")
         user, colon, password = who.partition(":")
         if not password:
-            return parts.netloc
+            # The user of a web address is a token more often than a name.
+            is_secret = _is_token(user) or (bool(user) and parts.scheme in {"http", "https"})
+            return f"{self.put('url_token', user, place)}{colon}{at}{host}" if is_secret else parts.netloc
         return f"{user}{colon}{self.put('password', password, place)}{at}{host}"
 
     def _parameter(self, found: re.Match[str], place: str) -> str:
