@@ -36,7 +36,8 @@ _LEAST_DIGITS: Final = 3
 _PASSWORD_IN_ADDRESS: Final = re.compile(r"://[^/\s:@]*:(?!\$\{)[^/\s@]+@")
 _IN_A_LIST: Final = re.compile(
     r"(?:^|[;&?,\s])(?:[\w-]*(?:key|token|secret)|password|passwd|pwd)=(?!\$\{)[^;&,\s]{4,}"
-    r"|(?:key|token|secret|password|passwd|pwd)[\"']\s*:\s*[\"'](?!\$\{)[^\"']{4,}|-----BEGIN [A-Z ]*PRIVATE KEY-----",
+    r"|(?:key|token|secret|password|passwd|pwd)[\"']\s*:\s*[\"'](?!\$\{)[^\"']{4,}"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----",
     re.IGNORECASE,
 )
 """`Server=x;Password=y`, `?api_key=z`, `{"apiKey": "x"}`, and keys in the form that SSH and TLS have them."""
