@@ -236,7 +236,7 @@ def test_tools_of_named_servers_are_found_as_files_and_called_from_code(example)
 
 
 def test_one_configuration_with_every_server_serves_every_task(example) -> None:
-    """As written it wants Docker, which is tried in `tests/docker`; here it is the sandbox of the machine."""
+    """As written its code runs in Docker; here it is the sandbox of the machine."""
     code = CALLS.replace("salesforce", "github")
     work = example(Call("execute_python", {"code": code}), Say("Sent."))
     work.knows("slack", "github")
