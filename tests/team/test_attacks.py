@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from toolyard.core.errors import SystemFault
-from toolyard.team.events import AgentFailed, Ended, Notice, RunFinished, RunStarted
+from toolyard.team.events import AgentFailed, Ended, Notice, RunFinished, RunStarted, ToolCalled
 from toolyard.team.store import FILE, RunStore, StateFault
 from toolyard.team.voting import parse_vote
-from toolyard.testing.model_server import Call, Fail, Hang, Say
+from toolyard.testing.model_server import Call, Fail, Hang, Say, Turn
 
 WRITES = Call("Write", {"file_path": "plan.md", "content": "# Plan\n"})
 
@@ -88,3 +88,13 @@ def test_one_run_is_not_resumed_twice_at_once_whatever_the_configuration(team_of
         await going
 
     asyncio.run(both())
+
+
+def test_of_a_thousand_calls_in_one_turn_the_first_hundred_are_made(team_of) -> None:
+    team = team_of(a=[Turn(calls=tuple(Call("LS", {"path": "."}) for _ in range(300))), Say("Fewer, then.")])
+    team.kinds = ("openai",)
+
+    assert team.run(["a"]).text == "Fewer, then."
+    assert len(team.heard(ToolCalled)) == 100
+    assert "Make fewer of them" in team.server.requests[-1].results[-1]
+    assert len(team.server.requests[-1].results) == 300

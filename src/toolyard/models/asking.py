@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from toolyard.core.errors import SystemFault, ToolyardError
 from toolyard.models.chat import Hear, OfferedTool, Said, Shortened, Spent, Thought, Turn, hear_nothing
+from toolyard.models.cleaning import cleaned, whole_characters
 from toolyard.models.compacting import compacted, without_pictures
-from toolyard.models.failures import Failure, cut_short, failure_of, too_long
+from toolyard.models.failures import Failure, cut_short, failure_of, misunderstood, too_long
 from toolyard.models.measuring import tokens_of, tokens_of_text, tokens_of_tools
 from toolyard.models.pricing import price_of
 from toolyard.models.trying import Trying
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
-    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.models import ModelRequestParameters, StreamedResponse
     from pydantic_ai.settings import ModelSettings
 
     from toolyard.models.conversation import Conversation
@@ -29,6 +30,10 @@ _ROOMY = 0.6
 """What a conversation is made to fit then, so that it is not the same again in the next turn."""
 _MOST_SHORTENINGS = 5
 """In one turn, on the word of the provider."""
+_MOST_TOKENS = 10**12
+"""That a provider is believed to have counted."""
+_MISUNDERSTOOD = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError)
+"""What the SDKs raise for JSON of another shape than theirs: they check none of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,18 +174,17 @@ class ApiModel:
         import httpx2
         from pydantic_ai.exceptions import AgentRunError, UserError
 
-        response: ModelResponse | None = None
+        stream: StreamedResponse | None = None
         try:
             opened = self._spoken.model.request_stream(conversation.messages, self._settings, offer.parameters)
             async with opened as stream:
-                try:
-                    async for event in stream:
-                        _tell(event, trying)
-                finally:
-                    response = stream.get()
+                async for event in stream:
+                    _tell(event, trying)
+            response = cleaned(stream.get())
         except (AgentRunError, UserError, httpx2.HTTPError, httpx2.StreamError) as error:
-            failure = failure_of(error, self._place)
-            return failure, self._spent(response)
+            return failure_of(error, self._place), self._spent(_so_far(stream))
+        except _MISUNDERSTOOD:
+            return misunderstood(self._place), self._spent(_so_far(stream))
         counted = self._spent(response)
         return self._checked(response), counted if counted.total else _estimated(response, conversation, offer)
 
@@ -205,7 +209,21 @@ class ApiModel:
             return Spent()
         usage = response.usage
         cost = None if self._place.is_free else price_of(response)
-        return Spent(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, cost)
+        return Spent(
+            _believed(usage.input_tokens), _believed(usage.output_tokens), _believed(usage.cache_read_tokens), cost
+        )
+
+
+def _believed(tokens: int) -> int:
+    return min(max(tokens, 0), _MOST_TOKENS)
+
+
+def _so_far(stream: StreamedResponse | None) -> ModelResponse | None:
+    """What had come when it failed."""
+    try:
+        return stream.get() if stream is not None else None
+    except _MISUNDERSTOOD:
+        return None
 
 
 def _estimated(response: ModelResponse, conversation: Conversation, offer: _Offer) -> Spent:
@@ -223,9 +241,9 @@ def _tell(event: Any, trying: Trying) -> None:
     if not isinstance(text, str) or not text:
         return
     if kind == "text":
-        trying.tell(Said(text))
+        trying.tell(Said(whole_characters(text)))
     elif kind == "thinking":
-        trying.tell(Thought(text))
+        trying.tell(Thought(whole_characters(text)))
 
 
 def _filtered(place: Place) -> ToolyardError:

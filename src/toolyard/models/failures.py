@@ -48,6 +48,10 @@ def failure_of(error: Exception, place: Place) -> Failure:
     """`error` is whatever the library raised."""
     from pydantic_ai import exceptions
 
+    from toolyard.models.bounding import TooMuch
+
+    if any(isinstance(each, TooMuch) for each in _causes(error)):
+        return _too_much(place)
     if isinstance(error, exceptions.ModelHTTPError):
         return _refused(error, place)
     if isinstance(error, exceptions.ModelContextWindowExceededError):
@@ -69,6 +73,10 @@ def failure_of(error: Exception, place: Place) -> Failure:
 
 def cut_short(place: Place) -> Failure:
     return _passing(place, "ended an answer in the middle")
+
+
+def misunderstood(place: Place) -> Failure:
+    return _passing(place, "sent something that cannot be understood", "Check that `backend.base_url` is its API.")
 
 
 def too_long(place: Place) -> Failure:
@@ -113,6 +121,11 @@ def _in_words(status: int) -> str:
     if status == 429:
         return "takes no more requests for now"
     return "is overloaded" if status in (503, 529) else "failed"
+
+
+def _too_much(place: Place) -> Failure:
+    told = f"{place.kind.title} sent more than any answer can be"
+    return Failure(SystemFault(f"{told}.", hint="Check that `backend.base_url` is its API."), told)
 
 
 def _rejected(place: Place, said: str, status: int = 400) -> Failure:

@@ -18,7 +18,7 @@ def price_of(response: ModelResponse) -> float | None:
         return None
     try:
         return float(response.cost().total_price)
-    except (LookupError, ValueError):
+    except (ArithmeticError, LookupError, ValueError):
         return None
 
 

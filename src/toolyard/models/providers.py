@@ -49,6 +49,7 @@ def _keep_quiet() -> None:
     The library says it in the middle of a run, on the terminal that shows the run.
     """
     warnings.filterwarnings("ignore", module=r"pydantic_ai\.")
+    warnings.filterwarnings("ignore", message="Pydantic serializer warnings")  # of numbers that a server sent as text
 
 
 def _http_client(place: Place, read_seconds: float) -> httpx2.AsyncClient:
@@ -56,13 +57,17 @@ def _http_client(place: Place, read_seconds: float) -> httpx2.AsyncClient:
     import httpx2
     from pydantic_ai.models import create_async_httpx2_client
 
+    from toolyard.models.bounding import NOT_PACKED, BoundedTransport
+
     # A transport of our own: otherwise proxies would be taken from the environment.
-    return create_async_httpx2_client(
-        timeout=httpx2.Timeout(read_seconds, connect=CONNECT_SECONDS),
-        transport=httpx2.AsyncHTTPTransport(
-            verify=_certificates(place.certificates), trust_env=False, proxy=place.proxy or None
-        ),
+    transport = httpx2.AsyncHTTPTransport(
+        verify=_certificates(place.certificates), trust_env=False, proxy=place.proxy or None
     )
+    client = create_async_httpx2_client(
+        timeout=httpx2.Timeout(read_seconds, connect=CONNECT_SECONDS), transport=BoundedTransport(transport)
+    )
+    client.headers.update(NOT_PACKED)
+    return client
 
 
 @cache

@@ -34,6 +34,7 @@ class Trying:
         self._pause = first_pause
         self._costly = 0
         self._is_told = False
+        self._was_at_once = False
 
     def tell(self, heard: Heard) -> None:
         if isinstance(heard, (Said, Thought)):
@@ -49,8 +50,10 @@ class Trying:
         """Wait for the next try. Raises the failure's error where there is none."""
         self._costly += is_costly or self._is_told
         pause = self._pause * random.uniform(0.5, 1.0)  # noqa: S311 - so that many agents do not come back at once
-        if failure.after is not None:
-            pause = max(pause if failure.after else 0.0, failure.after)
+        if failure.after == 0 and not self._was_at_once:
+            pause, self._was_at_once = 0.0, True  # believed once: who always says so would be asked for ever
+        elif failure.after is not None:
+            pause = max(pause, failure.after)
         if not failure.passes or self._costly > _MOST_COSTLY or pause > self._left:
             raise failure.error
         self.take_back()

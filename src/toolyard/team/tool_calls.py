@@ -31,6 +31,9 @@ RUNS = "execute"
 """The kind of tools that run commands and code."""
 _TELL_AFTER = 3
 """How often a call may be made with the same result before that is pointed out."""
+_MOST_AT_ONCE = 100
+"""Calls of one turn that are made."""
+_TOO_MANY = f"Not carried out: only the first {_MOST_AT_ONCE} calls of a turn are. Make fewer of them at once."
 UNKNOWN_OUTCOME = (
     "The run was interrupted during this call. It may have been carried out: look before you do it again."
 )
@@ -46,6 +49,9 @@ class ToolCalls:
 
     async def answer(self, wanted: Sequence[Wanted], number: int) -> list[Answer]:
         """Make them all. Cancelling stops what is under way."""
+        if len(wanted) > _MOST_AT_ONCE:
+            left = [Answer(each, _TOO_MANY, failed=True) for each in wanted[_MOST_AT_ONCE:]]
+            return [*await self.answer(wanted[:_MOST_AT_ONCE], number), *left]
         if len(wanted) > 1 and all(self._only_reads(each) for each in wanted):
             return list(await asyncio.gather(*(self._answered(each, number) for each in wanted)))
         return [await self._answered(each, number) for each in wanted]

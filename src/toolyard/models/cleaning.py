@@ -1,0 +1,55 @@
+"""An answer as it can be kept and shown: no half characters in it, and every part of the type that it should be.
+
+Models cut characters in two, and servers pass that on; nothing that writes UTF-8 takes it. The SDKs look at no types.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelResponse
+
+
+def whole_characters(text: str) -> str:
+    """Halves that belong together are joined; one that is alone becomes a replacement character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def cleaned(response: ModelResponse) -> ModelResponse:
+    """Raises TypeError where a part of it is not what it should be."""
+    return replace(response, parts=[_part(part) for part in response.parts])
+
+
+def _part(part: Any) -> Any:
+    if part.part_kind == "tool-call":
+        args = part.args
+        if not isinstance(args, str | dict | None):
+            raise TypeError("arguments that are no text")
+        return replace(
+            part, tool_name=_text(part.tool_name), tool_call_id=_text(part.tool_call_id or ""), args=_value(args)
+        )
+    content = getattr(part, "content", None)
+    if part.part_kind in {"text", "thinking"} and content is not None:
+        return replace(part, content=_text(content))
+    return part
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("something that should be a text")
+    return whole_characters(value)
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, str):
+        return whole_characters(value)
+    if isinstance(value, dict):
+        named = cast("dict[Any, Any]", value)
+        return {_value(name): _value(each) for name, each in named.items()}
+    return [_value(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value

@@ -1,0 +1,168 @@
+"""Servers that send what no model would: too much of it, in the wrong shape, or cut in the middle of a character."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from toolyard.config.models import Backend
+from toolyard.core.errors import SystemFault
+from toolyard.models.chat import Said, Turn, Waiting
+from toolyard.models.conversation import Conversation
+from toolyard.models.opening import open_model
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n%b\r\n"
+Answers = Callable[[int], Iterator[bytes]]
+
+
+def chunk(delta: object, reason: object = None, **more: object) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": reason}
+    whole = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice], **more}
+    return b"data: " + json.dumps(whole).encode() + b"\n\n"
+
+
+def said(text: str) -> Iterator[bytes]:
+    yield from (HEAD % b"", chunk({"content": text}), chunk({}, "stop"), b"data: [DONE]\n\n")
+
+
+def called(name: object, arguments: object, call: object = "c1") -> Iterator[bytes]:
+    function = {"name": name, "arguments": arguments}
+    yield from (
+        HEAD % b"",
+        chunk({"tool_calls": [{"index": 0, "id": call, "type": "function", "function": function}]}),
+    )
+    yield from (chunk({}, "tool_calls"), b"data: [DONE]\n\n")
+
+
+@asynccontextmanager
+async def answering(answers: Answers) -> AsyncGenerator[tuple[str, list[int]]]:
+    """A server that sends raw bytes; its address, and a list with an item for each request."""
+    asked: list[int] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        await reader.readexactly(int(length.partition(b":")[2]))
+        asked.append(len(asked))
+        try:
+            for piece in answers(asked[-1]):
+                writer.write(piece)
+                await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1")
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", asked
+    finally:
+        server.close()
+
+
+async def turn(answers: Answers, heard: list | None = None) -> tuple[Turn, Conversation, list[int]]:
+    async with answering(answers) as (address, asked):
+        model = open_model(Backend(type="openai", model="m", base_url=address), {}, patience=0.1, first_pause=0.01)
+        conversation = Conversation()
+        conversation.ask("hello")
+        try:
+            hear = heard.append if heard is not None else lambda each: None
+            return await model.turn(conversation, hear=hear), conversation, asked
+        finally:
+            await model.close()
+
+
+def forever(piece: bytes) -> Iterator[bytes]:
+    while True:
+        yield piece
+
+
+def endless_text(_: int) -> Iterator[bytes]:
+    yield HEAD % b""
+    yield from forever(chunk({}) + b": " + b"x" * 500_000 + b"\n\n")
+
+
+def endless_line(_: int) -> Iterator[bytes]:
+    yield HEAD % b""
+    yield from forever(b"x" * 65_536)
+
+
+def bomb(_: int) -> Iterator[bytes]:
+    yield HEAD % b"content-encoding: gzip\r\n"
+    yield gzip.compress(bytes(400_000_000), 1)
+
+
+def bomb_as_error(_: int) -> Iterator[bytes]:
+    yield (HEAD % b"content-encoding: gzip\r\n").replace(b"200 OK", b"400 Bad")
+    yield gzip.compress(bytes(400_000_000), 1)
+
+
+@pytest.mark.parametrize("answers", [endless_text, endless_line, bomb, bomb_as_error])
+async def test_an_answer_without_end_is_refused_and_not_asked_for_again(answers):
+    heard: list = []
+    with pytest.raises(SystemFault, match="sent more than any answer can be"):
+        await turn(answers, heard)
+    assert not [each for each in heard if isinstance(each, Waiting)]
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        b"data: 5\n\n",
+        b"data: []\n\n",
+        b"data: " + b"[" * 100_000 + b"\n\n",
+        b'data: {"a":' + b"9" * 10_000 + b"}\n\n",
+        chunk({"tool_calls": "x"}),
+        chunk({}, {"a": 1}),
+        chunk({"content": "hi"}, "stop", created="never"),
+        chunk({"content": "hi"}, "stop", usage=[]),
+        chunk({"tool_calls": [{"index": 0, "id": "a", "function": {"name": 7, "arguments": "{}"}}]}, "tool_calls"),
+    ],
+    ids=lambda piece: piece[:60].decode(),
+)
+async def test_what_has_another_shape_is_tried_again_and_told_in_words(piece):
+    def first_odd(number: int) -> Iterator[bytes]:
+        return said("fine") if number else iter((HEAD % b"", piece, b"data: [DONE]\n\n"))
+
+    assert (await turn(first_odd))[0].text == "fine"
+    with pytest.raises(SystemFault, match="cannot be understood"):
+        await turn(lambda _: iter((HEAD % b"", piece, b"data: [DONE]\n\n")))
+
+
+async def test_half_characters_are_mended_and_the_conversation_can_be_kept():
+    heard: list = []
+    answered, conversation, _ = await turn(lambda _: said("a \ud83d\ude00 \ud800 b"), heard)
+    assert answered.text == "a 😀 � b"
+    assert "".join(each.text for each in heard if isinstance(each, Said)) == answered.text
+    assert Conversation.load(conversation.dump()).last_text == answered.text
+
+
+@pytest.mark.parametrize("arguments", ['{"path": "a\\udc00"}', '{"path": "a\udc00"}'])
+async def test_half_characters_in_calls_are_mended(arguments):
+    answered, conversation, _ = await turn(lambda _: called("Re\ud800ad", arguments, "c\ud800"))
+    (wanted,) = answered.wanted
+    assert (wanted.tool, wanted.id) == ("Re�ad", "c�")
+    assert Conversation.load(conversation.dump()).unanswered == (wanted,)
+
+
+async def test_who_always_says_at_once_is_not_asked_for_ever():
+    busy = b"HTTP/1.1 429 No\r\ncontent-type: application/json\r\nretry-after: 0\r\nconnection: close\r\n\r\n{}"
+    heard: list = []
+    with pytest.raises(SystemFault, match="takes no more requests"):
+        await turn(lambda _: iter([busy]), heard)
+    assert len(heard) < 20
+
+
+@pytest.mark.parametrize("counted", [10**400, -(10**6)])
+async def test_counts_that_cannot_be_are_not_believed(counted):
+    def answers(_: int) -> Iterator[bytes]:
+        usage = {"prompt_tokens": counted, "completion_tokens": 1, "total_tokens": 1}
+        yield from (HEAD % b"", chunk({"content": "hi"}), chunk({}, "stop", usage=usage), b"data: [DONE]\n\n")
+
+    spent = (await turn(answers))[0].spent
+    assert 0 < spent.total <= 2 * 10**12
