@@ -195,3 +195,20 @@ def test_where_nobody_can_be_asked_it_is_refused(team_of) -> None:
     assert not (team.workspace("a") / "x.txt").exists()
     assert [each.ok for each in team.heard(ToolReturned)] == [False]
     assert team.heard(ToolCalled)[0].tool == "Write"
+
+
+def test_an_answer_survives_a_snapshot_that_cannot_be_taken(team_of, monkeypatch) -> None:
+    from toolyard.app.snapshots.keeper import Keeper
+    from toolyard.core.errors import SystemFault
+    from toolyard.team.events import Notice
+
+    def broken(self, **options: object) -> None:
+        raise SystemFault("The disk is full.")
+
+    monkeypatch.setattr(Keeper, "create", broken)
+    team = team_of(a=Say("My answer."))
+
+    finished = team.run(["a"])
+
+    assert (finished.ended, finished.text, finished.snapshot) == (Ended.ANSWERED, "My answer.", "")
+    assert "The disk is full." in team.heard(Notice, "a")[0].text

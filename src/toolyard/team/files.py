@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from toolyard.app.snapshots.telling import paths_of
 from toolyard.core.errors import ToolyardError
-from toolyard.team.events import FilesChanged
+from toolyard.team.events import FilesChanged, Notice, TeamEvent
 from toolyard.workspace.snapshots import DiffLimits
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ UPSTREAM: Final = "call"
 
 
 class AgentFiles:
-    def __init__(self, yard: Yard, hear: Callable[[FilesChanged], None]) -> None:
+    def __init__(self, yard: Yard, hear: Callable[[TeamEvent], None]) -> None:
         """In the run's loop. `hear` is called there."""
         self._yard = yard
         self._hear = hear
@@ -62,7 +62,12 @@ class AgentFiles:
         """A snapshot of now, shared with the peers; its id. Empty for an agent that has no files to work on."""
         if all(tool.kind == UPSTREAM for tool in self._yard.dispatch.tools.values()):
             return ""
-        return await asyncio.to_thread(self._held, reason)
+        try:
+            return await asyncio.to_thread(self._held, reason)
+        except (ToolyardError, OSError, sqlite3.Error) as error:  # the answer stands all the same
+            text = f"Its files could not be kept with this answer: {error}"
+            self._hear(Notice(agent=self._yard.agent, round=self.round, text=text))
+            return ""
 
     def _held(self, reason: str) -> str:
         snapshot = self._yard.snapshots.create(reason=reason).snapshot
