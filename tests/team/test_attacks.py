@@ -98,3 +98,20 @@ def test_of_a_thousand_calls_in_one_turn_the_first_hundred_are_made(team_of) -> 
     assert len(team.heard(ToolCalled)) == 100
     assert "Make fewer of them" in team.server.requests[-1].results[-1]
     assert len(team.server.requests[-1].results) == 300
+
+
+def test_a_run_stopped_while_a_server_does_not_come_up_ends_at_once(team_of) -> None:
+    team = team_of(a=Say("Never asked."))
+    team.more = {"available_mcp_servers": {"slow": {"command": "sleep", "args": ["55"]}}}
+
+    async def stopped() -> RunFinished:
+        made = team.made(["a"])
+        asyncio.get_running_loop().call_later(1.5, made.stop)
+        return await made.go()
+
+    began = time.monotonic()
+    finished = asyncio.run(stopped())
+
+    assert finished.ended is Ended.INTERRUPTED
+    assert time.monotonic() - began < 20
+    assert team.events[-1] == finished

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from toolyard.app.injecting import injection_of
@@ -17,8 +18,13 @@ if TYPE_CHECKING:
 _SHOWN_REASON = 300
 
 
-def make_servers_known(config: Config, options: RunOptions, tell: Callable[[str], None]) -> None:
-    """Ask those that never answered, and tell of those that cannot be asked. Blocks. Raises ToolyardError."""
+def make_servers_known(
+    config: Config, options: RunOptions, tell: Callable[[str], None], stop: Future[None] | None = None
+) -> None:
+    """Ask those that never answered, and tell of those that cannot be asked. Blocks. Raises ToolyardError.
+
+    Whoever cancels `stop` ends it, with CancelledError.
+    """
     injection = injection_of(options.config, config.agents[0].id)
     if not injection.files_first and not config.has_servers and not config.toolyard.available_custom_tools:
         return
@@ -34,7 +40,7 @@ def make_servers_known(config: Config, options: RunOptions, tell: Callable[[str]
         state_home=options.state_home,
         injected=injection,
     )
-    report = know_before(here, lambda server, error: tell(f"{server}: {_first(error)}") if error else None)
+    report = know_before(here, lambda server, error: tell(f"{server}: {_first(error)}") if error else None, stop)
     for name, why in report.failed:
         if name not in report.asked:  # those were told when they were asked
             tell(f"{name}: {_first(why)}")

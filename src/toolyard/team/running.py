@@ -11,6 +11,7 @@ right is raised before the run has begun; whatever happens after that is told, a
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import os
 import shutil
@@ -200,13 +201,18 @@ class TeamRun:
             return None
 
     async def _prepared(self, around: Surroundings, owned: contextlib.AsyncExitStack) -> list[Worker]:
-        loop = asyncio.get_running_loop()
+        loop, stop = asyncio.get_running_loop(), concurrent.futures.Future[None]()
 
         def tell(text: str) -> None:
-            loop.call_soon_threadsafe(around.hear, Notice(text=text))
+            if not stop.cancelled():
+                loop.call_soon_threadsafe(around.hear, Notice(text=text))
 
         await asyncio.to_thread(check_code_can_run, self._options)
-        await asyncio.to_thread(make_servers_known, self._config, self._options, tell)
+        try:
+            await asyncio.to_thread(make_servers_known, self._config, self._options, tell, stop)
+        except asyncio.CancelledError:
+            stop.cancel()  # or the thread would wait for servers that nobody needs any more
+            raise
         return await self._workers(around, owned)
 
     async def _workers(self, around: Surroundings, owned: contextlib.AsyncExitStack) -> list[Worker]:

@@ -7,6 +7,7 @@ started. One that fails is told of and costs the others nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -34,17 +35,22 @@ class KnownReport:
     """Files."""
 
 
-def know_before(options: YardOptions, on_asked: OnAsked = tell_nobody) -> KnownReport:
+def know_before(
+    options: YardOptions, on_asked: OnAsked = tell_nobody, stop: Future[None] | None = None
+) -> KnownReport:
     """`make_known` for the agent that these options are of, before its yard is opened with its tools. Blocks."""
     plain = replace(options, injected=None, begins_session=False)
     with Yard.open(plain) as yard:
-        return make_known(yard.codemode, on_asked, writes=options.has_code_mode)
+        return make_known(yard.codemode, on_asked, writes=options.has_code_mode, stop=stop)
 
 
-def make_known(mode: CodeMode, on_asked: OnAsked = tell_nobody, *, writes: bool = True) -> KnownReport:
+def make_known(
+    mode: CodeMode, on_asked: OnAsked = tell_nobody, *, writes: bool = True, stop: Future[None] | None = None
+) -> KnownReport:
     """Ask what is not known, and with `writes` bring tool files and index up to it. Blocks.
 
-    Of the servers that the agent may use; of all of them where none is named.
+    Of the servers that the agent may use; of all of them where none is named. Whoever cancels `stop`, from another
+    thread, ends the asking: this raises CancelledError then.
     """
     failed: tuple[tuple[str, str], ...] = ()
     wanted: dict[str, str] = {}
@@ -58,7 +64,10 @@ def make_known(mode: CodeMode, on_asked: OnAsked = tell_nobody, *, writes: bool 
             if wanted:
                 connected = mode.connected
                 asking = ask_servers(mode.catalog, wanted, connected.fresh_listing, on_asked, mode.trusted)
-                failed = connected.loop.run(asking).failed
+                answers = connected.loop.submit(asking)
+                if stop is not None:
+                    stop.add_done_callback(lambda _: answers.cancel())
+                failed = answers.result().failed
             written = write(mode).files if writes else 0
     counts: Mapping[str, int] = mode.catalog.counts() if usable else {}
     return KnownReport(
