@@ -107,3 +107,25 @@ def test_the_report_shows_what_was_changed(team_of) -> None:
     assert "# Plan" in report
     assert "Done." in report
     assert Path(finished.folder, "report.html").exists()
+
+
+HOOK = (
+    "mkdir -p .git/hooks sub/.git .GIT && echo evil | tee .git/hooks/pre-commit .GIT/config sub/.git/config > a.txt"
+)
+
+
+@pytest.mark.parametrize("cwd", ["", "work"])
+def test_a_repository_of_the_winner_never_touches_that_of_the_user(team_of, tmp_path: Path, cwd: str) -> None:
+    team = team_of(a=[Call("Bash", {"command": HOOK}), Say("Done.")])
+    team.backend = {"cwd": cwd} if cwd else {}
+    finished = team.run(["a"])
+    mine = tmp_path / "mine"
+    (mine / ".git" / "hooks").mkdir(parents=True)
+    (mine / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+
+    files_of(team, finished).deliver("a", finished.snapshot, str(mine))
+
+    assert (mine / "a.txt").read_text() == "evil\n"
+    assert (mine / ".git" / "HEAD").read_text() == "ref: refs/heads/main\n"
+    found = {str(path.relative_to(mine)) for path in mine.rglob("*")}
+    assert found == {"a.txt", ".git", ".git/HEAD", ".git/hooks"}

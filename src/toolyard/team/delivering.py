@@ -91,6 +91,8 @@ class TeamFiles:
             if ends is not None:
                 found = store.diff(ends[0].id, snapshot, limits=_EVERYTHING)
                 paths |= {path for change in found.changes for path in (change.path, change.old_path or b"") if path}
+            # A path that is named would be restored whatever it is: the user's history, and hooks that git runs.
+            paths = {path for path in paths if not _is_git(path)}
             if len(paths) > _MOST_PATHS:
                 raise ToolError(
                     f"{agent} has changed more than {_MOST_PATHS:,} paths.",
@@ -104,11 +106,16 @@ class TeamFiles:
         return Delivered(target, restored.written, restored.removed, restored.before.id, left)
 
 
+def _is_git(path: bytes) -> bool:
+    """Whether it is a repository's own, however a disk that knows no case would spell it."""
+    return any(part.lower() == b".git" for part in path.split(b"/"))
+
+
 def _files(store: SnapshotStore, snapshot: str, folder: bytes = b"") -> Iterator[bytes]:
     """Every path of a snapshot that is no folder, but for repositories: those are git's to bring."""
     for entry in store.show(snapshot, folder):
         path = os.path.join(folder, entry.name)
-        if entry.name == b".git":
+        if _is_git(entry.name):
             continue
         if entry.kind is Kind.FOLDER:
             yield from _files(store, snapshot, path)
