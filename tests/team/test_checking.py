@@ -9,6 +9,7 @@ from toolyard.app.injecting import injection_of
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.codemode.catalog import Catalog
 from toolyard.config.load import load_config
+from toolyard.config.models import TeamLimits
 from toolyard.config.settings import Settings
 from toolyard.core.tokens import count_tokens
 from toolyard.core.upstream import ServerListing, ToolSchema
@@ -29,7 +30,7 @@ def checked(tmp_path):
     home = tmp_path / "home"
     home.mkdir()
 
-    def check(document, access=KEY, listings=(), variables=None):
+    def check(document, access=KEY, listings=(), variables=None, limits=None):
         file = tmp_path / "team.yaml"
         file.write_text(json.dumps(document))
         folders = (str(home), str(tmp_path / "state"), str(tmp_path / "temp"), str(home / "Documents"))
@@ -41,7 +42,8 @@ def checked(tmp_path):
             with Catalog.open(state) as catalog:
                 for listing in listings:
                     catalog.record(listing, "")
-        return check_run(config, settings, None, {"PATH": str(tmp_path / "bin")} if variables is None else variables)
+        variables = {"PATH": str(tmp_path / "bin")} if variables is None else variables
+        return check_run(config, settings, None, variables, limits)
 
     return check
 
@@ -289,6 +291,46 @@ def test_limits_that_are_set_are_told(checked):
     report = checked({**one(), "orchestrator": {"limits": limits}})
 
     assert report.limits == {"rounds": 2, "seconds": 60.0, "tokens": 1000, "cost": 0.5, "turns": 7}
+
+
+KEYS = {f"{name}_API_KEY": "a-secret-key" for name in ("GEMINI", "OPENAI", "ANTHROPIC", "OPENROUTER")}
+COSTS = {"orchestrator": {"limits": {"cost": 0.5}}}
+
+
+@pytest.mark.parametrize("kind", ["gemini", "openai", "claude", "openrouter"])
+def test_a_limit_of_cost_on_a_model_without_a_price_is_told(checked, kind):
+    document = {**one(type=kind, model="no-such-model"), **COSTS}
+
+    told = [notice.text for notice in checked(document, access=KEYS).notices]
+
+    assert "the price of no-such-model is not known: `cost` does not limit it; is the model's name right?" in told, (
+        told
+    )
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [
+        {"type": "gemini", "model": "gemini-2.5-flash"},
+        {"type": "openai", "model": "gpt-5"},
+        {"type": "claude", "model": "claude-sonnet-5"},
+        {"type": "openrouter", "model": "anthropic/claude-sonnet-4"},
+        {"type": "openrouter", "model": None},
+        {"type": "ollama", "model": "no-such-model"},
+        {"type": "openai", "model": "no-such-model", "base_url": "http://localhost:9/v1"},
+    ],
+)
+def test_a_limit_of_cost_on_a_model_with_a_price_or_of_ones_own_is_not_talked_about(checked, backend):
+    assert "price" not in texts(checked({**one(**backend), **COSTS}, access=KEYS).notices)
+
+
+def test_a_limit_of_the_command_line_counts_for_prices_as_that_of_the_file_does(checked):
+    document = one(model="no-such-model")
+
+    assert "price" not in texts(checked(document).notices)
+    report = checked(document, limits=TeamLimits(cost=0.25))
+    assert "the price of no-such-model is not known" in texts(report.notices)
+    assert report.limits["cost"] == 0.25
 
 
 @pytest.mark.parametrize("mode", ["filesystem_first", "context_based"])

@@ -1,10 +1,11 @@
-"""The single things that a check of a run looks at: access to a model, the folder, the rights, the walls.
+"""The single things that a check of a run looks at: access to a model, its price, the folder, the rights, the walls.
 
 Each looks and changes nothing. What would stop the run is raised as an error of ours.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Mapping
@@ -19,12 +20,12 @@ from toolyard.core.paths import is_beneath
 from toolyard.drivers.access import lack_of_access
 from toolyard.drivers.registry import driver_of
 from toolyard.models.library import require_library
-from toolyard.models.places import place_of
+from toolyard.models.places import Place, place_of
 from toolyard.sandbox.spec import Tier
 
 if TYPE_CHECKING:
     from toolyard.config.backends import BackendKind
-    from toolyard.config.models import Agent, Backend, CodeExecution, Config
+    from toolyard.config.models import Agent, Backend, CodeExecution, Config, TeamLimits
     from toolyard.config.settings import Settings
 
 RIGHTS: Final[Mapping[PermissionMode, str]] = {
@@ -37,6 +38,10 @@ RIGHTS: Final[Mapping[PermissionMode, str]] = {
     PermissionMode.BYPASS: "does whatever you may do, unasked",
 }
 ASKING: Final = frozenset({PermissionMode.ACCEPT_EDITS, PermissionMode.DEFAULT})
+_PRICED_AS: Final[Mapping[str, str]] = {"gemini": "google", "openai": "openai", "claude": "anthropic"}
+"""Whose prices count where the address is nobody's that is known, by the API."""
+_CHOOSES_ITSELF: Final = "openrouter/auto"
+"""Its answers name the model that was chosen, and with it the price."""
 _TIERS: Final = {Tier.NONE: "no sandbox", Tier.DOCKER: "a container"}
 
 
@@ -71,6 +76,45 @@ def _of_cli(backend: Backend, kind: BackendKind, settings: Settings, variables: 
         has_login = any(os.path.isfile(login.path(settings.home, variables)) for login in driver.logins)
         how = "its own login" if has_login else "no key"
     return backend.model or "its own choice", f"{program}, {how}"
+
+
+def unpriced(config: Config, settings: Settings, limits: TeamLimits | None = None) -> list[str]:
+    """What a limit of cost does not limit: a sentence for each model whose price nobody knows.
+
+    `limits` count in place of the configuration's. Nothing is loaded and nothing said where they name no cost.
+    """
+    if (limits or config.orchestrator.limits).cost is None:
+        return []
+    told: dict[str, None] = {}
+    for agent in config.agents:
+        kind = agent.backend.kind
+        if kind is None or not kind.api:
+            continue
+        try:
+            place = place_of(agent.backend, settings.model_access)
+        except ConfigError:
+            continue  # it cannot be asked at all, which is said elsewhere
+        if not place.is_free and not _has_price(place):
+            told[f"the price of {place.model} is not known: `cost` does not limit it; is the model's name right?"] = (
+                None
+            )
+    return list(told)
+
+
+def _has_price(place: Place) -> bool:
+    """Looked up as the price of an answer is. Without the library no model is asked either."""
+    if place.model == _CHOOSES_ITSELF:
+        return True
+    try:
+        from genai_prices.data_snapshot import get_snapshot
+    except ImportError:
+        return True
+    snapshot = get_snapshot()
+    for provider, address in ((None, place.base_url), (_PRICED_AS[place.kind.api], None)):
+        with contextlib.suppress(LookupError):
+            snapshot.find_provider_model(place.model, None, provider, address)
+            return True
+    return False
 
 
 def folder_words(home: Home, config: Config, agent: Agent, settings: Settings) -> str:

@@ -27,7 +27,7 @@ from toolyard.core.modes import PermissionMode
 from toolyard.core.tokens import count_or_estimate
 from toolyard.policy.build import policy_for
 from toolyard.storage.state import state_dir
-from toolyard.team.check_parts import ASKING, RIGHTS, folder_words, is_there, model_and_access, wall_words
+from toolyard.team.check_parts import ASKING, RIGHTS, folder_words, is_there, model_and_access, unpriced, wall_words
 from toolyard.team.check_report import AgentCheck, CheckReport, Finding, ServerCheck, ServerState
 from toolyard.team.opening import kind_of
 from toolyard.team.places import root_of, with_layout, workspace_of
@@ -37,7 +37,7 @@ from toolyard.workspace.layout import SHARED
 if TYPE_CHECKING:
     from toolyard.app.tool import Tool
     from toolyard.codemode.custom import CustomTools
-    from toolyard.config.models import Agent, Config
+    from toolyard.config.models import Agent, Config, TeamLimits
     from toolyard.config.server_registry import ResolvedServers
     from toolyard.config.settings import Settings
 
@@ -49,13 +49,18 @@ def check_run(
     settings: Settings,
     state_home: str | None = None,
     variables: Mapping[str, str] | None = None,
+    limits: TeamLimits | None = None,
 ) -> CheckReport:
-    """What `toolyard run` would do with this configuration, as the user wrote it."""
+    """What `toolyard run` would do with this configuration, as the user wrote it.
+
+    `limits` are those of the run, where they are not the configuration's.
+    """
+    limits = limits or config.orchestrator.limits
     report = CheckReport(
         config=config.source or "",
         execution_mode=config.toolyard.execution_mode,
         root=root_of(config),
-        limits={name: value for name, value in config.orchestrator.limits.model_dump().items() if value is not None},
+        limits={name: value for name, value in limits.model_dump().items() if value is not None},
     )
     try:
         laid_out = with_layout(config)
@@ -64,6 +69,7 @@ def check_run(
     with _looked_at(config, laid_out, settings, state_home, variables) as check:
         agents = tuple(check.agent(agent) for agent in laid_out.agents)
         check.team(agents)
+        check.notices += [Finding(text) for text in unpriced(config, settings, limits)]
         return replace(report, agents=agents, problems=_each_once(check.problems), notices=_each_once(check.notices))
 
 
