@@ -129,3 +129,34 @@ def test_a_repository_of_the_winner_never_touches_that_of_the_user(team_of, tmp_
     assert (mine / ".git" / "HEAD").read_text() == "ref: refs/heads/main\n"
     found = {str(path.relative_to(mine)) for path in mine.rglob("*")}
     assert found == {"a.txt", ".git", ".git/HEAD", ".git/hooks"}
+
+
+CHANGES = (
+    "mkdir -p src empty; echo new > src/app.py; echo new > moved.txt; rm -rf gone; rm became; mkdir became; "
+    "echo in > became/in; rm -rf turned; echo file > turned; chmod 700 mode; mv old.txt new.txt"
+)
+
+
+@pytest.mark.parametrize("cwd", ["", "work"])
+def test_what_else_is_in_the_same_folders_stays(team_of, tmp_path: Path, cwd: str) -> None:
+    team = team_of(a=[Call("Bash", {"command": CHANGES}), Say("Done.")])
+    team.backend = {"cwd": cwd} if cwd else {}
+    work = tmp_path / cwd if cwd else team.workspace("a")
+    for name in ("gone/one.txt", "became", "turned/x", "mode/x", "old.txt"):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text(f"{name} is as it was")
+    finished = team.run(["a"])
+    mine = tmp_path / "mine"
+    for folder in ("src", "empty", "gone", "became", "turned", "mode", "moved.txt"):
+        (mine / folder).mkdir(parents=True)
+        (mine / folder / "mine.txt").write_text("mine")
+    (mine / "old.txt").write_text("mine")
+
+    delivered = files_of(team, finished).deliver("a", finished.snapshot, str(mine))
+
+    assert [path.read_text() for path in sorted(mine.rglob("mine.txt"))] == ["mine"] * 7
+    assert (mine / "src" / "app.py").read_text() == "new\n"
+    assert (mine / "became" / "in").read_text() == "in\n"
+    assert (mine / "new.txt").read_text() == "old.txt is as it was"
+    assert not (mine / "old.txt").exists()
+    assert {line.partition(":")[0] for line in delivered.left} == {"moved.txt", "turned"}

@@ -86,24 +86,39 @@ class TeamFiles:
         if not snapshot:
             return Delivered(target, 0, 0, "")
         with self._store(agent) as store:
-            paths = {*_files(store, snapshot)} if self._home(agent).is_own_folder else set[bytes]()
-            ends = self._ends(store, agent)
-            if ends is not None:
-                found = store.diff(ends[0].id, snapshot, limits=_EVERYTHING)
-                paths |= {path for change in found.changes for path in (change.path, change.old_path or b"") if path}
-            # A path that is named would be restored whatever it is: the user's history, and hooks that git runs.
-            paths = {path for path in paths if not _is_git(path)}
+            paths = self._wanted(store, agent, snapshot, target)
+            in_the_way = {path for path in paths if _is_folder(target, path)}
+            paths -= in_the_way
             if len(paths) > _MOST_PATHS:
                 raise ToolError(
                     f"{agent} has changed more than {_MOST_PATHS:,} paths.",
                     hint=f"Copy them yourself from {self._workspace(agent)}.",
                 )
+            left = [f"{path_of(path)}: there is a folder of that name" for path in sorted(in_the_way)]
             if not paths:
-                return Delivered(target, 0, 0, "")
+                return Delivered(target, 0, 0, "", tuple(left))
             restored = store.restore(snapshot, root=target, paths=sorted(paths), leaves_git=True)
-        notes = (*restored.kept, *restored.failed)
-        left = tuple(f"{path_of(note.path)}: {note.why}" for note in notes)
-        return Delivered(target, restored.written, restored.removed, restored.before.id, left)
+        left += (f"{path_of(note.path)}: {note.why}" for note in (*restored.kept, *restored.failed))
+        return Delivered(target, restored.written, restored.removed, restored.before.id, tuple(left))
+
+    def _wanted(self, store: SnapshotStore, agent: str, snapshot: str, target: str) -> set[bytes]:
+        """The files to bring or to remove. Never a folder: all else that the user has in it would go."""
+        paths = {*_files(store, snapshot)} if self._home(agent).is_own_folder else set[bytes]()
+        ends = self._ends(store, agent)
+        if ends is not None:
+            changes = store.diff(ends[0].id, snapshot, limits=_EVERYTHING).changes
+            there = {change.path: change.after for change in changes if change.after is not None}
+            paths |= {path for path, entry in there.items() if entry.kind is not Kind.FOLDER}
+            had = {change.old_path or change.path: change.before for change in changes if change.before is not None}
+            gone = {path for path, entry in had.items() if entry.kind is not Kind.FOLDER and path not in there}
+            paths |= {path for path in gone if os.path.lexists(os.path.join(os.fsencode(target), path))}
+        # What is named is restored whatever it is: also the user's history, and hooks that git runs.
+        return {path for path in paths if not _is_git(path)}
+
+
+def _is_folder(target: str, path: bytes) -> bool:
+    there = os.path.join(os.fsencode(target), path)
+    return os.path.isdir(there) and not os.path.islink(there)
 
 
 def _is_git(path: bytes) -> bool:
