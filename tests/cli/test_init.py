@@ -74,11 +74,21 @@ def shell(tmp_path, monkeypatch):
 def test_one_agent_is_ready_to_work_in_a_folder_of_its_own(shell):
     said = shell.run()
     (agent,) = shell.config().agents
-    assert (agent.id, agent.backend.type, agent.backend.model) == ("gemini", "gemini", "gemini-2.5-flash")
-    assert (agent.backend.cwd, agent.backend.permission_mode) == ("workspace", PermissionMode.ACCEPT_EDITS)
+    assert (agent.id, agent.backend.type, agent.backend.model) == ("helper", "gemini", "gemini-2.5-flash")
+    assert (agent.backend.cwd, agent.backend.permission_mode) == ("project", PermissionMode.STRICT)
     assert said.splitlines()[0] == f"Wrote {shell.project}/toolyard.yaml"
     assert "note: Set GEMINI_API_KEY or GOOGLE_API_KEY to your key for the Gemini API." in said
     assert f"toolyard run --check {shell.project}/toolyard.yaml" in said
+
+
+@pytest.mark.parametrize("words", [(), ("--team",)], ids=["one", "team"])
+def test_the_file_says_what_the_mode_means(shell, words):
+    shell.run(*words)
+    text = (shell.project / "toolyard.yaml").read_text()
+    assert (
+        "# `permission_mode: strict` lets an agent read and write in its folder, and run commands in the sandbox"
+        in text
+    )
 
 
 def test_the_api_whose_key_is_set_is_the_one_to_start_with(shell, monkeypatch):
@@ -109,7 +119,10 @@ def test_a_team_has_two_agents_in_one_workspace(shell):
     shell.run("--team")
     config = shell.config()
     assert [agent.id for agent in config.agents] == ["gemini_1", "gemini_2"]
-    assert [agent.backend.cwd for agent in config.agents] == [None, None]
+    assert [(each.backend.cwd, each.backend.permission_mode) for each in config.agents] == [
+        (None, PermissionMode.STRICT),
+        (None, PermissionMode.STRICT),
+    ]
     assert config.toolyard.workspace == "workspace"
     assert config.orchestrator.limits == TeamLimits()
 
@@ -268,7 +281,7 @@ def test_json_tells_the_same_without_secrets(shell):
     assert SECRET not in said
     assert found["path"] == f"{shell.project}/toolyard.yaml"
     assert (found["outcome"], found["dry_run"], found["backup"], found["text"]) == ("created", False, None, None)
-    assert (found["agents"], found["servers"], found["from"]) == (["gemini"], ["github"], [source])
+    assert (found["agents"], found["servers"], found["from"]) == (["helper"], ["github"], [source])
     assert found["variables"] == [
         {"name": "GITHUB_TOKEN", "server": "github", "place": "env.GITHUB_TOKEN", "file": source}
     ]

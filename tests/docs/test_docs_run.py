@@ -15,12 +15,16 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from tests.cli import scripted_gemini
 from tests.docs import scripted_claude
 
+from toolyard.config.backends import BACKENDS
 from toolyard.config.load import load_config
+from toolyard.config.starting import starting_config
 from toolyard.core.events import Event, Outcome
 from toolyard.storage.audit_log import AuditLog
 from toolyard.testing.model_server import serving
@@ -195,6 +199,31 @@ def test_the_configurations_load(page, tmp_path):
 @pytest.mark.parametrize("example", EXAMPLES, ids=name)
 def test_the_examples_load_and_every_agent_has_a_backend(example):
     assert all(agent.backend.kind is not None for agent in load_config(str(example), env={}).agents)
+
+
+def shown_config(page: str) -> dict[str, Any]:
+    """The first configuration that the commands of a page write."""
+    commands = "\n".join(blocks(ROOT / "docs" / page, "sh"))
+    found = re.search(r"^cat > \S+\.yaml <<'YAML'\n(.*?)^YAML$", commands, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return yaml.safe_load(found.group(1))
+
+
+def test_init_writes_the_agent_that_the_first_guide_shows():
+    shown = shown_config("first-agent.md")
+    assert yaml.safe_load(starting_config([BACKENDS["gemini"]], {}))["agent"] == shown["agent"]
+
+
+def test_init_writes_a_team_in_the_shape_that_its_guide_shows():
+    shown = shown_config("team.md")
+    written = yaml.safe_load(starting_config([BACKENDS["gemini"], BACKENDS["claude"]], {}))
+    assert [agent["backend"].keys() for agent in written["agents"]] == [
+        agent["backend"].keys() for agent in shown["agents"]
+    ]
+    assert [(agent["backend"]["type"], agent["backend"]["permission_mode"]) for agent in written["agents"]] == [
+        (agent["backend"]["type"], agent["backend"]["permission_mode"]) for agent in shown["agents"]
+    ]
+    assert written["toolyard"]["workspace"] == shown["toolyard"]["workspace"]
 
 
 def test_the_readme_session_does_what_it_shows(tmp_path):

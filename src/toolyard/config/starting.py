@@ -12,10 +12,15 @@ from toolyard.config.backends import BACKENDS, BackendKind
 FIRST_CHOICE: Final = "gemini"
 _BY_KEY: Final = ("gemini", "openai", "claude", "openrouter")
 _WIDTH: Final = 110
+_ONE: Final = "helper"
 _HEAD: Final = """\
 # The agents of this folder. So that an editor completes and checks this file, run
 # `toolyard init --schema > toolyard.schema.json` and make this its first line:
 #   yaml-language-server: $schema=toolyard.schema.json
+#
+# `permission_mode: strict` lets an agent read and write in its folder, and run commands in the sandbox, without
+# asking you; everything outside is refused. `acceptEdits` asks before commands that may change something, `default`
+# before it writes, too, and `plan` changes nothing.
 """
 
 
@@ -26,8 +31,11 @@ def likely_kind(access: Mapping[str, str]) -> BackendKind:
 
 
 def starting_config(kinds: Sequence[BackendKind], servers: Mapping[str, Mapping[str, Any]]) -> str:
-    """A configuration with an agent for each of `kinds`, and these servers for all of them."""
-    parts = [_HEAD, "agents:", *_agents(kinds), ""]
+    """A configuration with an agent for each of `kinds`, and these servers for all of them.
+
+    One agent is written as docs/first-agent.md shows it, several as docs/team.md does.
+    """
+    parts = [_HEAD, *_agents(kinds), ""]
     parts += ["toolyard:", *_workspace(len(kinds) > 1), *_mode(bool(servers)), ""]
     parts += _servers(servers)
     if len(kinds) > 1:
@@ -49,7 +57,9 @@ def servers_block(servers: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def ids_of(kinds: Sequence[BackendKind]) -> list[str]:
-    """A name for each agent: that of its backend, with a number where it comes again."""
+    """A name for each agent of a team: that of its backend, with a number where it comes again."""
+    if len(kinds) == 1:
+        return [_ONE]
     names = [kind.name for kind in kinds]
     return [
         name if names.count(name) == 1 else f"{name}_{names[: place + 1].count(name)}"
@@ -58,24 +68,28 @@ def ids_of(kinds: Sequence[BackendKind]) -> list[str]:
 
 
 def _agents(kinds: Sequence[BackendKind]) -> list[str]:
-    lines: list[str] = []
+    if len(kinds) == 1:
+        cwd = "cwd: project  # the folder it works in, beside this file"
+        return ["agent:", f"  id: {_ONE}", "  backend:", *(f"    {line}" for line in _backend(kinds[0], cwd))]
+    lines = ["agents:"]
     for kind, name in zip(kinds, ids_of(kinds), strict=True):
-        lines += [f"  - id: {name}", "    backend:", f"      type: {kind.name}", *_model(kind)]
-        if len(kinds) == 1:
-            lines.append("      cwd: workspace  # the folder it works in, beside this file")
-        lines.append("      permission_mode: acceptEdits  # it may change files there without being asked")
+        lines += [f"  - id: {name}", "    backend:", *(f"      {line}" for line in _backend(kind))]
     return lines
+
+
+def _backend(kind: BackendKind, *folder: str) -> list[str]:
+    return [f"type: {kind.name}", *_model(kind), *folder, "permission_mode: strict"]
 
 
 def _model(kind: BackendKind) -> list[str]:
     if kind.driver:
-        return ["      # model: ...  # left out, the CLI's own choice"]
+        return ["# model: ...  # left out, the CLI's own choice"]
     key = f"  # the key comes from {kind.key_variables[0]}" if kind.needs_key else ""
-    lines = [f"      model: {kind.default_model or 'CHANGE_ME'}{key}"]
+    lines = [f"model: {kind.default_model or 'CHANGE_ME'}{key}"]
     if kind.needs_base_url:
-        lines.append("      base_url: http://localhost:8080/v1")
+        lines.append("base_url: http://localhost:8080/v1")
     elif kind.base_url:
-        lines.append(f"      # base_url: {kind.base_url}")
+        lines.append(f"# base_url: {kind.base_url}")
     return lines
 
 
