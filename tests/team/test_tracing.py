@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from toolyard.testing.model_server import Call, Say
+from toolyard.testing.model_server import FOREVER, Call, Fail, Say
 
 pytest.importorskip("opentelemetry.sdk")
 
@@ -91,6 +91,18 @@ def test_spans_carry_no_words_of_prompts_and_answers(team_of) -> None:
 
     assert collector.spans
     assert "QUIETWORD" not in "".join(map(str, collector.spans))
+
+
+def test_spans_of_what_failed_carry_no_words_either(team_of) -> None:
+    collector = Collector()
+    team = team_of(a=[Call("QUIETWORD", {}), Fail(400, message="You said QUIETWORD.", times=FOREVER)])
+    with collector.serving() as address:
+        team.more = {"tracing": {"endpoint": address}}
+        team.run(["a"])
+
+    assert "QUIETWORD" not in "".join(map(str, collector.spans))
+    (chat,) = [each for each in collector.named("chat") if each.status.message]
+    assert chat.status.message == "SystemFault"
 
 
 def test_a_collector_that_is_away_costs_the_run_nothing(team_of) -> None:

@@ -68,7 +68,7 @@ class CliWorker:
                 else:
                     raise SystemFault("The run of the CLI ended without a last message.")
             if not ended.succeeded:
-                span.failed(ended.reason)
+                span.failed(ended.status.value)
         return self._finished(ended, number, before)
 
     def _finished(self, ended: Finished, number: int, before: Spent) -> Work:

@@ -64,7 +64,10 @@ class ToolCalls:
         common: Mapping[str, Any] = {"agent": self._agent, "round": number, "call": wanted.id, "tool": wanted.tool}
         self._around.hear(ToolCalled(**common, arguments=shown_arguments(dict(wanted.arguments))))
         began = time.monotonic()
-        with self._around.tracing.tool_call(wanted.tool, wanted.id) as span:
+        known = (
+            wanted.tool if wanted.tool in self._yard.dispatch.tools else "unknown"
+        )  # anything may be written there
+        with self._around.tracing.tool_call(known, wanted.id) as span:
             answer, is_well = await self._made(wanted)
             if not is_well:
                 span.failed("The call failed.")

@@ -70,10 +70,16 @@ class Tracing(Closing):
         if self._tracer is None:
             yield _NO_SPAN
             return
-        with self._tracer.start_as_current_span(name) as span:
+        # What an exception says may be the words of a provider or of a model: its type is enough.
+        quietly = {"record_exception": False, "set_status_on_exception": False}
+        with self._tracer.start_as_current_span(name, **quietly) as span:
             recorded = _Recorded(span)
             recorded.note(**facts)
-            yield recorded
+            try:
+                yield recorded
+            except Exception as error:
+                recorded.failed(type(error).__name__)
+                raise
 
     def run(self, run: str, agents: int) -> contextlib.AbstractContextManager[Span]:
         return self._span("run", toolyard__run=run, toolyard__agents=agents)
