@@ -189,3 +189,44 @@ def test_interrupting_keeps_the_work_and_resuming_goes_on(models, tmp_path: Path
 
     assert (resumed.exit_code, resumed.stdout) == (0, "Both of us are done.\n")
     assert [request.turn for request in server.requests] == [0, 1, 1]
+
+
+def test_runs_are_listed_the_newest_first(models) -> None:
+    models(a=[Say("Done.")])
+    Path("a.yaml").write_text(ONE)
+    assert "no runs yet" in run("--list").stderr
+    for task in ("The first task", "The second task"):
+        assert run("a.yaml", task).exit_code == 0
+
+    listed = json.loads(run("--list", "--json").stdout)
+
+    assert [each["task"] for each in listed] == ["The second task", "The first task"]
+    assert [each["resumable"] for each in listed] == [False, False]
+    lines = run("--list", "a.yaml").stdout.splitlines()
+    assert "answered by a" in lines[0]
+    assert run("--list", "other.yaml").stdout == ""
+
+
+def test_the_files_of_a_run_that_is_over_can_still_be_had(models) -> None:
+    server = models(a=[WRITES, Say("Done.")])
+    Path("a.yaml").write_text(ONE)
+    Path("late").mkdir()
+    assert run("a.yaml", "Do it").exit_code == 0
+    (identity,) = [each["run"] for each in json.loads(run("--list", "--json").stdout)]
+    asked = len(server.requests)
+
+    result = run("--resume", identity, "--apply", "late")
+
+    assert result.exit_code == 0
+    assert Path("late/plan.md").read_text() == "# Plan\n"
+    assert len(server.requests) == asked
+
+
+def test_a_run_out_of_time_says_what_it_was_waiting_for(models) -> None:
+    models(a=Fail(503, times=FOREVER))
+    Path("a.yaml").write_text(ONE)
+
+    result = run("a.yaml", "Do it", "--timeout", "2")
+
+    assert result.exit_code == 1
+    assert "a was waiting" in " ".join(result.stderr.split())

@@ -64,6 +64,7 @@ def test_one_line_for_each_thing_that_happens_and_the_answer_alone_on_standard_o
         "  ★ ada  won with 2 votes, voted for itself, 1 file changed · 32k tokens (10k cached) · $0.05",
         "  · bob  voted for ada · 11k tokens (2.0k cached) · $0.0050",
         "  Files   1 file, snapshot 0d3c457c96a4",
+        "  in      /work/ada",
         "    ± shop.py",
         "  ! Prices of gpt-5-mini are not known.",
         "  Report  /state/runs/r7/report.html",
@@ -101,7 +102,7 @@ def test_an_answer_that_was_not_said_before_is_printed(capsys):
 def test_an_agent_that_answered_and_had_no_vote_is_not_told_to_have_no_answer(capsys):
     answered = [Answered(agent=name, round=1, text=name) for name in ("ada", "bob")]
     told = shown("simple", capsys, [scripted.started(), *answered, scripted.finished(ended=Ended.ROUNDS, votes={})])
-    assert "  ★ ada  won\n  · bob  answered\n" in told.err
+    assert "  ★ ada  best so far\n  · bob  answered\n" in told.err
 
 
 def test_silent_prints_the_answer_or_why_there_is_none(capsys):

@@ -269,6 +269,7 @@ def test_the_end_is_a_summary_where_the_terminal_was():
         "  ★ ada  won with 2 votes, voted for itself, 1 file changed · 32k tokens (10k cached) · $0.05",
         "  · bob  voted for ada · 11k tokens (2.0k cached) · $0.0050",
         "  Files   1 file, snapshot 0d3c457c96a4",
+        "  in      /work/ada",
         "    ± shop.py",
         "  ! Prices of gpt-5-mini are not known.",
         "  Report  /state/runs/r7/report.html",

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from toolyard.core.errors import ConfigError, ToolError
-from toolyard.team.events import AgentStarted, Answered, Ended, RunStarted, ToolCalled, ToolReturned
+from toolyard.team.events import AgentStarted, Answered, Ended, FilesChanged, RunStarted, ToolCalled, ToolReturned
 from toolyard.team.places import find_run
 from toolyard.testing.model_server import Call, Fail, Hang, Say, by_model, in_turns, serving
 
@@ -51,6 +51,16 @@ def test_a_run_stopped_in_the_middle_of_a_round_goes_on_with_the_turn_that_is_mi
     assert team.heard(RunStarted)[0].resumed
     assert team.heard(RunStarted)[0].task == "Do it."
     assert [each.tool for each in team.heard(ToolCalled)] == ["Read"]
+
+
+def test_files_that_were_changed_before_are_told_again(team_of) -> None:
+    team = team_of(a=[WRITES, Hang(times=1), Say("Done.")])
+    first = stopped_when(team, ["a"], lambda event: isinstance(event, FilesChanged))
+    team.events.clear()
+
+    team.run(["a"], resume=first.run)
+
+    assert team.heard(RunStarted)[0].changed == {"a": ("plan.md",)}
 
 
 def test_what_was_answered_before_is_not_asked_again(team_of) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from toolyard.config.models import Config, TeamLimits
     from toolyard.config.settings import Settings
     from toolyard.team.events import RunFinished
+    from toolyard.team.listing import KnownRun
     from toolyard.team.options import RunOptions
     from toolyard.team.running import TeamRun
 
@@ -42,7 +43,9 @@ Examples:
   toolyard run --check team.yaml                what would happen, without starting anything
   toolyard run team.yaml "Fix the bug" --rounds 2 --max-cost 0.50 --timeout 600
   toolyard run team.yaml "Draw the plan" --apply .   bring the winner's files here
+  toolyard run --list                           the runs that there are
   toolyard run --resume 3f2a81bc                go on with a run that was interrupted
+  toolyard run --resume 3f2a81bc --apply .      bring the files of a run that is over
   toolyard run team.yaml "..." --json | jq -r 'select(.type == "answered").text'
 
 \b
@@ -56,7 +59,10 @@ Exit codes: 0 with an answer, 1 without one, 2 wrong use, 124 ended by a limit, 
 @click.option(
     "--check", is_flag=True, help="Explain what would happen: agents, tools, tokens, walls. Starts nothing."
 )
-@click.option("--resume", metavar="ID", default="", help="Go on with this run.")
+@click.option(
+    "--resume", metavar="ID", default="", help="Go on with this run; of one that is over, --apply its files."
+)
+@click.option("--list", "wants_list", is_flag=True, help="List the runs that there are, of CONFIG or of all files.")
 @click.option("--rounds", metavar="N", type=click.IntRange(min=1), help="Most rounds.  [default: as configured]")
 @click.option("--timeout", metavar="S", type=click.FloatRange(min=0, min_open=True), help="Most seconds.")
 @click.option("--max-tokens", metavar="N", type=click.IntRange(min=1), help="Most tokens of all agents together.")
@@ -71,6 +77,7 @@ def run(
     task: str | None,
     check: bool,
     resume: str,
+    wants_list: bool,
     rounds: int | None,
     timeout: float | None,
     max_tokens: int | None,
@@ -88,6 +95,11 @@ def run(
     from toolyard.config.settings import Settings  # `--help` waits for none of it
 
     settings = Settings.from_environment()
+    if wants_list:
+        from toolyard.cli.run_list import show_runs
+
+        show_runs(config_file, state or settings.state_home, wants_json=wants_json)
+        return
     config = _config(config_file, resume, state or settings.state_home)
     if check:
         _check(config, settings, state, wants_json=wants_json)
@@ -98,6 +110,8 @@ def run(
     options = RunOptions(
         config, _task(task, resume), settings=settings, state_home=state, limits=limits, resume=resume
     )
+    if resume and folder is not None and _applied(options, folder, wants_json=wants_json):
+        return
     sys.exit(_run(options, display, folder, wants_json=wants_json))
 
 
@@ -191,6 +205,20 @@ def _check_target(folder: str, state_home: str) -> None:
         raise click.BadParameter(what, param_hint="'--apply'")
 
 
+def _applied(options: RunOptions, folder: str, *, wants_json: bool) -> bool:
+    """Bring the files of a run that is over. False where it is not."""
+    from toolyard.team.listing import known_run
+    from toolyard.team.places import find_run
+
+    state_home = options.state_home or options.settings.state_home
+    run = known_run(find_run(options.resume, state_home))
+    if not run.is_over:
+        return False
+    _check_target(folder, state_home)
+    _deliver(options, run, folder, wants_json=wants_json)
+    return True
+
+
 async def _watched(run: TeamRun, showing: Display) -> RunFinished:
     def stopped() -> None:
         run.stop()
@@ -210,7 +238,7 @@ def _exit_code(finished: RunFinished) -> int:
     return _LIMIT if finished.ended in {Ended.TIME, Ended.TOKENS, Ended.COST} else 0
 
 
-def _deliver(options: RunOptions, finished: RunFinished, folder: str, *, wants_json: bool) -> None:
+def _deliver(options: RunOptions, finished: RunFinished | KnownRun, folder: str, *, wants_json: bool) -> None:
     """Bring the winner's files, and say so where a person reads."""
     from toolyard.team.delivering import TeamFiles
 

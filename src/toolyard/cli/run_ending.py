@@ -103,7 +103,7 @@ def _came_to(agent: Agent, finished: RunFinished) -> str:
     if agent.state is State.FAILED:
         return f"failed: {one_line(agent.failure)}"
     votes = sum(choice == name for choice in finished.votes.values())
-    parts = [f"won with {counted(votes, 'vote')}" if votes else "won"] if name == finished.winner else []
+    parts = [_first_place(votes, finished)] if name == finished.winner else []
     if name in finished.votes:
         parts.append(words.choice(name, finished.votes[name]))
     if agent.files_changed:
@@ -111,9 +111,18 @@ def _came_to(agent: Agent, finished: RunFinished) -> str:
     return ", ".join(parts) or ("answered" if agent.has_answered else "no answer")
 
 
+def _first_place(votes: int, finished: RunFinished) -> str:
+    """Nobody has won what is not over, or what nobody voted on."""
+    if finished.ended in {Ended.CONSENSUS, Ended.ROUNDS} and votes:
+        return f"won with {counted(votes, 'vote')}"
+    return "answered" if finished.ended is Ended.ANSWERED else "best so far"
+
+
 def _files(winner: Agent, snapshot: str) -> Iterator[Text]:
     kept = words.snapshot(snapshot or winner.snapshot)
     yield Text.assemble(("  Files", "dim"), f"   {counted(winner.files_changed, 'file')}, snapshot {kept}")
+    if winner.info.workspace:
+        yield in_one_piece(Text.assemble(("  in      ", "dim"), clean(winner.info.workspace)))
     for path in [*winner.files][:_MOST_FILES]:
         yield in_one_piece(Text.assemble("    ", ("±", "magenta"), " ", words.named(path)))
     if winner.files_changed > _MOST_FILES:

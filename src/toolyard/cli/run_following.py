@@ -242,6 +242,9 @@ class Team:
                 self.run, self.task, self.folder = event.run, event.task, event.folder
                 self.began, self.limits, self.is_resumed = event.at, dict(event.limits), event.resumed
                 self.agents = {info.id: Agent(info, since=event.at) for info in event.agents}
+                for agent, paths in event.changed.items():
+                    if agent in self.agents:
+                        self.agents[agent].files |= dict.fromkeys(map(clean, paths))
             case RoundStarted():
                 self.round = event.round
             case RunFinished():

@@ -60,6 +60,8 @@ class RunStarted(Event):
     resumed: bool = False
     limits: Mapping[str, float] = field(default_factory=dict[str, float])
     """What ends it: `rounds`, `seconds`, `tokens`, `cost`, those that are set."""
+    changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Of a run that is resumed: which files agents had changed before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +249,7 @@ def from_json(record: Mapping[str, Any]) -> TeamEvent:
             values[name] = tuple(cast("list[Any]", value))
     if kind is RunStarted:
         values["agents"] = tuple(_agent(each) for each in values.get("agents", ()))
+        values["changed"] = {agent: tuple(paths) for agent, paths in values.get("changed", {}).items()}
     if "spent" in values:
         values["spent"] = Spent(**values["spent"])
     if "ended" in values:

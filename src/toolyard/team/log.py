@@ -24,6 +24,7 @@ from toolyard.team.events import (
     AgentFailed,
     AgentStarted,
     Answered,
+    FilesChanged,
     Notice,
     RoundStarted,
     RunFinished,
@@ -224,6 +225,18 @@ def read_log(path: str) -> Iterator[TeamEvent]:
                     yield from_json(cast("dict[str, Any]", record))
             except (ValueError, TypeError, KeyError, RecursionError, ValidationError):
                 continue
+
+
+def changed_before(folder: str) -> dict[str, tuple[str, ...]]:
+    """By agent, the files that the log of a run tells of. Nothing where there is no log."""
+    found: dict[str, dict[str, None]] = {}
+    try:
+        for event in read_log(os.path.join(folder, LOG_NAME)):
+            if isinstance(event, FilesChanged):
+                found.setdefault(event.agent, {}).update(dict.fromkeys(event.paths))
+    except OSError:
+        return {}
+    return {agent: tuple(paths) for agent, paths in found.items()}
 
 
 def json_line(event: TeamEvent, longest: int = sys.maxsize) -> str:

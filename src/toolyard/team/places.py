@@ -73,11 +73,11 @@ def runs_of(config: Config, state_home: str) -> str:
 
 def find_run(run: str, state_home: str) -> str:
     """The folder of a run, by its name or the beginning of it, of whichever root. Raises ToolError."""
-    found = [folder for folder in _all_runs(state_home) if os.path.basename(folder).startswith(run)]
+    found = [folder for folder in all_runs(state_home) if os.path.basename(folder).startswith(run)]
     if not _RUN.fullmatch(run) or not found:
         raise ToolError(
             f"There is no run {run[:40]!r} in {state_home}.",
-            hint="The run says its name when it starts and when it ends; --state DIR names another state folder.",
+            hint="`toolyard run --list` tells which there are; --state DIR names another state folder.",
         )
     if len(found) > 1:
         names = ", ".join(sorted(map(os.path.basename, found))[:5])
@@ -85,7 +85,7 @@ def find_run(run: str, state_home: str) -> str:
     return found[0]
 
 
-def _all_runs(state_home: str) -> Iterator[str]:
+def all_runs(state_home: str) -> Iterator[str]:
     for state in _subfolders(state_home):
         for folder in _subfolders(os.path.join(state, RUNS)):
             if os.path.isfile(os.path.join(folder, FILE)):

@@ -29,10 +29,10 @@ from toolyard.team.budget import Budget
 from toolyard.team.code_wanted import check_code_can_run
 from toolyard.team.delivering import TeamFiles
 from toolyard.team.descriptors import make_room
-from toolyard.team.events import AgentFailed, Ended, Notice, RunFinished, RunStarted, TeamEvent
+from toolyard.team.events import AgentFailed, Ended, Notice, RunFinished, RunStarted, TeamEvent, Waiting
 from toolyard.team.guarding import Guard
 from toolyard.team.knowing import make_servers_known
-from toolyard.team.log import RunLog
+from toolyard.team.log import RunLog, changed_before
 from toolyard.team.opening import Opening, kind_of
 from toolyard.team.options import RunOptions
 from toolyard.team.places import find_run, make_folders, root_of, runs_of, with_layout, workspace_of
@@ -70,6 +70,8 @@ class TeamRun:
         self.id = os.path.basename(self.folder)
         self._going: asyncio.Task[Any] | None = None
         self._is_stopped = self._has_begun = False
+        self._waiting: dict[str, str] = {}
+        """Why an agent waits for its model at this moment."""
 
     def stop(self) -> None:
         """End it. `go` returns when everything is closed."""
@@ -96,6 +98,7 @@ class TeamRun:
             owned.push_async_callback(closed_in_thread, tracing)
 
             def hear(event: TeamEvent) -> None:
+                self._mind_waiting(event)
                 if log is not None:
                     log.hear(event)
                 self._hear(event)
@@ -112,9 +115,16 @@ class TeamRun:
         self._hear(finished)  # the last that is heard: everything is closed, and the report is there
         return finished
 
+    def _mind_waiting(self, event: TeamEvent) -> None:
+        if isinstance(event, Waiting):
+            self._waiting[event.agent] = event.why
+        elif event.agent:
+            self._waiting.pop(event.agent, None)
+
     def _note_end(self, store: RunStore, finished: RunFinished, around: Surroundings) -> None:
         try:
-            store.note(ended=finished.ended.value, seconds=around.budget.seconds)
+            result = {"winner": finished.winner, "snapshot": finished.snapshot}
+            store.note(ended=finished.ended.value, seconds=around.budget.seconds, result=result)
         except StateFault as fault:  # the result is there all the same; resuming it comes to the same one
             around.hear(Notice(text=str(fault)))
 
@@ -139,7 +149,7 @@ class TeamRun:
         if ended in {Ended.ANSWERED, Ended.CONSENSUS}:
             raise ToolError(
                 f"Run {self.id} is over ({ended}): there is nothing to resume.",
-                hint=f"Its report is {os.path.join(self.folder, 'report.md')}. Start another one for more.",
+                hint=f"Its report is {os.path.join(self.folder, 'report.md')}; --apply DIR brings its files.",
             )
         if store.fact("agents") != agents:
             raise ConfigError(
@@ -164,6 +174,7 @@ class TeamRun:
                     folder=self.folder,
                     resumed=bool(self._options.resume),
                     limits={name: value for name, value in limits.model_dump().items() if value is not None},
+                    changed=changed_before(self.folder) if self._options.resume else {},
                 )
             )
             rounds = Rounds(task, workers, around)
@@ -172,7 +183,7 @@ class TeamRun:
         return RunFinished(
             run=self.id,
             ended=outcome.ended,
-            why=why_of(outcome, limits),
+            why=why_of(outcome, limits, self._waiting),
             winner=outcome.winner,
             text=outcome.text,
             snapshot=outcome.snapshot,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from toolyard.team.events import Ended
@@ -11,7 +12,15 @@ if TYPE_CHECKING:
     from toolyard.config.models import TeamLimits
 
 
-def why_of(outcome: Outcome, limits: TeamLimits) -> str:
+def why_of(outcome: Outcome, limits: TeamLimits, waiting: Mapping[str, str]) -> str:
+    """`waiting` says of agents that were waiting for their models what for."""
+    said = _said(outcome, limits)
+    if outcome.ended not in {Ended.TIME, Ended.INTERRUPTED}:
+        return said
+    return " ".join((said, *(f"{agent} was waiting: {why.rstrip('.')}." for agent, why in waiting.items())))
+
+
+def _said(outcome: Outcome, limits: TeamLimits) -> str:
     said = _WHY[outcome.ended].format(
         winner=outcome.winner,
         votes=len([choice for choice in outcome.votes.values() if choice == outcome.winner]),
@@ -23,19 +32,18 @@ def why_of(outcome: Outcome, limits: TeamLimits) -> str:
         return said
     if not outcome.winner:
         return f"{said} Nobody had answered by then."
-    chosen = (
-        "has the most votes" if outcome.votes else "was the first to answer in the order of the file; nobody voted"
-    )
-    return f"{said} {outcome.winner} {chosen}."
+    if outcome.votes:
+        return f"{said} {outcome.winner} has the most votes."
+    return f"{said} Nobody has voted; the answer is that of {outcome.winner}, the first in the file that has one."
 
 
 _WHY = {
     Ended.ANSWERED: "{winner} has answered.",
     Ended.CONSENSUS: "Everybody has voted, {votes} of {voters} for {winner}.",
-    Ended.ROUNDS: "The {rounds} rounds that were allowed are over (`orchestrator.limits.rounds`).",
-    Ended.TIME: "The time is up: {limits.seconds:g} seconds (`orchestrator.limits.seconds`).",
-    Ended.TOKENS: "The tokens are used up: {limits.tokens} (`orchestrator.limits.tokens`).",
-    Ended.COST: "The money is used up: ${limits.cost} (`orchestrator.limits.cost`).",
+    Ended.ROUNDS: "The {rounds} rounds that were allowed are over (`--rounds`, `orchestrator.limits.rounds`).",
+    Ended.TIME: "The time is up: {limits.seconds:g} seconds (`--timeout`, `orchestrator.limits.seconds`).",
+    Ended.TOKENS: "The tokens are used up: {limits.tokens} (`--max-tokens`, `orchestrator.limits.tokens`).",
+    Ended.COST: "The money is used up: ${limits.cost} (`--max-cost`, `orchestrator.limits.cost`).",
     Ended.INTERRUPTED: "It was interrupted.",
     Ended.FAILED: "No agent has answered.",
 }

@@ -1,0 +1,35 @@
+"""`toolyard run --list`: the runs that there are."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import asdict
+
+import click
+
+from toolyard.cli.audit import printable
+from toolyard.team.listing import KnownRun, list_runs
+
+_SHOWN_TASK = 60
+_SHORT = 8
+
+
+def show_runs(config_file: str | None, state_home: str, *, wants_json: bool) -> None:
+    runs = list_runs(state_home, os.path.abspath(config_file) if config_file is not None else None)
+    if wants_json:
+        click.echo(json.dumps([{**asdict(run), "resumable": not run.is_over} for run in runs], indent=1))
+        return
+    if not runs:
+        click.echo("There are no runs yet.", err=True)
+    for run in runs:
+        click.echo(_line(run))
+
+
+def _line(run: KnownRun) -> str:
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.began))
+    task = printable(" ".join(run.task.split()))
+    short = task if len(task) <= _SHOWN_TASK else f"{task[:_SHOWN_TASK]}..."
+    winner = f" by {run.winner}" if run.winner else ""
+    return f"{run.run[:_SHORT]}  {when}  {run.ended or 'not ended'}{winner}  {printable(run.config)}  {short}"
