@@ -14,6 +14,7 @@ SERVERS = (
     ServerCheck("mail", ServerState.KNOWN, 1),
     ServerCheck("bank", ServerState.KNOWN, 3, "It did not answer."),
     ServerCheck("new", ServerState.UNKNOWN),
+    ServerCheck("down", ServerState.FAILED, note="cannot be started: there is no program 'x'"),
     ServerCheck("ghost", ServerState.UNUSABLE, note="is only a name."),
 )
 AGENT = AgentCheck(
@@ -56,7 +57,9 @@ agent a
   folder: /work/[bold]a is created
   may: strict: reads and writes in its folder, nothing outside it
   walls: bubblewrap, no network
-  servers: mail (1 tool), bank (3 tools, failed when it was last asked), new (never asked), ghost (cannot be had)
+  servers: mail (1 tool), bank (3 tools, failed when it was last asked: It did not answer), \
+new (never asked), down (failed when it was last asked: cannot be started: there is no program 'x'), \
+ghost (cannot be had)
   tools: read_file, execute_python
   context: 1,500 tokens before the task: 900 for tools, 600 for the system prompt
   as files: 4,463 tools, which would cost 1,000,000 tokens in the context, and cost none
@@ -86,7 +89,7 @@ def test_as_json_it_is_all_there_with_the_sums(capsys):
     told = json.loads(capsys.readouterr().out)
     assert told["ready"] is True
     assert told["agents"][0]["tokens"] == 1500
-    assert told["agents"][0]["servers"][3] == {
+    assert told["agents"][0]["servers"][4] == {
         "name": "ghost",
         "state": "cannot be had",
         "tools": 0,

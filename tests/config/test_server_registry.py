@@ -65,6 +65,14 @@ def test_an_unknown_name_is_an_error_with_a_guess_and_costs_nobody_else(resolve,
     assert 'Did you mean "github"?' in str(resolved.errors[0])
 
 
+def test_an_unknown_name_is_compared_with_those_that_the_file_describes(resolve, registry):
+    text = "available_mcp_servers: [gihub]\nagents: [{id: a, backend: {mcp_servers: [{name: github, command: x}]}}]\n"
+
+    assert 'Did you mean "github"?' in str(resolve(text).errors[0])
+    registry("slack: {command: x}\n")
+    assert 'Did you mean "github"?' in str(resolve(text).errors[0])
+
+
 def test_a_name_without_a_users_file_says_where_to_write_one(resolve, settings):
     (error,) = resolve("available_mcp_servers: [github]\n").errors
     assert f"is only a name, and there is no {settings.config_home}/servers.yaml." in str(error)

@@ -13,6 +13,7 @@ from toolyard.config.models import TeamLimits
 from toolyard.config.settings import Settings
 from toolyard.core.tokens import count_tokens
 from toolyard.core.upstream import ServerListing, ToolSchema
+from toolyard.servers.faults import ServerUnavailable
 from toolyard.storage.state import ensure_state_dir, state_dir
 from toolyard.team.check_report import ServerState
 from toolyard.team.checking import check_run
@@ -30,18 +31,20 @@ def checked(tmp_path):
     home = tmp_path / "home"
     home.mkdir()
 
-    def check(document, access=KEY, listings=(), variables=None, limits=None):
+    def check(document, access=KEY, listings=(), variables=None, limits=None, failed=()):
         file = tmp_path / "team.yaml"
         file.write_text(json.dumps(document))
         folders = (str(home), str(tmp_path / "state"), str(tmp_path / "temp"), str(home / "Documents"))
         settings = Settings(*folders, config_home=str(home / ".config"), model_access=access)
         config = load_config(str(file))
-        if listings:
+        if listings or failed:
             root = os.path.realpath(tmp_path / config.toolyard.workspace)
             state = ensure_state_dir(state_dir(ensure_state_dir(settings.state_home), root))
             with Catalog.open(state) as catalog:
                 for listing in listings:
                     catalog.record(listing, "")
+                for server, error in failed:
+                    catalog.failed(server, error)
         variables = {"PATH": str(tmp_path / "bin")} if variables is None else variables
         return check_run(config, settings, None, variables, limits)
 
@@ -182,6 +185,62 @@ def test_servers_that_are_not_known_or_cannot_be_had_stop_nothing(checked):
     }
     assert "server ghost: is only a name" in texts(report.notices)
     assert "1 server was never asked" in texts(report.notices)
+
+
+def test_variables_of_a_server_that_are_not_set_are_told_in_one_notice(checked):
+    env = {"TOKEN": "${GITHUB_TOKEN}", "HOST": "${GITHUB_HOST}", "SET": "${SET}", "MAY": "${MAY:-default}"}
+    document = one(cwd="w", mcp_servers=[{"name": "github", "command": "/bin/sh", "env": env}])
+
+    told = [notice.text for notice in checked(document, variables={"PATH": "/bin", "SET": ""}).notices]
+    fine = checked(document, variables={"PATH": "/bin", "SET": "", "GITHUB_TOKEN": "t", "GITHUB_HOST": "h"})
+
+    expected = "server github: the variables GITHUB_TOKEN, GITHUB_HOST are not set, so it cannot be started."
+    assert expected in told
+    assert "server github" not in texts(fine.notices)
+
+
+def test_a_servers_command_that_is_not_there_is_told_and_nothing_is_started(checked, tmp_path):
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin/found"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    program.chmod(0o755)
+    commands = {"one": "found", "two": "not-found", "three": "./tool", "four": str(program), "five": "${SECRET}"}
+    servers = [{"name": name, "command": command} for name, command in commands.items()]
+
+    report = checked(
+        one(cwd="w", mcp_servers=[*servers, {"name": "far", "url": "https://example.org/mcp"}]),
+        variables={"PATH": str(tmp_path / "bin"), "SECRET": "hush-hush"},
+    )
+
+    told = [notice.text for notice in report.notices if notice.text.startswith("server ")]
+    assert told == [
+        "server two: there is no program 'not-found' on the PATH.",
+        "server three: there is no program './tool'.",
+        "server five: there is no program '${SECRET}' on the PATH.",
+    ]
+    assert report.is_ready
+    assert not (tmp_path / "started").exists()
+
+
+def test_a_server_that_failed_when_it_was_asked_is_told_with_the_reason(checked):
+    document = one(cwd="w", mcp_servers=[{"name": "mail", "command": "/nowhere"}])
+
+    report = checked(document, failed=[("mail", ServerUnavailable("mail", "did not answer").message)])
+    (server,) = report.agents[0].servers
+
+    assert server.state is ServerState.FAILED
+    assert server.note == "did not answer"
+    assert "never asked" not in texts(report.notices)
+    assert "1 server was asked and never answered" in texts(report.notices)
+
+
+def test_a_servers_name_that_is_nobodys_is_told_with_what_was_meant(checked):
+    servers = ["githb", {"name": "github", "command": "/bin/sh"}]
+
+    report = checked(one(cwd="w", mcp_servers=servers))
+
+    assert "server githb: is the name of no server" in texts(report.notices)
+    assert 'Did you mean "github"?' in texts(report.notices)
 
 
 def test_only_what_the_agent_may_call_is_counted(checked):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _SHOWN_SERVERS: Final = 10
 _SHOWN_TOOLS: Final = 12
+_REASON_CHARS: Final = 160
 _LIMITS: Final[Mapping[str, str]] = {
     "rounds": "{:g} rounds",
     "seconds": "{:g} seconds",
@@ -102,13 +103,21 @@ def _servers(servers: tuple[ServerCheck, ...]) -> str:
         return "none"
     words: list[str] = []
     for server in servers:
-        said = server.state.value
+        failed = f"failed when it was last asked: {_shortened(server.note)}" if server.note else ""
         if server.state is ServerState.KNOWN:
-            said = f"{server.tools} tool{'' if server.tools == 1 else 's'}"
-        if server.note and server.state is not ServerState.UNUSABLE:
-            said += ", failed when it was last asked"
+            count = f"{server.tools} tool{'' if server.tools == 1 else 's'}"
+            said = f"{count}, {failed}" if failed else count
+        elif server.state is ServerState.FAILED:
+            said = failed or server.state.value
+        else:
+            said = server.state.value
         words.append(f"{server.name} ({said})")
     return _listed(tuple(words), _SHOWN_SERVERS)
+
+
+def _shortened(reason: str) -> str:
+    first = reason.partition("\n")[0].rstrip(".")
+    return first if len(first) <= _REASON_CHARS else f"{first[: _REASON_CHARS - 1]}…"
 
 
 def _listed(words: tuple[str, ...], most: int) -> str:

@@ -5,15 +5,15 @@
     ${file:path}            the content of a file, without its last line break (in server entries)
     $${                     the text `${`
 
-`expanded` does this for one server entry at the moment the server is started. Errors name the variable and the
-server, never a value.
+`expanded` does this for one server entry at the moment the server is started; `unset_variables` tells before what
+would be missing. Errors name the variable and the server, never a value.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from toolyard.config.server_entry import ServerEntry
@@ -112,6 +112,24 @@ def expanded(entry: ServerEntry, environment: Mapping[str, str]) -> ServerEntry:
         given = {name: put(value) for name in texts if (value := getattr(entry.oauth, name)) is not None}
         changes["oauth"] = entry.oauth.model_copy(update=given)
     return entry.model_copy(update=changes)
+
+
+def unset_variables(entry: ServerEntry, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The variables without which the server cannot be started, each once, in the order of the entry."""
+    found = (match for text in _texts(entry) for match in _REFERENCE.finditer(text))
+    wanted = (match["name"] for match in found if match["name"] and match["default"] is None)
+    return tuple(dict.fromkeys(name for name in wanted if name not in environment))
+
+
+def _texts(entry: ServerEntry) -> Iterator[str]:
+    """Everything in an entry that may hold a variable."""
+    yield from entry.command_line
+    yield from entry.env.values()
+    yield from entry.headers.values()
+    alone = [entry.url, entry.cwd, entry.env_file]
+    if entry.oauth is not None:
+        alone += [entry.oauth.client_id, entry.oauth.client_secret, entry.oauth.redirect_uri]
+    yield from (text for text in alone if text is not None)
 
 
 def read_env_file(path: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from toolyard.config.models import Config
 from toolyard.config.server_entry import EVERY_SERVER, ServerEntry
 from toolyard.config.server_files import ServerFile, ServerProblem, read_server_file
 from toolyard.config.settings import Settings
-from toolyard.config.suggest import did_you_mean
+from toolyard.config.suggest import closest, did_you_mean
 from toolyard.core.errors import ConfigError
 
 REGISTRY_NAMES: Final = ("servers.yaml", "servers.yml", "servers.json")
@@ -69,6 +69,8 @@ class _Collected:
         self._settings = settings
         self._source = config.source or ""
         self._folder = config.folder("")
+        everywhere = (*config.servers, *(server for agent in config.agents for server in agent.backend.mcp_servers))
+        self._described = {server.name for server in everywhere if isinstance(server, ServerEntry)}
         self._registry: Mapping[str, ServerEntry] | None = None
 
     def add(self, servers: Iterable[ServerEntry | str]) -> None:
@@ -124,8 +126,11 @@ class _Collected:
             self.entries[name] = self.registry[name]
             return
         place = os.path.join(self._settings.config_home, REGISTRY_NAMES[0])
-        if self.registry:
-            problem = ServerProblem(name, f"is not in {place}.", did_you_mean(name, self.registry), self._source)
+        known = {*self.registry, *self.entries, *self._described}
+        meant = closest(name, known)
+        if self.registry or meant:
+            message = f"is not in {place}." if self.registry else "is the name of no server that is described here."
+            problem = ServerProblem(name, message, did_you_mean(name, known), self._source)
         else:
             hint = f"Describe it there (`{name}: {{command: ...}}`), or write its entry here in place of the name."
             problem = ServerProblem(name, f"is only a name, and there is no {place}.", hint, self._source)

@@ -1,4 +1,4 @@
-"""The single things that a check of a run looks at: access to a model, its price, the folder, the rights, the walls.
+"""The single things that a check of a run looks at: models and their prices, servers, the folder, rights, walls.
 
 Each looks and changes nothing. What would stop the run is raised as an error of ours.
 """
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from toolyard.app.freshness import why_not
 from toolyard.app.home import Home
 from toolyard.app.sandboxes import chosen
+from toolyard.config.expansion import expanded, unset_variables
 from toolyard.core.errors import ConfigError, SystemFault
 from toolyard.core.modes import PermissionMode
 from toolyard.core.paths import is_beneath
@@ -22,10 +23,15 @@ from toolyard.drivers.registry import driver_of
 from toolyard.models.library import require_library
 from toolyard.models.places import Place, place_of
 from toolyard.sandbox.spec import Tier
+from toolyard.servers.child import Program
+from toolyard.servers.environment import server_environment
+from toolyard.servers.faults import ServerUnavailable
+from toolyard.team.check_report import Finding
 
 if TYPE_CHECKING:
     from toolyard.config.backends import BackendKind
     from toolyard.config.models import Agent, Backend, CodeExecution, Config, TeamLimits
+    from toolyard.config.server_entry import ServerEntry
     from toolyard.config.settings import Settings
 
 RIGHTS: Final[Mapping[PermissionMode, str]] = {
@@ -115,6 +121,28 @@ def _has_price(place: Place) -> bool:
             snapshot.find_provider_model(place.model, None, provider, address)
             return True
     return False
+
+
+def lack_of_server(entry: ServerEntry, variables: Mapping[str, str]) -> Finding | None:
+    """Why the server could not be started here; None where nothing speaks against it. It is not started."""
+    if unset := unset_variables(entry, variables):
+        are = "variable {} is" if len(unset) == 1 else "variables {} are"
+        text = f"the {are.format(', '.join(unset))} not set, so it cannot be started."
+        return Finding(f"server {entry.name}: {text}", f"Set {'it' if len(unset) == 1 else 'them'} before the run.")
+    try:
+        started = expanded(entry, variables)
+    except ConfigError as error:
+        return Finding(f"server {entry.name}: cannot be started: {error.message}", error.hint)
+    if started.transport != "stdio":
+        return None
+    env = server_environment(variables, started.env)
+    try:
+        Program(started.name, started.command_line, env, started.cwd).resolved()
+    except ServerUnavailable as error:
+        program = entry.command_line[0]  # as it was written: a variable may hold anything
+        where = "" if "/" in program else " on the PATH"
+        return Finding(f"server {entry.name}: there is no program {program!r}{where}.", error.hint)
+    return None
 
 
 def folder_words(home: Home, config: Config, agent: Agent, settings: Settings) -> str:

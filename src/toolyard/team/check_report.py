@@ -22,6 +22,7 @@ class Finding:
 class ServerState(StrEnum):
     KNOWN = "known"
     UNKNOWN = "never asked"  # it is asked when the run starts
+    FAILED = "never answered"  # it was asked, and is asked again
     UNUSABLE = "cannot be had"
 
 

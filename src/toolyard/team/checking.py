@@ -26,8 +26,18 @@ from toolyard.core.errors import SecurityError, ToolyardError
 from toolyard.core.modes import PermissionMode
 from toolyard.core.tokens import count_or_estimate
 from toolyard.policy.build import policy_for
+from toolyard.servers.faults import told_of_it
 from toolyard.storage.state import state_dir
-from toolyard.team.check_parts import ASKING, RIGHTS, folder_words, is_there, model_and_access, unpriced, wall_words
+from toolyard.team.check_parts import (
+    ASKING,
+    RIGHTS,
+    folder_words,
+    is_there,
+    lack_of_server,
+    model_and_access,
+    unpriced,
+    wall_words,
+)
 from toolyard.team.check_report import AgentCheck, CheckReport, Finding, ServerCheck, ServerState
 from toolyard.team.opening import kind_of
 from toolyard.team.places import root_of, with_layout, workspace_of
@@ -42,6 +52,7 @@ if TYPE_CHECKING:
     from toolyard.config.settings import Settings
 
 _SEVERAL = 2
+_YET_TO_ANSWER = frozenset({ServerState.UNKNOWN, ServerState.FAILED})
 
 
 def check_run(
@@ -211,7 +222,7 @@ class _Check:
         try:
             tools = injected_tools(injection, self.config, agent.id, source)
         except ToolyardError as error:
-            may_be_heard = any(server.state is ServerState.UNKNOWN for server in servers)
+            may_be_heard = any(server.state in _YET_TO_ANSWER for server in servers)
             finding = Finding(error.message, error.hint, agent.id)
             (self.notices if may_be_heard else self.problems).append(finding)
         found = replace(
@@ -260,9 +271,9 @@ class _Check:
             if not rights.may_use(entry.name):
                 continue
             known = self.known.get(entry.name)
-            note = known.error if known is not None else ""
+            note = told_of_it(entry.name, known.error).removeprefix("it ") if known is not None else ""
             if known is None or not known.asked:
-                yield ServerCheck(entry.name, ServerState.UNKNOWN, note=note)
+                yield ServerCheck(entry.name, ServerState.FAILED if note else ServerState.UNKNOWN, note=note)
                 continue
             names = (tool.schema.name for tool in self.catalog.tools(entry.name))
             count = sum(rights.may_call(entry.name, name) for name in names)
@@ -287,9 +298,16 @@ class _Check:
             if len(ids) >= _SEVERAL:
                 text = f"{', '.join(ids)} work in one folder, {folder}: what one writes, another may write over."
                 self.notices.append(Finding(text, "Give each a `cwd` of its own, or none."))
-        unknown = {each.name for agent in agents for each in agent.servers if each.state is ServerState.UNKNOWN}
-        if unknown:
-            number = "1 server was" if len(unknown) == 1 else f"{len(unknown)} servers were"
-            text = f"{number} never asked. The run does so when it starts; no tool of theirs is counted here."
-            file = shlex.quote(self.config.source or "")
-            self.notices.append(Finding(text, f"`toolyard sync --config {file}` asks now."))
+        self._team_servers([server for agent in agents for server in agent.servers])
+
+    def _team_servers(self, servers: Sequence[ServerCheck]) -> None:
+        used = {each.name for each in servers}
+        lacks = (lack_of_server(entry, self.variables) for entry in self.resolved.entries if entry.name in used)
+        self.notices += [lack for lack in lacks if lack is not None]
+        for state, words in ((ServerState.UNKNOWN, "never asked"), (ServerState.FAILED, "asked and never answered")):
+            names = {each.name for each in servers if each.state is state}
+            if names:
+                number = "1 server was" if len(names) == 1 else f"{len(names)} servers were"
+                text = f"{number} {words}. The run asks when it starts; no tool of theirs is counted here."
+                file = shlex.quote(self.config.source or "")
+                self.notices.append(Finding(text, f"`toolyard sync --config {file}` asks now."))
