@@ -83,6 +83,16 @@ def test_problems_and_notices_say_whose_they_are_and_what_to_do(capsys):
     assert lines[-1] == "Not ready: 1 problem stops the run."
 
 
+def test_whose_a_problem_is_is_not_said_twice(capsys):
+    problems = (Finding('agent "b" has no backend.', agent="b"), Finding("agent c has no tools.", agent="c"))
+
+    show_check(CheckReport("/team.yaml", "context_based", "/team", problems=problems))
+
+    lines = capsys.readouterr().out.splitlines()
+    assert 'problem  agent "b" has no backend.' in lines
+    assert "problem  agent c has no tools." in lines
+
+
 def test_as_json_it_is_all_there_with_the_sums(capsys):
     show_check(READY, wants_json=True)
 

@@ -174,6 +174,15 @@ def test_an_agent_without_files_has_its_servers_tools_alone(checked):
     assert [(each.name, each.state, each.tools) for each in agent.servers] == [("weather", ServerState.KNOWN, 2)]
 
 
+def test_an_agent_without_files_and_without_tools_is_told_how_to_get_some(checked):
+    entry = {"name": "weather", "command": "/bin/sh"}
+    told = "agent a has no tools: set `cwd` or `permission_mode` to give it files."
+
+    assert told in [notice.text for notice in checked(one()).notices]
+    for backend in ({"cwd": "w"}, {"permission_mode": "plan"}, {"mcp_servers": [entry]}):
+        assert "has no tools" not in texts(checked(one(**backend)).notices)
+
+
 def test_servers_that_are_not_known_or_cannot_be_had_stop_nothing(checked):
     report = checked(one(cwd="w", mcp_servers=[{"name": "new", "command": "/nowhere"}, "ghost"]))
     (agent,) = report.agents

@@ -67,8 +67,15 @@ def verdict(report: CheckReport) -> str:
 
 
 def _worded(finding: Finding) -> str:
-    whose = f"{finding.agent}: " if finding.agent else ""
-    return f"{whose}{finding.text}" + (f" ({finding.hint})" if finding.hint else "")
+    return _told(finding) + (f" ({finding.hint})" if finding.hint else "")
+
+
+def _told(finding: Finding) -> str:
+    """Whose it is and what; whose is not said twice."""
+    named = (f"agent {finding.agent} ", f'agent "{finding.agent}" ')
+    if not finding.agent or any(words in finding.text for words in named):
+        return finding.text
+    return f"{finding.agent}: {finding.text}"
 
 
 def _of_run(report: CheckReport) -> Iterator[tuple[str, str]]:
@@ -144,8 +151,7 @@ def _show(report: CheckReport, console: Console) -> None:
         table(f"Agent {agent.id}", _of_agent(agent))
     for mark, style, findings in (("✗", "bold red", report.problems), ("!", "yellow", report.notices)):
         for finding in findings:
-            whose = f"{finding.agent}: " if finding.agent else ""
-            line = Text(f"{mark} ", style=style).append(printable(f"{whose}{finding.text}"), style="default")
+            line = Text(f"{mark} ", style=style).append(printable(_told(finding)), style="default")
             console.print(line, soft_wrap=True)
             if finding.hint:
                 console.print(Text(f"  → {printable(finding.hint)}", style="dim"), soft_wrap=True)

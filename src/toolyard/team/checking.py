@@ -232,6 +232,9 @@ class _Check:
             tool_tokens=sum(map(self._cost, tools.values())),
             prompt_tokens=count_or_estimate(self._prompt(agent, injection, home, tools)),
         )
+        if not tools and not injection.has_files and not any(each.state in _YET_TO_ANSWER for each in servers):
+            text = f"agent {agent.id} has no tools: set `cwd` or `permission_mode` to give it files."
+            self.notices.append(Finding(text, agent=agent.id))
         if not injection.files_first:
             return found
         # The same tools as `context_based` would put in.
