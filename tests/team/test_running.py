@@ -11,6 +11,7 @@ from toolyard.team.events import (
     Answered,
     Ended,
     FilesChanged,
+    Notice,
     RoundStarted,
     RunFinished,
     RunStarted,
@@ -300,3 +301,14 @@ def test_nothing_is_made_where_a_key_is_missing(team_of) -> None:
         team.run(["a"], settings=settings)
 
     assert {each.name for each in team.folder.iterdir()} <= {"team.yaml"}
+
+
+def test_a_limit_of_cost_that_limits_nothing_is_told(team_of) -> None:
+    team = team_of(a=Say("Done."))
+    team.more = {"orchestrator": {"limits": {"cost": 1.0}}}
+
+    team.run(["a"])
+
+    assert [each.text for each in team.heard(Notice)] == [
+        "The price of a is not known: `cost` does not limit it; is the model's name right?"
+    ]

@@ -177,6 +177,7 @@ class TeamRun:
                     changed=changed_before(self.folder) if self._options.resume else {},
                 )
             )
+            self._tell_unpriced(around)
             rounds = Rounds(task, workers, around)
             outcome = await self._unless_stopped(rounds.run()) or rounds.outcome(Ended.INTERRUPTED)
             span.note(toolyard__ended=outcome.ended.value, toolyard__rounds=outcome.rounds)
@@ -194,6 +195,14 @@ class TeamRun:
             began=around.store.fact("began", 0.0),
             folder=self.folder,
         )
+
+    def _tell_unpriced(self, around: Surroundings) -> None:
+        if around.budget.limits.cost is None:
+            return
+        from toolyard.team.check_parts import unpriced  # prices are a second's work to load
+
+        for sentence in unpriced(self._config, self._options.settings, around.budget.limits):
+            around.hear(Notice(text=f"{sentence[:1].upper()}{sentence[1:]}"))
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
         """None where `stop` ended it, or had been called before."""
