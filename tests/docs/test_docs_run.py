@@ -3,14 +3,15 @@
 Blocks marked `sh` run in one shell a page, in order; `python` blocks in the interpreter; `yaml` blocks are loaded as
 a configuration. `sh e2e` needs real clients and is run by the end-to-end suite. `text` and `json` are pictures.
 Where a page drives an agent CLI, a scripted one stands on the PATH; the end-to-end suite drives the real ones. Where
-it asks a model, the providers' addresses lead to the script `models/<page>.json`, whatever the key: the page itself
-shows what somebody with a real one types.
+it asks a model, the page starts a scripted one itself, on a port that is free here, or the providers' addresses lead
+to one of `SCRIPTS`, whatever the key: the page then shows what somebody with a real one types.
 """
 
 import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -39,7 +40,11 @@ KNOWN = {"sh", "sh e2e", "python", "yaml", "text", "json", "json e2e", "toml e2e
 MAKE = re.compile(r"^make (setup|test|slow|e2e|docker|bench)\b.*$", re.MULTILINE)
 
 KEY = "a-key-that-nobody-asks-for"
-MODELS = Path(__file__).parent / "models"
+PORT = "8123"  # of the scripted models that pages start
+SCRIPTS = {
+    "first-agent": ROOT / "examples" / "first-agent.json",  # for its local model; the other one it starts itself
+    "runs": Path(__file__).parent / "models" / "runs.json",
+}
 SECONDS = 340  # twenty commands a page, each a start of Python
 # Of what a page shows of its commands, what has to be so.
 SAID = {
@@ -112,8 +117,8 @@ def test_the_way_in_shows_how_to_run_one_file_and_one_test():
 @contextlib.contextmanager
 def models_of(page: Path) -> Iterator[Mapping[str, str]]:
     """The variables that lead to the scripted model of a page; none where it asks no model."""
-    script = MODELS / f"{page.stem}.json"
-    if not script.exists():
+    script = SCRIPTS.get(page.stem)
+    if script is None:
         yield {}
         return
     with serving(read_script(str(script))) as server:
@@ -125,6 +130,11 @@ def models_of(page: Path) -> Iterator[Mapping[str, str]]:
             "OPENAI_API_KEY": KEY,
             "OLLAMA_BASE_URL": server.openai,
         }
+
+
+def free_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return str(listener.getsockname()[1])
 
 
 def printed(script: str, env: Mapping[str, str], folder: Path) -> tuple[int, str]:
@@ -154,6 +164,7 @@ def printed(script: str, env: Mapping[str, str], folder: Path) -> tuple[int, str
 @pytest.mark.parametrize("page", pages_with("sh"), ids=name)
 def test_the_commands_run(page, tmp_path):
     script = MAKE.sub("true", "\n".join(blocks(page, "sh"))).replace("/tmp/", f"{tmp_path}/")
+    script = script.replace(PORT, free_port())
     driven = scripted_gemini.install(tmp_path / "bin")
     scripted_claude.install(driven)
     with models_of(page) as models:
@@ -199,6 +210,13 @@ def test_the_configurations_load(page, tmp_path):
 @pytest.mark.parametrize("example", EXAMPLES, ids=name)
 def test_the_examples_load_and_every_agent_has_a_backend(example):
     assert all(agent.backend.kind is not None for agent in load_config(str(example), env={}).agents)
+
+
+@pytest.mark.parametrize("script", sorted(ROOT.glob("examples/*.json")), ids=name)
+def test_every_script_of_the_examples_can_be_read_and_is_started_by_a_page(script):
+    assert callable(read_script(str(script)))
+    start = f"python -m toolyard.testing.model_server --script examples/{script.name} --port {PORT} &"
+    assert [page.name for page in pages_with("sh") if start in "\n".join(blocks(page, "sh")).splitlines()] != []
 
 
 def shown_config(page: str) -> dict[str, Any]:
