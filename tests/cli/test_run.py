@@ -230,3 +230,14 @@ def test_a_run_out_of_time_says_what_it_was_waiting_for(models) -> None:
 
     assert result.exit_code == 1
     assert "a was waiting" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("option", ["--timeout", "--max-cost"])
+@pytest.mark.parametrize("amount", ["nan", "inf", "-1", "0"])
+def test_a_limit_that_is_no_amount_is_refused(tmp_path: Path, option: str, amount: str) -> None:
+    (tmp_path / "one.yaml").write_text(ONE)
+
+    done = CliRunner().invoke(toolyard, ["run", str(tmp_path / "one.yaml"), "x", option, amount])
+
+    assert done.exit_code == 2
+    assert option in done.output

@@ -166,3 +166,25 @@ async def test_counts_that_cannot_be_are_not_believed(counted):
 
     spent = (await turn(answers))[0].spent
     assert 0 < spent.total <= 2 * 10**12
+
+
+async def test_a_server_that_repeats_what_it_was_sent_tells_nobody_a_secret():
+    async def repeat(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        sent = next(line for line in head.split("\r\n") if line.lower().startswith("authorization"))
+        said = json.dumps({"error": {"message": f"{sent} hunter22-in-the-address"}})
+        writer.write(f"HTTP/1.1 400 No\r\ncontent-length: {len(said)}\r\nconnection: close\r\n\r\n{said}".encode())
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(repeat, "127.0.0.1")
+    address = f"http://ada:hunter22-in-the-address@127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    model = open_model(Backend(type="openai", model="m", base_url=address, api_key="a-key-of-some-length"), {})
+    conversation = Conversation()
+    conversation.ask("hello")
+    with pytest.raises(SystemFault, match=r"\*\*\*") as raised:
+        await model.turn(conversation)
+    await model.close()
+    server.close()
+    for secret in ("hunter22", "a-key-of-some-length", "YWRhOmh1bnRlcjIy"):
+        assert secret not in str(raised.value)

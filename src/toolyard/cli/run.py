@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, cast
 import click
 
 from toolyard.cli.audit import printable
-from toolyard.cli.choosing import Named
+from toolyard.cli.choosing import Amount, Named
 from toolyard.cli.interrupting import reader_minded, signals_heard
 from toolyard.cli.options import state_option
 from toolyard.core.paths import is_beneath
@@ -64,9 +64,9 @@ Exit codes: 0 with an answer, 1 without one, 2 wrong use, 124 ended by a limit, 
 )
 @click.option("--list", "wants_list", is_flag=True, help="List the runs that there are, of CONFIG or of all files.")
 @click.option("--rounds", metavar="N", type=click.IntRange(min=1), help="Most rounds.  [default: as configured]")
-@click.option("--timeout", metavar="S", type=click.FloatRange(min=0, min_open=True), help="Most seconds.")
+@click.option("--timeout", metavar="S", type=Amount(), help="Most seconds.")
 @click.option("--max-tokens", metavar="N", type=click.IntRange(min=1), help="Most tokens of all agents together.")
-@click.option("--max-cost", metavar="USD", type=click.FloatRange(min=0, min_open=True), help="Most money.")
+@click.option("--max-cost", metavar="USD", type=Amount(), help="Most money.")
 @click.option("--apply", "folder", metavar="DIR", help="Bring what the winner changed into this folder.")
 @click.option("--display", type=Named([*_DISPLAYS]), help="[default: as configured, simple in a pipe]")
 @state_option("Where runs, audit log and snapshots are kept.")

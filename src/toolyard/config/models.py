@@ -100,10 +100,15 @@ class ToolyardSection(Section):
     """Folders with skills of other programs (`.claude/skills`, `~/.agents/skills` ...), used read-only."""
 
 
+_SHOWN_CHARS = 60
+
+
 def _known_backend(name: str) -> str:
     kind = backend_kind(name)
     if kind is None:
-        raise PydanticCustomError(REFUSED, "is no backend that is known here.", {"hint": likely_backend(name)})
+        shown = name if len(name) <= _SHOWN_CHARS else f"{name[: _SHOWN_CHARS - 1]}…"
+        context = {"shown": shown, "hint": likely_backend(name)}
+        raise PydanticCustomError(REFUSED, '"{shown}" is no backend that is known here.', context)
     return kind.name
 
 
@@ -187,7 +192,7 @@ class TeamLimits(Section):
     seconds: Seconds = 3600.0
     tokens: Size | None = None
     """Of all agents together."""
-    cost: Annotated[float, Field(gt=0)] | None = None
+    cost: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Of all agents together, in US dollars."""
     turns: Size = 100
     """How often one agent may ask its model in one round."""
@@ -253,10 +258,13 @@ class LimitsSection(Section):
 
 
 def _agents_by_their_ids(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
-    ids = [agent.id for agent in agents]
-    twice = sorted({name for name in ids if ids.count(name) > 1})
-    if twice:
-        raise expected(f"a different `id` for every agent ({', '.join(twice)} is used twice)")
+    seen: set[str] = set()
+    for number, agent in enumerate(agents):
+        if agent.id in seen:
+            hint = "Give every agent an `id` of its own."
+            context = {"id": agent.id, "hint": hint, "at": ("agents", number, "id")}
+            raise PydanticCustomError(REFUSED, "the id {id} is used twice.", context)
+        seen.add(agent.id)
     return agents
 
 

@@ -6,10 +6,11 @@ this machine needs no key. The key is kept out of `repr`, and `masked` takes it 
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import proxy_bypass_environment  # pyright: ignore[reportUnknownVariableType, reportAttributeAccessIssue]
 
 from toolyard.config.backends import BackendKind
@@ -63,7 +64,13 @@ class Place:
         return urlsplit(self.base_url).hostname == urlsplit(_HOMES[self.kind.api]).hostname
 
     def masked(self, text: str) -> str:
-        return text.replace(self.key, "***") if len(self.key) >= _SHORTEST_SECRET else text
+        """A text of others without the key and what else the address may hold of secrets."""
+        who = urlsplit(self.base_url).netloc.rpartition("@")[0]
+        password = unquote(who.partition(":")[2])
+        for secret in (self.key, who, password, base64.b64encode(unquote(who).encode()).decode()):
+            if len(secret) >= _SHORTEST_SECRET:
+                text = text.replace(secret, "***")
+        return text
 
 
 def place_of(backend: Backend, access: Mapping[str, str]) -> Place:
