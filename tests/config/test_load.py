@@ -206,13 +206,15 @@ def test_a_missing_file_is_a_plain_error(tmp_path):
         (
             "agent:\n  backend:\n    mcp_servers:\n      a: {command: x}\n      b:\n        comand: y\n",
             6,
-            'unknown key "comand" in "agents[0].backend.mcp_servers.b". Did you mean "command"?',
+            'unknown key "comand" in "agent.backend.mcp_servers.b". Did you mean "command"?',
         ),
         (
             "available_mcp_servers:\n  - gmail\n  - name: x\n    comand: y\n",
             4,
             'unknown key "comand" in "available_mcp_servers[1]". Did you mean "command"?',
         ),
+        ("massgen:\n  zzz: 1\n", 2, 'unknown key "zzz" in "massgen".'),
+        ("agent:\n  zzz: 1\n", 2, 'unknown key "zzz" in "agent".'),
         ("limits: {file_bites: 1}\n", 1, 'Did you mean "file_bytes"?'),
         ("source: x\n", 1, 'unknown key "source"'),
         ("ui:\n  zzz: 1\n", 2, "Known here: display_type, logging_enabled."),
@@ -234,7 +236,7 @@ def test_an_unknown_key_names_its_line_and_the_likely_intention(write, text, lin
         ("agents: 5\n", 1, '"agents": expected a list, found a number.'),
         ("agents:\n  - id: a\n    system_message: 5\n", 3, "expected a string (quote it if it is meant as text)"),
         ("agents: [{id: ../x}]\n", 1, "expected letters, digits"),
-        ("agents: [{id: a}, {id: a}]\n", 1, "a is used twice"),
+        ("agent:\n  backend:\n    max_tokens: lots\n", 3, '"agent.backend.max_tokens": expected a whole number'),
         ("limits:\n  file_bytes: 0\n", 2, "expected a number greater than 0"),
         ("limits: {call_seconds: .inf}\n", 1, "expected a finite number"),
         ("limits: {file_bytes: lots}\n", 1, "expected a whole number, found text"),
@@ -264,6 +266,38 @@ def test_a_wrong_value_names_its_line_and_what_was_expected(write, text, line, s
     error = refused(path)
     assert error.where == (f"{path}:{line}" if line else path)
     assert said in str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        (
+            "agents:\n  - id: a\n  - id: b\n  - system_message: x\n    id: a\n",
+            5,
+            '"agents[2].id": the id a is used twice.',
+        ),
+        ("agents:\n  - system_message: x\n  - system_message: y\n", 3, '"agents[1]": the id agent is used twice.'),
+    ],
+)
+def test_an_id_that_is_used_twice_names_the_second_one(write, text, line, said):
+    path = write(text)
+    error = refused(path)
+    assert str(error) == f"{path}:{line}: {said} Give every agent an `id` of its own."
+
+
+def test_keys_of_a_backend_that_was_forgotten_are_one_error(write):
+    path = write("agents:\n  - id: a\n    type: gemini\n    model: x\n    cwd: w\n    permission_mode: plan\n")
+    assert str(refused(path)) == (
+        f'{path}:3: unknown keys "type", "model", "cwd", "permission_mode" in "agents[0]". '
+        "They belong under `backend:`, indented one step more."
+    )
+
+
+def test_one_key_beside_its_backend_is_told_where_it_belongs_and_a_typo_what_it_was(write):
+    path = write("agent:\n  backend: {type: gemini}\n  cwd: w\n  system_mesage: x\n")
+    text = str(refused(path))
+    assert f'{path}:3: unknown key "cwd" in "agent". It belongs under `backend:`' in text
+    assert f'{path}:4: unknown key "system_mesage" in "agent". Did you mean "system_message"?' in text
 
 
 def test_every_problem_of_a_file_is_told_at_once(write):

@@ -51,9 +51,21 @@ def test_what_is_nested_deeply_is_not_composed_in_c(composed, depth):
 
 def test_what_is_wrong_is_told_by_the_pure_parser(composed):
     with pytest.raises(ConfigError, match=r"x:2: is not valid YAML") as raised:
-        parse_yaml("a: 1\n\tb: 2", name="x")
-    assert "cannot start any token" in str(raised.value)
+        parse_yaml("a: 1\n@b: 2", name="x")
+    assert "found character '@' that cannot start any token" in str(raised.value)
     assert composed == []
+
+
+@pytest.mark.parametrize("line", ["\tb: 2", "  \tb: 2", "\t- b"])
+def test_a_tab_in_the_indentation_is_told_as_such(line):
+    with pytest.raises(ConfigError, match=r"x:2: .*YAML allows no tabs for indentation. Indent with spaces."):
+        parse_yaml(f"a:\n{line}\n", name="x")
+
+
+def test_a_tab_elsewhere_is_not_blamed():
+    with pytest.raises(ConfigError) as raised:
+        parse_yaml("a: 1\n@\tb: 2", name="x")
+    assert "tab" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

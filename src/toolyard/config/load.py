@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pydantic
 
 from toolyard.config.expansion import expanded_text
-from toolyard.config.models import Config, ToolyardSection
+from toolyard.config.models import Agent, Config, ToolyardSection
 from toolyard.config.section import REFUSED, UNKNOWN_KEY
 from toolyard.config.settings import environment
 from toolyard.config.source_text import read_text
@@ -35,6 +36,8 @@ MAX_PROBLEMS_SHOWN = 5
 SERVER_FILE_SUFFIXES = (".json", ".jsonc", ".toml")
 """What tells a server file of another program from a configuration of ours."""
 
+_ONLY_AGENT = "agent"
+"""The key of one agent that stands where the others are a list."""
 _SERVER_KEYS = frozenset({"available_mcp_servers", "mcp_servers"})
 
 _EXPECTED = {
@@ -139,7 +142,7 @@ def _respell(tree: Located, path: str) -> None:
 
     keys = tree.value
     assert isinstance(keys, dict)  # noqa: S101 - checked by the only caller
-    for other, usual in (("massgen", "toolyard"), ("agent", "agents")):
+    for other, usual in (("massgen", "toolyard"), (_ONLY_AGENT, "agents")):
         if other not in keys:
             continue
         line = tree.key_lines[other]
@@ -151,9 +154,9 @@ def _respell(tree: Located, path: str) -> None:
             )
         value = keys.pop(other)
         tree.key_lines[usual] = tree.key_lines.pop(other)
-        if other == "agent" and value.value is not None:
+        if other == _ONLY_AGENT and value.value is not None:
             value = Located(value.line, [value], {})
-        keys[usual] = value
+        keys[usual] = replace(value, written_as=other)
     # A section that is named but left empty (`ui:` with everything commented out) means its defaults.
     for key in Config.keys_of_file():
         if key in keys and keys[key].value is None:
@@ -174,14 +177,25 @@ def _config_error(error: pydantic.ValidationError, tree: Located, path: str) -> 
 
 def _problems(detail: ErrorDetails, tree: Located) -> list[tuple[int, str, str]]:
     """Line, message and hint of everything that one validation error says."""
-    line, spelled, node = _locate(tree, detail["loc"])
     context: dict[str, Any] = detail.get("ctx", {})
+    line, spelled, node = _locate(tree, (*detail["loc"], *context.get("at", ())))
     if detail["type"] == UNKNOWN_KEY:
+        from toolyard.config.misplaced import misplaced_below
+
         lines = node.key_lines if node else {}
         place = f' in "{spelled}"' if spelled else ""
-        return [
+        unknown: list[str] = context["unknown"]
+        found: list[tuple[int, str, str]] = []
+        # Agents stand in a list: no full path would lead to what belongs into one.
+        below = misplaced_below(Agent, unknown) if context["section"] is Agent else None
+        if below is not None:
+            unknown = [key for key in unknown if key not in below.keys]
+            named = ", ".join(f'"{key}"' for key in below.keys)
+            message = f"unknown key{'' if len(below.keys) == 1 else 's'} {named}{place}."
+            found.append((min(lines.get(key, line) for key in below.keys), message, below.hint))
+        return found + [
             (lines.get(key, line), f'unknown key "{key}"{place}.', _guess(key, spelled, context["valid"]))
-            for key in context["unknown"]
+            for key in unknown
         ]
     if detail["type"] == REFUSED:
         return [(line, f'"{spelled}": {detail["msg"]}', context.get("hint", ""))]
@@ -233,8 +247,10 @@ def _locate(tree: Located, location: Sequence[int | str]) -> tuple[int, str, Loc
             if key not in node.value:
                 continue
             line, node = node.key_lines[key], node.value[key]
+            key = node.written_as or key
             spelled = f"{spelled}.{key}" if spelled else key
         elif isinstance(node.value, list) and isinstance(step, int) and step < len(node.value):
+            place = "" if node.written_as == _ONLY_AGENT else f"[{step}]"
             node = node.value[step]
-            line, spelled = node.line, f"{spelled}[{step}]"
+            line, spelled = node.line, f"{spelled}{place}"
     return line, spelled, node

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 
 from toolyard.config.section import Section
@@ -20,6 +21,36 @@ def belongs_to(key: str, found_in: str, top: type[Section]) -> str:
     paths = [path for path in paths if path.endswith(likely)] or paths
     named = " or ".join(f'"{path}"' for path in paths)
     return f"Did you mean {named}?" if 0 < len(paths) <= _MOST_NAMED else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """Keys whose section was forgotten."""
+
+    keys: tuple[str, ...]
+    hint: str
+
+
+def misplaced_below(section: type[Section], unknown: Iterable[str]) -> Below | None:
+    """Those of the unknown keys that one section within this one knows, the one that knows most of them."""
+    unknown = tuple(unknown)
+    best: tuple[str, tuple[str, ...]] = "", ()
+    for name, inner in _sections_of(section):
+        keys = tuple(key for key in unknown if key in inner.keys_of_file())
+        if len(keys) > len(best[1]):
+            best = name, keys
+    name, keys = best
+    if not keys:
+        return None
+    return Below(
+        keys, f"{'It belongs' if len(keys) == 1 else 'They belong'} under `{name}:`, indented one step more."
+    )
+
+
+def _sections_of(section: type[Section]) -> Iterator[tuple[str, type[Section]]]:
+    for name, field in section.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            yield name, field.annotation
 
 
 @cache

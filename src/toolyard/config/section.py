@@ -10,7 +10,10 @@ from pydantic_core import PydanticCustomError
 
 UNKNOWN_KEY = "unknown_key"
 REFUSED = "refused"
-"""The error of a value whose message says all there is to say; its context may have a `hint`."""
+"""The error of a value whose message says all there is to say.
+
+Its context may have a `hint`, and with `at` the steps from what was validated to what is wrong.
+"""
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Size = Annotated[int, Field(gt=0)]
@@ -41,7 +44,7 @@ class Section(BaseModel):
         keys = cast("Mapping[object, object]", raw)
         unknown = [str(key) for key in keys if key not in valid]
         if unknown:
-            context = {"unknown": unknown, "valid": sorted(valid)}
+            context = {"unknown": unknown, "valid": sorted(valid), "section": cls}
             raise PydanticCustomError(UNKNOWN_KEY, "unknown keys {unknown}", context)
         return keys
 

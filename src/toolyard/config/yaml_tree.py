@@ -7,6 +7,7 @@ aliases that multiply, documents nested without end.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -45,6 +46,8 @@ class Located:
     line: int
     value: Scalar | list[Located] | dict[str, Located]
     key_lines: dict[str, int]
+    written_as: str = ""
+    """The key it stands under in the file, where the loader has put it under another."""
 
     def plain(self) -> Plain:
         if isinstance(self.value, dict):
@@ -68,6 +71,12 @@ def parse_yaml(text: str, *, name: str) -> Located | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{name}:{mark.line + 1}" if mark else name
+        if mark is not None and _is_tab_before_text(text, mark):
+            raise ConfigError(
+                "is not valid YAML: the line begins with a tab, and YAML allows no tabs for indentation",
+                where=where,
+                hint="Indent with spaces.",
+            ) from None
         problem = error.problem or error.context or "cannot be parsed"
         raise ConfigError(
             f"is not valid YAML: {problem}", where=where, hint="Check the indentation, quotes and colons there."
@@ -75,6 +84,11 @@ def parse_yaml(text: str, *, name: str) -> Located | None:
     except yaml.YAMLError as error:
         first = str(error).partition("\n")[0]
         raise ConfigError(f"is not valid YAML: {first}", where=name, hint="Save it as plain UTF-8 text.") from None
+
+
+def _is_tab_before_text(text: str, mark: yaml.Mark) -> bool:
+    line = next(itertools.islice(text.split("\n"), mark.line, None), "")
+    return line[mark.column : mark.column + 1] == "\t" and not line[: mark.column].strip()
 
 
 def _loader(text: str, name: str) -> _Loader:
