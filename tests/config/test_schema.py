@@ -10,7 +10,7 @@ import yaml
 from tests.config import test_source_documents as written
 from tests.docs.test_docs_run import PAGES, blocks
 
-from toolyard.config.backends import BACKENDS
+from toolyard.config.backends import BACKENDS, backend_kind
 from toolyard.config.load import load_config
 from toolyard.config.models import Config
 from toolyard.config.schema import config_schema, schema_text
@@ -93,6 +93,26 @@ def test_what_does_not_load_is_underlined(tmp_path, text):
     with pytest.raises(ConfigError):
         load_config(str(path), env={})
     assert problems(text) != []
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        *("claude-code", "claudecode", "gemini-cli", "qwen-code", "llama-cpp", "llama_cpp", "lm-studio"),
+        *("openai_compatible", "anthropic", "google"),
+    ],
+)
+def test_a_type_is_valid_however_its_words_are_joined(spelled):
+    assert backend_kind(spelled) is not None
+    assert problems(f"agents: [{{id: a, backend: {{type: {spelled}}}}}]\n") == []
+
+
+def test_every_type_that_is_valid_loads():
+    (words, _variable), _none = (
+        part.get("anyOf", part) for part in SCHEMA["$defs"]["Backend"]["properties"]["type"]["anyOf"]
+    )
+    assert [word for word in words["enum"] if backend_kind(word) is None] == []
+    assert list(BACKENDS) == words["enum"][: len(BACKENDS)]  # what editors offer first
 
 
 def test_both_spellings_of_the_sections_are_there():

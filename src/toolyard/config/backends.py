@@ -135,6 +135,13 @@ def backend_kind(name: str) -> BackendKind | None:
     return _BY_FOLDED.get(_folded(name))
 
 
+def usual_spellings() -> tuple[str, ...]:
+    """The names of the table, and after them how else people join their words, in small letters."""
+    written = (*BACKENDS, *(kind.title.lower() for kind in _KINDS))
+    joined = (_SEPARATORS.sub(joint, name) for name in written for joint in ("-", "_", ""))
+    return tuple(dict.fromkeys((*BACKENDS, *(name for name in joined if backend_kind(name) is not None))))
+
+
 def likely_backend(name: str) -> str:
     """The next step for a name that is no kind: what was probably meant."""
     begun = (family for prefix, family in _MODELS.items() if name.strip().lower().startswith(prefix))

@@ -17,7 +17,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, Final, cast
 
-from toolyard.config.backends import BACKENDS
+from toolyard.config.backends import usual_spellings
 from toolyard.config.models import Backend, Config
 from toolyard.config.section import Section
 from toolyard.config.server_entry import EVERY_SERVER, OAuth, ServerEntry
@@ -166,7 +166,7 @@ def _respelled(keys: Mapping[str, Node], spellings: Mapping[str, str]) -> dict[s
 
 def _as_backends_are_written(backend: Node) -> None:
     keys: dict[str, Node] = backend["properties"]
-    keys["type"]["anyOf"][0] = _or_variable({"enum": [*BACKENDS]})
+    keys["type"]["anyOf"][0] = _or_variable({"enum": [*usual_spellings()]})
     words = keys["thinking"]["anyOf"][0]["anyOf"][0]
     keys["thinking"]["anyOf"][0]["anyOf"][0] = {"enum": [*words["enum"], False]}  # what YAML makes of `off`
 
