@@ -49,6 +49,8 @@ SECONDS = 340  # twenty commands a page, each a start of Python
 # Of what a page shows of its commands, what has to be so.
 SAID = {
     "first-agent.md": (
+        "execution mode: context_based: every tool is in the context\nshared folder: ",
+        "ends after: 4 rounds, 3600 seconds, 100 turns of a model in a round at most\n\nagent helper\n",
         "tokens before the task: 1,342 for tools, ",
         "Ready: nothing stands in the way of a run.",
         "helper  ✓ Bash   python hello.py Ada  Hello, Ada!",
