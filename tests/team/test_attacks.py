@@ -27,6 +27,22 @@ def test_a_vote_with_a_million_spaces_is_read_at_once() -> None:
     assert time.monotonic() - began < 5
 
 
+@pytest.mark.parametrize(
+    ("line", "agents", "choice"),
+    [
+        ("VOTE: a..", ["a", "a."], "a."),
+        ("VOTE: a.", ["a", "a."], "a."),
+        ("VOTE: a.", ["a"], "a"),
+        ("VOTE: A..", ["a", "a."], "a."),
+        ("VOTE: A", ["a", "A"], "A"),
+        ("VOTE: ab", ["a", "abc"], ""),
+        ("VOTE: \u0430", ["a"], ""),
+    ],
+)
+def test_a_vote_counts_for_nobody_whose_name_is_only_alike(line: str, agents: list[str], choice: str) -> None:
+    assert parse_vote(line, agents).choice == choice
+
+
 @pytest.mark.parametrize("after", [1, 2, 4, 5])
 def test_a_run_whose_state_cannot_be_kept_ends_in_order_and_is_resumed(team_of, monkeypatch, after: int) -> None:
     team = team_of(a=[WRITES, Say("One."), Say("VOTE: a")], b=[Say("Two."), Say("VOTE: a")])

@@ -21,6 +21,7 @@ _LINE: Final = re.compile(
 _FENCE: Final = re.compile(r"\s{0,3}(`{3,}|~{3,})")
 _AROUND: Final = "*`~\"'\u201c\u201d\u2018\u2019<>[]() \t"
 _BEHIND: Final = ".,;:!?"
+_MOST_BEHIND: Final = 8
 _REASON: Final = re.compile(r"\s+(?:[-\u2013\u2014]+|because\b)\s*|\s*[,;:(]\s+|\s+\(", re.IGNORECASE)
 
 
@@ -81,10 +82,19 @@ def _parted(rest: str, agents: Sequence[str]) -> tuple[str, str]:
 
 def _known(name: str, agents: Sequence[str]) -> str:
     """The agent that is meant: exactly, else without what surrounds the name, else whatever its case."""
-    spellings = dict.fromkeys((name, name.strip(_AROUND), name.strip(_AROUND + _BEHIND)))
+    bare = name.strip(_AROUND)
+    spellings = [name, bare]
+    # One by one: a name may end with a full stop of its own, and another agent's be the same without it.
+    for _ in range(_MOST_BEHIND):
+        if bare[-1:] not in _AROUND + _BEHIND:
+            break
+        bare = bare[:-1].lstrip(_BEHIND)
+        spellings.append(bare)
     for spelling in spellings:
         if spelling in agents:
             return spelling
-    folded = {spelling.casefold() for spelling in spellings}
-    meant = [agent for agent in agents if agent.casefold() in folded]
-    return meant[0] if len(meant) == 1 else ""
+    for spelling in spellings:
+        meant = [agent for agent in agents if agent.casefold() == spelling.casefold()]
+        if meant:
+            return meant[0] if len(meant) == 1 else ""
+    return ""
