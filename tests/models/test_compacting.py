@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic_ai.messages import (
     BinaryContent,
@@ -107,8 +107,17 @@ def test_the_task_and_the_newest_exchange_stay(history, target):
     ]
 
 
+def _results(*texts: str) -> list[ModelMessage]:
+    """A history of one exchange, with a result for each text."""
+    calls = [ToolCallPart("Read", {"file_path": "f.py"}, tool_call_id=str(at)) for at in range(len(texts))]
+    results = [ToolReturnPart("Read", text, tool_call_id=str(at)) for at, text in enumerate(texts)]
+    return [ModelRequest(parts=[UserPromptPart(TASK)]), ModelResponse(parts=calls), ModelRequest(parts=results)]
+
+
 @few
 @given(_histories(), st.integers(0, 4000))
+@example(_results(*[" }c0" * 40] * 5), 556)
+@example(_results(*["{中ba" * 119] * 5), 526)
 def test_it_fits_whenever_the_task_and_the_newest_exchange_do(history, target):
     least = _size(_compact(history, 0))
     assert len(_compact(history, 0)) == 3
@@ -176,6 +185,17 @@ def test_what_was_left_out_is_said_in_a_note_beside_the_task():
     assert "called Read on f0.py" in note
     assert "wrote f1.py with Write" in note
     assert "Use tabs, please." in note
+
+
+def test_the_line_of_a_result_tells_of_all_of_it_though_it_was_cut_before():
+    text = "first " + "as is " * 5_000
+    short = _compact(_long_history(10, text), 4000)
+    assert f"a result of {len(text):,} characters. It began: first" in short[2].parts[0].content
+
+
+def test_a_result_of_signs_that_take_many_tokens_becomes_a_short_line_too():
+    history = _results("🙂中" * 500)
+    assert _size(_compact(history, 0)) < _size(_results("word " * 60))
 
 
 def test_one_result_that_would_fill_the_room_keeps_its_beginning_and_its_end():

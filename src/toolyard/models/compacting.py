@@ -7,16 +7,20 @@ the newest exchange always stay. In this order, and only as far as needed:
 1. results that alone take a large part of the room keep their beginning and end;
 2. results of older exchanges become a line each;
 3. the oldest exchanges become one note beside the task: what was asked meanwhile, which tools ran, what was written;
-4. results of the newest exchanges become a line each, too, and the note is dropped.
+4. results of the newest exchanges become as short as can be, and the note is dropped.
+
+What a result becomes is made of the result as it was, not of what an earlier step left of it: otherwise it would
+depend on the way there how short it gets, and its line would tell the length of a piece.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from toolyard.models.measuring import tokens_of, tokens_of_text
+from toolyard.models.measuring import tokens_of, tokens_of_content, tokens_of_text
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
@@ -28,7 +32,7 @@ _NEWEST = 4
 _LARGE_SHARE = 4
 """A result may take this part of the room (a quarter)."""
 _SHORT_RESULT = 60
-"""Tokens: what is no longer than this is not made shorter."""
+"""Tokens: what is no longer than this is not made shorter, and no line is longer."""
 _BEGINNING = 120
 """Characters of a result that its line keeps."""
 _MOST_LINES = 60
@@ -39,6 +43,8 @@ _CHARACTERS_A_TOKEN = 2
 """On the low side: what is cut to fit really fits."""
 _PATHS = ("file_path", "path", "notebook_path")
 _WRITERS = ("write", "edit", "multiedit", "notebookedit", "create", "append", "move", "delete", "remove")
+_Shorter: TypeAlias = Callable[[str, int], str | None]
+"""From the text of a result and how many pictures it has to a shorter one; None for one to be left as it is."""
 
 
 @dataclass(slots=True)
@@ -47,6 +53,8 @@ class _Exchange:
     request: ModelRequest | None
     """What followed; None for an answer that nothing followed yet."""
     tokens: int
+    whole: ModelRequest | None = None
+    """`request` before anything was cut."""
 
     @property
     def messages(self) -> list[ModelMessage]:
@@ -70,12 +78,13 @@ class _History:
     def is_fitting(self) -> bool:
         return self._task_tokens + self._note + self._rest <= self._target
 
-    def shorten(self, exchange: _Exchange, most: int, *, whole: bool) -> None:
-        """Cut the results of an exchange that take more than `most` tokens: to a line, or to so many."""
+    def shorten(self, exchange: _Exchange, shorter: _Shorter) -> None:
+        """Cut the results of an exchange."""
         request = exchange.request
         if request is None:
             return
-        parts = [_shortened(part, most, whole=whole) for part in request.parts]
+        whole = exchange.whole = exchange.whole or request
+        parts = [_shortened(*pair, shorter) for pair in zip(request.parts, whole.parts, strict=True)]
         if any(new is not old for new, old in zip(parts, request.parts, strict=True)):
             exchange.request = replace(request, parts=parts)
             self._rest -= exchange.tokens
@@ -105,15 +114,15 @@ def compacted(messages: Sequence[ModelMessage], sizes: Sequence[int], target: in
     history = _History(head, exchanges, target)
     for each in exchanges:
         if not history.is_fitting:
-            history.shorten(each, max(_SHORT_RESULT, target // _LARGE_SHARE), whole=False)
+            history.shorten(each, partial(_at_most, max(_SHORT_RESULT, target // _LARGE_SHARE)))
     for each in exchanges[:-_NEWEST]:
         if not history.is_fitting:
-            history.shorten(each, _SHORT_RESULT, whole=True)
+            history.shorten(each, _line)
     while len(exchanges) > 1 and not history.is_fitting:
         history.leave_out()
     for each in exchanges:
         if not history.is_fitting:
-            history.shorten(each, _SHORT_RESULT, whole=True)
+            history.shorten(each, _shortest)
     if not history.is_fitting:
         history.drop_note()
     return [history.head, *(message for each in exchanges for message in each.messages)]
@@ -150,25 +159,52 @@ def _split(messages: Sequence[ModelMessage], sizes: Sequence[int]) -> tuple[Mode
     return head, exchanges
 
 
-def _shortened(part: Any, most: int, *, whole: bool) -> Any:
+def _shortened(part: Any, whole: Any, shorter: _Shorter) -> Any:
+    """The part, which was `whole` once, with a shorter text where that makes it shorter."""
     if part.part_kind != "tool-return":
         return part
-    text, pictures = _text_of(part.content)
-    if not pictures and tokens_of_text(text) <= most:
+    short = shorter(*_text_of(whole.content))
+    if short is None or tokens_of_text(short) >= tokens_of_content(part.content):
         return part
-    if whole:
-        beginning = " ".join(text[: 2 * _BEGINNING].split())[:_BEGINNING]
-        shown = f" and {pictures} pictures" if pictures else ""
-        short = f"[Left out: a result of {len(text):,} characters{shown}. It began: {beginning}]"
-    elif tokens_of_text(text) <= most:
-        return part
-    else:
-        half = most * _CHARACTERS_A_TOKEN // 2 - _BEGINNING // 2
-        half = max(half, _BEGINNING // 2)
-        short = f"{text[:half]}\n[Left out: {len(text) - 2 * half:,} characters]\n{text[-half:]}"
-        if tokens_of_text(short) > most:  # signs that take a token each, or several
-            return _shortened(part, most, whole=True)
-    return part if not pictures and tokens_of_text(short) >= tokens_of_text(text) else replace(part, content=short)
+    return replace(part, content=short)
+
+
+def _at_most(most: int, text: str, pictures: int) -> str | None:
+    if tokens_of_text(text) <= most:
+        return None
+    ends = _ends(most, text, pictures)
+    if ends is None or tokens_of_text(ends) > most:
+        return _line(text, pictures)
+    return ends
+
+
+def _line(text: str, pictures: int) -> str | None:
+    if not pictures and tokens_of_text(text) <= _SHORT_RESULT:
+        return None
+    beginning = " ".join(text[: 2 * _BEGINNING].split())[:_BEGINNING]
+    while True:
+        line = f"[Left out: a result of {len(text):,} characters{_and(pictures)}. It began: {beginning}]"
+        if not beginning or tokens_of_text(line) <= _SHORT_RESULT:
+            return line
+        beginning = beginning[: len(beginning) // 2]  # signs that take a token each, or several
+
+
+def _shortest(text: str, pictures: int) -> str | None:
+    """A line, unless the ends alone are shorter than that."""
+    forms = [_line(text, pictures), _at_most(_SHORT_RESULT, text, pictures)]
+    return min((form for form in forms if form is not None), key=tokens_of_text, default=None)
+
+
+def _ends(most: int, text: str, pictures: int) -> str | None:
+    """The beginning and the end, where there is something between them."""
+    half = max(most * _CHARACTERS_A_TOKEN // 2 - _BEGINNING // 2, _BEGINNING // 2)
+    if len(text) <= 2 * half:
+        return None
+    return f"{text[:half]}\n[Left out: {len(text) - 2 * half:,} characters{_and(pictures)}]\n{text[-half:]}"
+
+
+def _and(pictures: int) -> str:
+    return f" and {pictures} pictures" if pictures else ""
 
 
 def _text_of(content: Any) -> tuple[str, int]:

@@ -36,6 +36,14 @@ def tokens_of_text(text: str) -> int:
     return int(seen * _MARGIN * len(text) / (_SAMPLES * _SAMPLE))
 
 
+def tokens_of_content(content: Any) -> int:
+    if isinstance(content, str):
+        return tokens_of_text(content)
+    if isinstance(content, (list, tuple)):
+        return sum(tokens_of_content(each) for each in cast("list[Any]", content))
+    return _PICTURE
+
+
 def tokens_of_tools(tools: Iterable[OfferedTool]) -> int:
     return sum(
         _AROUND + estimate_tokens(f"{tool.name} {tool.description} {json.dumps(tool.schema)}") for tool in tools
@@ -49,12 +57,4 @@ def _part(part: Any) -> int:
         return estimate_tokens(part.tool_name) + tokens_of_text(text)
     signature = getattr(part, "signature", None) or ""
     # A signature is base64: about two characters a token, and as one word it would be taken for less.
-    return _content(part.content) + len(signature) // 2
-
-
-def _content(content: Any) -> int:
-    if isinstance(content, str):
-        return tokens_of_text(content)
-    if isinstance(content, (list, tuple)):
-        return sum(_content(each) for each in cast("list[Any]", content))
-    return _PICTURE
+    return tokens_of_content(part.content) + len(signature) // 2
