@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolyard.config.dialect_variables import input_variable, translator
-from toolyard.config.expansion import expanded, expanded_text, read_env_file
+from toolyard.config.expansion import expanded, expanded_text, read_env_file, unset_variables
 from toolyard.config.load import load_config
 from toolyard.config.server_entry import OAuth, ServerEntry
 from toolyard.core.errors import ConfigError
@@ -40,6 +40,14 @@ def test_a_missing_variable_is_named_with_its_server_and_no_value_is_shown():
     assert str(caught.value) == (
         'server "gh": the variable GITHUB_TOKEN is not set. Set it, or give a default: ${GITHUB_TOKEN:-value}.'
     )
+
+
+def test_every_variable_that_is_not_set_is_told_before_a_start_and_no_other():
+    local = ServerEntry(name="a", command="${A}", args=("$${NOT} ${B:-b}",), env={"K": "${env:C}${A}"}, cwd="${D}")
+    remote = ServerEntry(name="b", url="https://${H}", headers={"X": "${T}"}, oauth=OAuth(client_secret="${S}"))
+
+    assert unset_variables(local, {"D": ""}) == ("A", "C")
+    assert unset_variables(remote, {}) == ("T", "H", "S")
 
 
 def test_what_an_editor_would_ask_for_is_told_as_the_variable_to_set():
