@@ -48,6 +48,10 @@ SCRIPTS = {
 SECONDS = 340  # twenty commands a page, each a start of Python
 # Of what a page shows of its commands, what has to be so.
 SAID = {
+    "README.md": (
+        "helper  ✓ Bash   python hello.py Ada  Hello, Ada!",
+        "`hello.py` greets whoever you name: it printed `Hello, Ada!`.",
+    ),
     "first-agent.md": (
         "execution mode: context_based: every tool is in the context\nshared folder: ",
         "ends after: 4 rounds, 3600 seconds, 100 turns of a model in a round at most\n\nagent helper\n",
@@ -247,8 +251,8 @@ def test_init_writes_a_team_in_the_shape_that_its_guide_shows():
     assert written["toolyard"]["workspace"] == shown["toolyard"]["workspace"]
 
 
-def test_the_readme_session_does_what_it_shows(tmp_path):
-    (script,) = [body for body in blocks(ROOT / "README.md", "sh") if "session.jsonl" in body]
+def test_the_session_by_hand_does_what_it_shows(tmp_path):
+    (script,) = [body for body in blocks(ROOT / "docs" / "clients.md", "sh") if "session.jsonl" in body]
     script = script.replace("/tmp/", f"{tmp_path}/")
     env = {
         "PATH": f"{os.path.dirname(sys.executable)}:/usr/bin:/bin",
