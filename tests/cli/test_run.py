@@ -156,6 +156,7 @@ def test_check_explains_and_starts_nothing(models) -> None:
     assert "Gemini API" in result.stdout
     assert server.requests == []
     assert not Path("toolyard_workspace").exists()
+    assert "price of a is not known" in " ".join(run("--check", "a.yaml", "--max-cost", "1").stdout.split())
 
 
 def test_filesystem_first_without_code_is_refused_with_the_way_out(models) -> None:

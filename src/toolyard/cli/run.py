@@ -101,12 +101,12 @@ def run(
         show_runs(config_file, state or settings.state_home, wants_json=wants_json)
         return
     config = _config(config_file, resume, state or settings.state_home)
+    limits = _limits(config, rounds, timeout, max_tokens, max_cost)
     if check:
-        _check(config, settings, state, wants_json=wants_json)
+        _check(config, settings, state, limits, wants_json=wants_json)
         return
     from toolyard.team.options import RunOptions
 
-    limits = _limits(config, rounds, timeout, max_tokens, max_cost)
     options = RunOptions(
         config, _task(task, resume), settings=settings, state_home=state, limits=limits, resume=resume
     )
@@ -138,11 +138,11 @@ def _config_of(resume: str, state_home: str) -> str:
         return store.fact("config", "")
 
 
-def _check(config: Config, settings: Settings, state: str | None, *, wants_json: bool) -> None:
+def _check(config: Config, settings: Settings, state: str | None, limits: TeamLimits, *, wants_json: bool) -> None:
     from toolyard.cli.run_check import show_check
     from toolyard.team.checking import check_run
 
-    report = check_run(config, settings, state)
+    report = check_run(config, settings, state, limits=limits)
     show_check(report, wants_json=wants_json)
     sys.exit(1 if report.problems else 0)
 
