@@ -74,6 +74,7 @@ class ApiModel:
         self._first_pause = first_pause
         self._offer: _Offer | None = None
         self._is_blind = False
+        self._has_answered = False
 
     def __repr__(self) -> str:
         return f"ApiModel({self._place!r})"
@@ -103,11 +104,12 @@ class ApiModel:
             conversation.replace_messages(without_pictures(conversation.messages))
         if conversation.tokens + offer.tokens > self._window * _FULL:
             self._make_room(conversation, int(self._window * _ROOMY) - offer.tokens, hear)
-        trying = Trying(hear, self._patience, self._first_pause)
+        trying = Trying(hear, self._patience, self._first_pause, is_known=self._has_answered)
         wasted, shortenings = Spent(), 0
         while True:
             outcome, spent = await self._ask(conversation, offer, trying)
             if not isinstance(outcome, Failure):
+                self._has_answered = True
                 wanted = conversation.add_response(outcome)
                 is_cut = outcome.finish_reason == "length"
                 return Turn(outcome.text or "", wanted, outcome.thinking or "", wasted + spent, is_cut)

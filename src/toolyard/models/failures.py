@@ -37,6 +37,8 @@ class Failure:
     """In a few words, for who waits."""
     passes: bool = False
     """Whether the same request may succeed later."""
+    is_unreachable: bool = False
+    """Whether there was not even a connection."""
     is_too_long: bool = False
     is_about_pictures: bool = False
     """Whether the provider seems to refuse pictures."""
@@ -58,7 +60,8 @@ def failure_of(error: Exception, place: Place) -> Failure:
         return too_long(place)
     if isinstance(error, exceptions.ModelQuotaExceededError):
         return Failure(_exhausted(place, _said(error, place)), "the quota is used up")
-    if isinstance(error, (exceptions.ModelTimeoutError, exceptions.ModelRequestTimeout)):
+    timeouts = (exceptions.ModelTimeoutError, exceptions.ModelRequestTimeout)
+    if isinstance(error, timeouts) and not _is_connecting(error):
         return _passing(place, "did not answer in time", "A longer `backend.timeout` may help.")
     if isinstance(error, exceptions.ModelConnectionError):
         return _unreachable(error, place)
@@ -181,10 +184,21 @@ def _unreachable(error: Exception, place: Place) -> Failure:
             "its certificate is not trusted",
         )
     if any(isinstance(each, ConnectionRefusedError) for each in causes) or _is_connecting(error):
-        question = " Is it running?" if place.is_loopback else ""
-        hint = f"Check `backend.base_url`, and whether the server is up.{question}"
-        return _passing(place, f"cannot be reached at {place.address}", hint)
+        return _not_there(place)
     return _passing(place, f"broke off the connection to {place.address}")
+
+
+def _not_there(place: Place) -> Failure:
+    """Whoever waits is told what to look at: nothing else may ever come of the waiting."""
+    told = f"{place.kind.title} cannot be reached at {place.address}"
+    question = "Is it running?" if place.is_loopback else "Is it up, and is there a network?"
+    check = "Check `backend.base_url`"
+    return Failure(
+        SystemFault(f"{told}.", hint=f"{question} {check}.", retryable=True),
+        f"{told}: {question[0].lower()}{question[1:]} {check}",
+        passes=True,
+        is_unreachable=True,
+    )
 
 
 def _is_connecting(error: Exception) -> bool:

@@ -26,7 +26,8 @@ def open_model(
     """A model that is asked as `backend` says; `access` holds the variables of providers (`Settings.model_access`).
 
     `patience` is how many seconds of one turn may be spent waiting for a provider that cannot answer, the first of
-    the waits being of `first_pause`. Nothing is sent yet. Raises ConfigError, also where a key is missing.
+    the waits being of `first_pause`; one that never answered and cannot be reached at all is given up sooner
+    (`trying.FIRST_CONTACT`). Nothing is sent yet. Raises ConfigError, also where a key is missing.
     """
     place = place_of(backend, access)
     require_library()

@@ -2,7 +2,7 @@
 
 What passes with time is tried again until the waits together would be longer than the caller's patience. A provider
 that says how long to wait is believed. Some failures cost tokens each time (an answer cut in the middle, or an empty
-one): those are tried again a few times only.
+one): those are tried again a few times only. A provider that never answered and cannot be reached is soon given up.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 PATIENCE = 300.0
 """Seconds of waiting in one turn: a provider that is down for a minute or two is outlasted."""
+FIRST_CONTACT = 15.0
+"""Seconds for a provider that never answered to become reachable. A server that is just starting gets there; one that
+is not there, or at another address, is a mistake of which its maker wants to hear while still looking."""
 FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 30.0
 _MOST_COSTLY = 4
@@ -26,11 +29,13 @@ _MOST_COSTLY = 4
 
 
 class Trying:
-    """The tries of one turn."""
+    """The tries of one turn, of a model that `is_known` to answer or not."""
 
-    def __init__(self, hear: Hear, patience: float, first_pause: float) -> None:
+    def __init__(self, hear: Hear, patience: float, first_pause: float, *, is_known: bool) -> None:
         self._hear = hear
         self._left = patience
+        self._is_known = is_known
+        self._unreachable_since: float | None = None
         self._pause = first_pause
         self._costly = 0
         self._is_told = False
@@ -54,10 +59,20 @@ class Trying:
             pause, self._was_at_once = 0.0, True  # believed once: who always says so would be asked for ever
         elif failure.after is not None:
             pause = max(pause, failure.after)
-        if not failure.passes or self._costly > _MOST_COSTLY or pause > self._left:
+        if not failure.passes or self._costly > _MOST_COSTLY or pause > self._left_for(failure):
             raise failure.error
         self.take_back()
         self._left -= pause
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
         self._hear(Waiting(pause, failure.why))
         await asyncio.sleep(pause)
+
+    def _left_for(self, failure: Failure) -> float:
+        if not failure.is_unreachable:
+            self._is_known = True  # somebody is there
+        if self._is_known:
+            return self._left
+        now = asyncio.get_running_loop().time()  # the tries count too: a name may take long not to be found
+        if self._unreachable_since is None:
+            self._unreachable_since = now
+        return min(self._left, FIRST_CONTACT - (now - self._unreachable_since))
