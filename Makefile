@@ -33,7 +33,7 @@ types: setup
 unit: setup
 	$(BIN)/pytest -n auto --dist worksteal -m "not e2e and not docker and not llama and not slow"
 
-# The commands of every page, the weaker sandboxes, whole suites again as an ordinary user, thousands of races and kills, every generated file.
+# Every page, the SDK's own client in every era, the weaker sandboxes, whole suites again as an ordinary user, thousands of races and kills, every generated file.
 slow: setup
 	$(BIN)/pytest -n auto --dist worksteal -m "slow and not e2e and not docker and not llama"
 

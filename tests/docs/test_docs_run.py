@@ -188,6 +188,7 @@ def test_the_commands_run(page, tmp_path):
     assert [words for words in SAID.get(page.name, ()) if words not in said] == [], said
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("page", pages_with("python"), ids=name)
 def test_the_snippets_run(page, tmp_path):

@@ -15,6 +15,8 @@ from mcp_types import ElicitResult
 
 from toolyard.core.events import Outcome
 
+pytestmark = pytest.mark.slow  # a start of the server and the SDK for each test, in every era
+
 MODES = ["legacy", "auto", "2026-07-28"]
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
