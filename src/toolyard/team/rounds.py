@@ -45,7 +45,6 @@ class Rounds:
         self._answers: dict[str, Done] = {}
         self._failed: set[str] = set()
         self._done: dict[tuple[int, str], Done] = {}
-        self._number = 0
         for done in around.store.all_done():
             if done.kind != FAILED:
                 self._take(done)
@@ -66,7 +65,6 @@ class Rounds:
 
     async def _round(self, number: int) -> Ended | None:
         """One round; why the run is over, if it is."""
-        self._number = number
         alive = [agent for agent in self._workers if agent not in self._failed or (number, agent) in self._done]
         missing = [agent for agent in alive if (number, agent) not in self._done]
         if missing:
