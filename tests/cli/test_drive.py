@@ -20,7 +20,8 @@ from tests.cli import scripted_gemini
 from toolyard.cli.main import toolyard
 from toolyard.drivers import Finished, Status, from_json
 
-pytestmark = pytest.mark.timeout(150)  # each test starts three interpreters, one after the other
+# Each test starts three interpreters, one after the other.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
 SECONDS = 100
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from toolyard.testing.client import StdioClient
 
+pytestmark = pytest.mark.slow  # a start of the server for each test, in every era
+
 PIXEL = b"\x89PNG\r\n\x1a\n" + bytes.fromhex(
     "0000000d49484452000000010000000108060000001f15c489"
     "0000000d49444154789c6360606060000000050001a5f645400000000049454e44ae426082"

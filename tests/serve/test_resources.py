@@ -5,6 +5,10 @@ from __future__ import annotations
 import base64
 import os
 
+import pytest
+
+pytestmark = pytest.mark.slow  # a start of the server for each test, in every era
+
 PAGE = 200
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -8,6 +8,8 @@ import os
 
 import pytest
 
+pytestmark = pytest.mark.slow  # a start of the server for each test, in every era
+
 PAGE = "---\nname: {name}\ndescription: Does it.\nmetadata:\n  level: 3\n---\n# How\n"
 FILES = {"SKILL.md": PAGE.format(name="pdf-forms"), "references/a b.md": "more", "scripts/go.py": "print(1)\n"}
 PNG = base64.b64decode(

@@ -13,6 +13,8 @@ import pytest
 from toolyard.codemode.files import compile_index, compile_server, folder_names
 from toolyard.testing.universe import universe
 
+pytestmark = pytest.mark.slow  # thousands of real schemas
+
 MOST_MILLISECONDS = 0.5
 MOST_TOKENS = 500
 TRIES = 5
