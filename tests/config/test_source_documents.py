@@ -572,9 +572,9 @@ orchestrator:
   snapshot_storage: "snapshots"
   agent_temporary_workspace: "temp_workspaces"
   context_paths:
-    - path: "../shared/data"
+    - path: "../common/data"
       permission: "read"
-    - path: "../shared/results"
+    - path: "../common/results"
       permission: "write"
       protected_paths: ["keep.md"]
 """)
@@ -582,8 +582,8 @@ orchestrator:
         snapshot_storage="snapshots",
         agent_temporary_workspace="temp_workspaces",
         context_paths=(
-            ContextPath(path="../shared/data", permission=Access.READ),
-            ContextPath(path="../shared/results", permission=Access.WRITE, protected_paths=("keep.md",)),
+            ContextPath(path="../common/data", permission=Access.READ),
+            ContextPath(path="../common/results", permission=Access.WRITE, protected_paths=("keep.md",)),
         ),
     )
 
