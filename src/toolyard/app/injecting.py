@@ -19,7 +19,7 @@ from toolyard.app.in_context import CODE, FILESYSTEM, ToolSource, in_context_too
 from toolyard.app.tool import Tool
 from toolyard.app.toolsets import Toolset, is_served, tools_of
 from toolyard.config.agents import agent_of
-from toolyard.core.errors import ConfigError
+from toolyard.config.execution_mode import check_execution_mode
 
 if TYPE_CHECKING:
     from toolyard.app.tools.passed_on import PassedOn
@@ -65,13 +65,7 @@ def injection_of(config: Config, agent: str | None) -> Injection:
             has_files=_has_files(config, chosen),
             notices=ignored if section.in_context_tools else (),
         )
-    if not section.code_execution.enabled:
-        raise ConfigError(
-            "`execution_mode: filesystem_first` needs code execution, which is switched off: tools are files there, "
-            "and only code can call them.",
-            where=config.source or "",
-            hint="Set `code_execution: {enabled: true}`, or `execution_mode: context_based`.",
-        )
+    check_execution_mode(config)
     return Injection(files_first=True, has_files=True)
 
 

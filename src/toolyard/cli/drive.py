@@ -22,6 +22,7 @@ from toolyard.cli.drive_asking import asker_of
 from toolyard.cli.drive_changes import changes_of
 from toolyard.cli.drive_showing import showing_for
 from toolyard.cli.drive_telling import About, Showing
+from toolyard.cli.given import words_given
 from toolyard.cli.interrupting import reader_minded, signals_heard
 from toolyard.cli.opening import Place, find_place
 from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
@@ -42,7 +43,6 @@ EXIT_CODES: Final = {
     Status.TIMED_OUT: 124,
     Status.CANCELLED: 130,
 }
-_STDIN: Final = "-"
 _FRAME_SECONDS: Final = 0.1
 _EXAMPLES: Final = """\b
 Examples:
@@ -180,11 +180,7 @@ async def _moving(run: Run, showing: Showing) -> None:
 
 
 def _prompt(given: str) -> str:
-    if given == _STDIN:
-        try:
-            given = sys.stdin.buffer.read().decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise click.BadParameter(f"standard input is no text: {error}.", param_hint="'PROMPT'") from None
+    given = words_given(given, "PROMPT")
     if not given.strip():
         raise click.BadParameter("there is nothing to be done: it is empty.", param_hint="'PROMPT'")
     return given

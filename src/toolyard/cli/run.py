@@ -19,6 +19,7 @@ import click
 
 from toolyard.cli.audit import printable
 from toolyard.cli.choosing import Amount, Named
+from toolyard.cli.given import words_given
 from toolyard.cli.interrupting import reader_minded, signals_heard
 from toolyard.cli.options import state_option
 from toolyard.core.paths import is_beneath
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 _INTERRUPTED: Final = 130
 _LIMIT: Final = 124
-_STDIN: Final = "-"
 _DISPLAYS: Final = ("rich_terminal", "simple", "silent")
 _EXAMPLES: Final = """\b
 Examples:
@@ -152,11 +152,7 @@ def _task(given: str | None, resume: str) -> str:
         if given is not None:
             raise click.UsageError("A run that is resumed has its task already: leave TASK out.")
         return ""
-    if given == _STDIN:
-        try:
-            given = sys.stdin.buffer.read().decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise click.BadParameter(f"standard input is no text: {error}.", param_hint="'TASK'") from None
+    given = words_given(given, "TASK") if given is not None else None
     if given is None or not given.strip():
         raise click.UsageError("Say what is to be done: toolyard run CONFIG TASK.")
     return given
