@@ -8,7 +8,7 @@ from toolyard.core.actions import Action, Effect, Kind
 from toolyard.core.errors import ConfigError, SystemFault
 from toolyard.core.modes import PermissionMode
 from toolyard.policy.policy import Policy
-from toolyard.policy.presets import PRESETS, preset_rules
+from toolyard.policy.presets import PRESETS, may_hold_secrets, preset_rules
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -47,3 +47,11 @@ def test_secrets_are_neither_seen_nor_moved(path, seen):
     expected = Effect.ALLOW if seen else Effect.DENY
     assert judge.visible(path) is seen
     assert [judge.decide(Action(kind, "x", path)).effect for kind in (Kind.READ, Kind.WRITE)] == [expected] * 2
+
+
+@pytest.mark.parametrize(
+    ("path", "may"),
+    [("/ws/.env", True), ("/other/.ssh/config", True), ("/ws/.env.example", False), ("/other/a.py", False)],
+)
+def test_what_may_hold_secrets_can_be_asked_of_any_path(path, may):
+    assert may_hold_secrets(path, "/ws") is may

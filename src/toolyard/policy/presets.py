@@ -139,3 +139,14 @@ def preset_rules(name: str) -> tuple[Rule, ...]:
     if preset is None:
         raise ConfigError(f'there is no preset "{name}".', hint=did_you_mean(name, PRESETS))
     return preset.parsed()
+
+
+def may_hold_secrets(path: str, workspace: str) -> bool:
+    """Whether the preset `secrets` speaks of the clean, absolute `path`, be it in force or not."""
+    return not _keeping_secrets(workspace).visible(path)
+
+
+@functools.lru_cache(maxsize=8)
+def _keeping_secrets(workspace: str) -> Policy:
+    # In this mode everything is allowed that no rule denies, wherever it lies.
+    return Policy(PermissionMode.BYPASS, workspace, rules=preset_rules("secrets"))

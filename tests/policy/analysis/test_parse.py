@@ -6,6 +6,7 @@ import time
 import pytest
 
 from toolyard.policy.analysis import MAX_COMMAND_CHARS, ParseFailure, parse
+from toolyard.policy.analysis.shape import refuse_unsure_text
 from toolyard.policy.analysis.tree import Assignment, Place, Redirection, Script, Simple, Word
 
 
@@ -186,6 +187,20 @@ def test_ten_thousand_brackets_are_refused_before_the_parser_sees_them():
         parse("( " * 500 + "ls" + ")" * 500)
     with pytest.raises(ParseFailure):
         parse("(" * 9_999 + "ls" + ")" * 9_999)
+
+
+@pytest.mark.parametrize("beginning", ["echo {", "x={1..", "x={..", "echo ${", "[[ -f", "cat <<E\na $", "${x?"])
+@pytest.mark.parametrize("letter", ["\U000cdc46", "\u6f22"])
+def test_what_the_grammar_would_look_up_past_its_table_never_gets_there(beginning, letter):
+    """Parsing some of these would be the end of this process, so the parser is not asked."""
+    with pytest.raises(ParseFailure, match="does not know"):
+        refuse_unsure_text(f"{beginning}{letter}")
+
+
+def test_other_scripts_and_signs_are_understood_elsewhere():
+    assert words("git commit -m '\U0001f389 \u6f22 {x} -y' \u6f22") == [
+        ["git", "commit", "-m", "\U0001f389 \u6f22 {x} -y", "\u6f22"]
+    ]
 
 
 def test_long_but_plain_text_is_understood():

@@ -30,6 +30,9 @@ _ESCAPED_BLANK: Final = re.compile(r"(?<![A-Za-z_./-])\\[ \t]")
 _ODD_CHARACTERS: Final = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2060\u3000\ufeff]"
 )
+# There the grammar looks a character up in a table of 256, whichever it is: memory that is not its own, and for some
+# characters the end of this process.
+_PAST_TABLE: Final = re.compile(r"(?:\{[\d.]*|[$?]|-[A-Za-z]*)[^\x00-\xff]")
 RESERVED: Final = frozenset(
     {
         *("if", "then", "else", "elif", "fi", "for", "select", "while", "until", "do", "done", "case", "in", "esac"),
@@ -64,6 +67,8 @@ def refuse_unsure_text(text: str) -> None:
         raise ParseFailure(f"it is longer than {MAX_COMMAND_CHARS} characters")
     if _ODD_CHARACTERS.search(text) or not _encodable(text):
         raise ParseFailure("it contains control characters or odd blanks")
+    if _PAST_TABLE.search(text):
+        raise ParseFailure("a special character is followed by one that the grammar does not know")
     if _CONTINUED_WORD.search(text):
         raise ParseFailure("a line is continued in the middle of a word")
     if _ESCAPED_BLANK.search(text):
