@@ -14,7 +14,7 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
-	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -c constraints.txt --group dev -e ".[code,tokens,semantic,browser,pdf,team,agents,tracing]"
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -c constraints.txt --group dev -e ".[code,tokens,semantic,browser,pdf,team,agents,assistant,redis,tracing]"
 	@touch $@
 
 demo: setup
@@ -60,6 +60,7 @@ bench: setup
 	$(BIN)/toolyard bench codemode
 	$(BIN)/toolyard bench snapshots
 	$(BIN)/toolyard bench context
+	$(BIN)/toolyard bench assistant
 
 # Pins for everything above; the file names packages and versions, never where they come from.
 constraints: pyproject.toml
