@@ -5,6 +5,7 @@ import pytest
 from toolyard.core.errors import (
     ConfigError,
     FieldError,
+    ProviderError,
     SecurityError,
     SystemFault,
     ToolError,
@@ -19,6 +20,7 @@ from toolyard.core.errors import (
         (SecurityError("no"), -32001, "security"),
         (ValidationError("no"), -32602, "validation"),
         (ToolError("no"), -32603, "tool"),
+        (ProviderError("no"), -32603, "tool"),
         (SystemFault("no"), -32000, "system"),
         (ConfigError("no"), -32000, "config"),
     ],
@@ -31,6 +33,19 @@ def test_the_structured_half_says_kind_hint_and_whether_a_retry_helps():
     error = ToolError("locked", hint="Try again.", retryable=True)
 
     assert error.data() == {"kind": "tool", "hint": "Try again.", "retryable": True}
+
+
+@pytest.mark.parametrize("kind", [ProviderError, SystemFault, ConfigError])
+def test_what_programs_want_to_know_beside_the_words_is_in_the_structured_half(kind):
+    error = kind("busy", hint="Wait.", facts={"provider_status": 429, "retry_after": 2.5})
+
+    assert error.data() == {
+        "kind": error.kind,
+        "hint": "Wait.",
+        "retryable": False,
+        "provider_status": 429,
+        "retry_after": 2.5,
+    }
 
 
 def test_a_validation_error_lists_its_fields():

@@ -2,11 +2,20 @@
 
 import json
 import threading
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from toolyard.core.tokens import count_tokens, estimate_tokens
+from toolyard.core import tokens
+from toolyard.core.tokens import PIECE_CHARS, count_in_pieces, count_tokens, estimate_tokens, in_pieces
 from toolyard.testing.universe import universe
+
+TEXTS = Path(__file__).parents[1] / "data" / "tokens"
+RECORDED = json.loads((TEXTS / "counts.json").read_text())["tokens"]
+"""What tiktoken, the tokenizer of these encodings' makers, counts in each of the files beside it."""
+MOST_WRONG = 0.03
 
 
 @pytest.mark.parametrize(
@@ -48,3 +57,42 @@ def test_the_estimate_is_near_and_rarely_below_on_what_real_tools_say():
 @pytest.mark.parametrize("text", ["", " ", "\n\n", "漢字かな交じり文", "a" * 500, "x_y_z()", "🦀🦀🦀"])
 def test_anything_can_be_estimated(text):
     assert estimate_tokens(text) >= count_tokens(text) * 0.5
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_code_and_east_asian_text_are_counted_as_by_the_makers_of_the_encoding(name):
+    text = (TEXTS / name).read_text()
+
+    assert count_tokens(text) == pytest.approx(RECORDED[name], rel=MOST_WRONG)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize("end", ["\n", " "], ids=["lines", "one line"])
+def test_a_long_text_is_counted_in_pieces_with_hardly_an_error(name, end):
+    text = (TEXTS / name).read_text().replace("\n", end) * (3 * PIECE_CHARS // RECORDED[name])
+
+    assert len(text) > 2 * PIECE_CHARS
+    assert count_in_pieces(text) == pytest.approx(count_tokens(text), rel=MOST_WRONG)
+
+
+def test_there_is_a_turn_for_others_after_each_piece():
+    turns = []
+
+    count_in_pieces("a line\n" * PIECE_CHARS, between=lambda: turns.append(1))
+
+    assert len(turns) == pytest.approx(len("a line\n"), abs=1)
+
+
+def test_without_the_tokenizer_pieces_are_estimated(monkeypatch):
+    monkeypatch.setattr(tokens, "can_count", lambda: False)
+
+    assert count_in_pieces("漢字かな交じり文\n" * 10) == estimate_tokens("漢字かな交じり文\n" * 10)
+
+
+@given(st.text(alphabet="ab\n", max_size=200), st.integers(1, 20))
+def test_pieces_are_the_text_and_end_with_lines_where_they_can(text, most):
+    pieces = list(in_pieces(text, most))
+
+    assert "".join(pieces) == text
+    assert all(0 < len(piece) <= most for piece in pieces)
+    assert all(piece.endswith("\n") or "\n" not in piece for piece in pieces[:-1])

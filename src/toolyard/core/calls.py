@@ -29,7 +29,17 @@ class Blob:
     uri: str
 
 
-Part = Text | Image | Blob
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Something that can be read as a resource, at `uri`."""
+
+    uri: str
+    name: str
+    media_type: str
+    description: str = ""
+
+
+Part = Text | Image | Blob | Link
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,21 @@
     ├── SecurityError      -32001  a wall or the policy said no
     ├── ValidationError    -32602  the arguments cannot be right; `fields` says which and why
     ├── ToolError          -32603  the tool ran and could not do it (no such file, no match, ...)
+    │   └── ProviderError          the model that the tool asked did not answer
     ├── SystemFault        -32000  the machine or Toolyard itself failed
     └── ConfigError        -32000  a configuration file is wrong; `where` names file and line
 
 `code` is what crosses the wire, `hint` is the next step, `retryable` says whether the same call may succeed later.
+`facts` are what else programs want to know: of a model's provider, its `provider_status` and `retry_after`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
+
+Facts: TypeAlias = Mapping[str, str | int | float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +35,12 @@ class ToolyardError(Exception):
     code: ClassVar[int] = -32000
     kind: ClassVar[str] = "system"
 
-    def __init__(self, message: str, *, hint: str = "", retryable: bool = False) -> None:
+    def __init__(self, message: str, *, hint: str = "", retryable: bool = False, facts: Facts | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.retryable = retryable
+        self.facts: Facts = facts or {}
 
     def __str__(self) -> str:
         if not self.hint:
@@ -48,7 +54,7 @@ class ToolyardError(Exception):
         """The structured half of the error as it crosses the wire."""
         # A refusal by the policy says what to do instead in its last sentence.
         hint = self.hint or self.message.rpartition(". ")[2]
-        return {"kind": self.kind, "hint": hint, "retryable": self.retryable}
+        return {"kind": self.kind, "hint": hint, "retryable": self.retryable, **self.facts}
 
 
 class SecurityError(ToolyardError):
@@ -79,6 +85,10 @@ class ToolError(ToolyardError):
     kind = "tool"
 
 
+class ProviderError(ToolError):
+    """A model behind an API. Its HTTP status, where there was one, is in `facts`."""
+
+
 class SystemFault(ToolyardError):  # noqa: N818 - a fault of the machine, not an error of the caller
     code = -32000
     kind = "system"
@@ -88,6 +98,6 @@ class ConfigError(ToolyardError):
     code = -32000
     kind = "config"
 
-    def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
-        super().__init__(f"{where}: {message}" if where else message, hint=hint)
+    def __init__(self, message: str, *, where: str = "", hint: str = "", facts: Facts | None = None) -> None:
+        super().__init__(f"{where}: {message}" if where else message, hint=hint, facts=facts)
         self.where = where

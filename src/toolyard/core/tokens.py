@@ -2,20 +2,27 @@
 
 `count_tokens` counts with the real tokenizer: its vocabulary takes a tenth of a second to load and tens of megabytes
 to hold, so it is for reports. `estimate_tokens` needs neither and errs on the high side: it is for budgets.
+`count_in_pieces` is for texts of megabytes: the tokenizer lets no other thread run while it counts.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import threading
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 from toolyard.core.errors import SystemFault
+from toolyard.core.limits import KIB
 
+_LOADING = threading.Lock()
 ENCODINGS = ("o200k_base", "cl100k_base")
+PIECE_CHARS = 4 * KIB
+"""Counted within some milliseconds, whatever they are: a line of nothing but dashes takes the longest."""
 _PIECES = re.compile(r"[A-Za-z]+|\d+|\s+|[^\w\s]+|[^\x00-\x7f]+|_+")
 
 
@@ -33,6 +40,29 @@ def can_count() -> bool:
 def count_or_estimate(text: str) -> int:
     """The exact number where it can be had, else an estimate on the high side."""
     return count_tokens(text) if can_count() else estimate_tokens(text)
+
+
+def count_in_pieces(text: str, between: Callable[[], None] = lambda: None) -> int:
+    """As `count_or_estimate`, a piece at a time, with other threads and `between` having their turn after each.
+
+    What a cut costs is a token or two, and lines that begin with a digit cost nothing: no token goes across.
+    """
+    total = 0
+    for piece in in_pieces(text):
+        total += count_or_estimate(piece)
+        between()
+    return total
+
+
+def in_pieces(text: str, most: int = PIECE_CHARS) -> Iterator[str]:
+    """`text` in parts of at most `most` characters, each ending where a line does, if one ends in it."""
+    start = 0
+    while len(text) - start > most:
+        end = text.rfind("\n", start, start + most) + 1 or start + most
+        yield text[start:end]
+        start = end
+    if start < len(text):
+        yield text[start:]
 
 
 def estimate_tokens(text: str) -> int:
@@ -53,8 +83,13 @@ def _worth(piece: str) -> float:
     return max(1.0, len(piece) / 2)
 
 
-@cache
 def _tokenizer(encoding: str) -> Any:
+    with _LOADING:  # else several first calls load it, each
+        return _loaded(encoding)
+
+
+@cache
+def _loaded(encoding: str) -> Any:
     if encoding not in ENCODINGS:
         raise ValueError(f"no tokenizer {encoding!r}; there are {', '.join(ENCODINGS)}")
     try:
