@@ -48,3 +48,14 @@ def test_the_token_is_not_in_the_repr():
 def test_without_variables_the_process_is_asked(monkeypatch):
     monkeypatch.setenv("TOOLYARD_TOKEN", "from-process")
     assert Settings.from_environment().token == "from-process"
+
+
+def test_the_assistants_model_and_folder_may_be_named_by_variables(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    settings = Settings.from_environment({"HOME": "/h", "TOOLYARD_MODEL": " openai:gpt-5 ", "PROJECT_ROOT": "app"})
+    assert (settings.model, settings.project_root) == ("openai:gpt-5", str(tmp_path / "app"))
+
+
+def test_variables_that_are_set_to_nothing_name_no_model_and_no_folder():
+    settings = Settings.from_environment({"HOME": "/h", "TOOLYARD_MODEL": " ", "PROJECT_ROOT": ""})
+    assert (settings.model, settings.project_root) == (None, None)

@@ -111,6 +111,7 @@ BACKENDS: Final[Mapping[str, BackendKind]] = {kind.name: kind for kind in _KINDS
     alias: next(kind for kind in _KINDS if kind.name == name) for alias, name in _ALIASES.items()
 }
 """By every name that `backend.type` may have; several lead to one kind."""
+KEY_VARIABLES: Final = tuple(dict.fromkeys(variable for kind in _KINDS for variable in kind.key_variables))
 PROVIDER_VARIABLES: Final = tuple(
     dict.fromkeys(
         variable for kind in _KINDS for variable in (*kind.key_variables, kind.base_url_variable) if variable

@@ -8,7 +8,7 @@ from functools import cache
 
 from toolyard.config.section import Section
 
-_MOST_NAMED = 2
+_MOST_NAMED = 3
 
 
 def belongs_to(key: str, found_in: str, top: type[Section]) -> str:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self, cast
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
+from toolyard.config.assistant import Assistant
 from toolyard.config.backends import BACKENDS, BackendKind, backend_kind, likely_backend
 from toolyard.config.custom_tools import Browser, CustomToolNames, Vision
 from toolyard.config.execution import CodeExecution, Docker, RunLimitsSection
@@ -285,6 +286,7 @@ class Config(Section):
     limits: LimitsSection = LimitsSection()
     snapshots: Snapshots = Snapshots()
     tracing: Tracing = Tracing()
+    assistant: Assistant = Assistant()
     source: str | None = None
     """The file this was read from (absolute), None for the defaults."""
 

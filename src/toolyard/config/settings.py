@@ -24,6 +24,8 @@ _NETWORK = (
 )
 """How the user's machine reaches others."""
 _CLIENT_FOLDERS = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "QWEN_HOME")
+MODEL_VARIABLE = "TOOLYARD_MODEL"
+STATE_VARIABLE = "XDG_STATE_HOME"
 DEFAULT_TEMP = "/tmp"  # noqa: S108 - the name of the folder, nothing is created in it here
 
 
@@ -57,12 +59,16 @@ class Settings:
     """Where other programs keep their settings, when a variable of theirs says so."""
     trace_endpoint: str | None = None
     """Where spans are sent when the configuration does not say."""
+    model: str | None = None
+    """The model that the assistant asks, whatever the configuration says."""
+    project_root: str | None = None
+    """The folder that the assistant serves, where no other is named."""
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str] | None = None) -> Settings:
         variables = environment() if env is None else env
         home = _absolute(variables.get("HOME")) or os.path.expanduser("~")
-        state = _absolute(variables.get("XDG_STATE_HOME")) or os.path.join(home, ".local", "state")
+        state = _absolute(variables.get(STATE_VARIABLE)) or os.path.join(home, ".local", "state")
         config = _absolute(variables.get("XDG_CONFIG_HOME")) or os.path.join(home, ".config")
         return cls(
             home=home,
@@ -73,12 +79,21 @@ class Settings:
             token=variables.get("TOOLYARD_TOKEN") or None,
             no_color=bool(variables.get("NO_COLOR")),
             container_client={name: variables[name] for name in _CONTAINER_CLIENT if name in variables},
-            model_access={name: variables[name] for name in (*PROVIDER_VARIABLES, *_NETWORK) if variables.get(name)},
+            model_access={
+                name: variables[name] for name in (*PROVIDER_VARIABLES, *_NETWORK) if _is_set(name, variables)
+            },
             client_folders={
                 name: os.path.abspath(variables[name]) for name in _CLIENT_FOLDERS if variables.get(name)
             },
             trace_endpoint=variables.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
+            model=variables[MODEL_VARIABLE].strip() if _is_set(MODEL_VARIABLE, variables) else None,
+            project_root=os.path.abspath(variables["PROJECT_ROOT"]) if variables.get("PROJECT_ROOT") else None,
         )
+
+
+def _is_set(name: str, variables: Mapping[str, str]) -> bool:
+    """Some programs hand on a reference to a variable as it is written where there is none of that name."""
+    return variables.get(name, "").strip() not in {"", f"${name}", f"${{{name}}}"}
 
 
 def _absolute(value: str | None) -> str | None:

@@ -13,6 +13,7 @@ import pytest
 
 from toolyard.config.clients import files
 from toolyard.config.clients.clients import CLIENTS, is_ours
+from toolyard.config.clients.editing import Document
 from toolyard.config.clients.installing import install, uninstall
 from toolyard.core.errors import ConfigError, SystemFault, ToolError
 
@@ -112,6 +113,27 @@ def test_an_empty_section_that_was_there_stays(machine):
     path.write_text(path.read_text() + "\n\n")
     uninstall(machine.target("claude"))
     assert path.read_text() == '{"mcpServers": {}}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("client", "key", "ours", "own", "then"),
+    [
+        ("gemini", "env", {"A": "$A", "B": "$B"}, {"A": "mine", "Z": "1"}, {"A": "mine", "B": "$B", "Z": "1"}),
+        ("codex", "env_vars", ["A", "B"], ["Z", "A"], ["Z", "A", "B"]),
+        ("qwen", "env", None, {"Z": "1"}, {"Z": "1"}),
+    ],
+)
+def test_variables_are_handed_on_beside_those_of_the_user(machine, client, key, ours, own, then):
+    target = machine.target(client)
+    install(target, WORDS, variables=("A", "B"))
+    path = machine.base / target.path
+    entry = read(path)[target.client.section]["toolyard"]
+    assert entry.get(key) == ours
+    path.unlink()
+    path.write_text(Document(str(path), target.client.section, "").installed("toolyard", {**PLAIN, key: own}))
+    install(target, OTHERS, variables=("A", "B"))
+    assert read(path)[target.client.section]["toolyard"][key] == then
+    assert install(target, OTHERS, variables=("A", "B")).outcome == "unchanged"
 
 
 def test_what_the_user_added_to_our_entry_survives_an_update(machine):

@@ -17,6 +17,7 @@ from toolyard.config.settings import Settings
 Scope = Literal["user", "project"]
 Entry = Mapping[str, Any]
 _PROGRAM: Final = "toolyard"
+_SERVING: Final = (["mcp"], ["assistant"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,9 @@ class Client:
     """The command that shows its servers, and whether they answer."""
     project_note: str = ""
     """What the user has to do before it uses a project's servers."""
+    passing: Callable[[tuple[str, ...]], dict[str, Any]] = lambda _: {}
+    """What makes it hand variables of its own on, by their names, whether they are set or not. Codex hands on next to
+    nothing, Gemini CLI nothing that is called a key; the others hand on all they have."""
 
     def paths(self, scope: Scope, settings: Settings, folder: str) -> tuple[str, ...]:
         """Where the servers of that scope may be, best first."""
@@ -55,14 +59,14 @@ class Client:
 
 
 def is_ours(entry: object) -> bool:
-    """Whether an entry, in any client's spelling, starts `toolyard mcp`."""
+    """Whether an entry, in any client's spelling, starts `toolyard mcp` or `toolyard assistant`."""
     if not isinstance(entry, Mapping):
         return False
     keys = cast("Mapping[str, Any]", entry)
     words = [*_listed(keys.get("command")), *_listed(keys.get("args", []))]
-    if words[1:4] == ["-m", _PROGRAM, "mcp"]:
-        return True
-    return words[1:2] == ["mcp"] and isinstance(words[0], str) and os.path.basename(words[0]) == _PROGRAM
+    if words[1:3] == ["-m", _PROGRAM]:
+        return words[3:4] in _SERVING
+    return words[1:2] in _SERVING and isinstance(words[0], str) and os.path.basename(words[0]) == _PROGRAM
 
 
 def _listed(value: Any) -> list[Any]:
@@ -75,6 +79,15 @@ def _plain(words: tuple[str, ...]) -> dict[str, Any]:
 
 def _typed(words: tuple[str, ...]) -> dict[str, Any]:
     return {"type": "stdio", **_plain(words)}
+
+
+def _named(variables: tuple[str, ...]) -> dict[str, Any]:
+    return {"env_vars": [*variables]} if variables else {}
+
+
+def _expanded(variables: tuple[str, ...]) -> dict[str, Any]:
+    """As references, which the program fills in: no value gets into its file. What is not set becomes empty."""
+    return {"env": {name: f"${name}" for name in variables}} if variables else {}
 
 
 def _opencode(words: tuple[str, ...]) -> dict[str, Any]:
@@ -145,6 +158,7 @@ CLIENTS: Final = {
             _plain,
             check="codex mcp list",
             project_note="Codex reads it in projects that it was told to trust.",
+            passing=_named,
         ),
         Client(
             "gemini",
@@ -156,6 +170,7 @@ CLIENTS: Final = {
             _SHELL,
             "gemini mcp list",
             "Gemini CLI reads it in folders that it was told to trust.",
+            passing=_expanded,
         ),
         Client(
             "qwen",

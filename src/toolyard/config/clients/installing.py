@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from toolyard.config.clients import files, folders
-from toolyard.config.clients.clients import Client, Scope, is_ours
+from toolyard.config.clients.clients import Client, Entry, Scope, is_ours
 from toolyard.config.clients.editing import Document
 from toolyard.config.clients.files import Content
 from toolyard.config.settings import Settings
@@ -58,14 +58,22 @@ class Report:
     """Where the original lies."""
 
 
-def install(target: Target, words: tuple[str, ...], *, force: bool = False, dry_run: bool = False) -> Report:
-    """Put the entry that starts `words` where the client looks for it."""
-    path, entry = target.path, target.client.entry(words)
+def install(
+    target: Target,
+    words: tuple[str, ...],
+    *,
+    variables: tuple[str, ...] = (),
+    force: bool = False,
+    dry_run: bool = False,
+) -> Report:
+    """Put the entry that starts `words` where the client looks for it. `variables` are to reach what is started."""
+    path, passed = target.path, target.client.passing(variables)
     _check_words(target, words)
     _check_place(target, path)
 
     def made(content: Content) -> bytes | None:
         document = target.document(content)
+        entry = {**target.client.entry(words), **_beside_own(passed, document.entry(target.name))}
         if document.has(target.name, entry):
             return content.raw
         return content.encoded(document.installed(target.name, entry, force=force))
@@ -109,6 +117,21 @@ def uninstall(target: Target, *, dry_run: bool = False) -> Report:
         _drop_backups(path, new)
     backups = files.backups_of(path)
     return Report("removed", path, former.text, _text(former, new), backups[0] if backups else "")
+
+
+def _beside_own(passed: Entry, found: Any) -> dict[str, Any]:
+    """What hands variables on, with what the user put there: another value for one of them, or more of them."""
+    if not is_ours(found):
+        return dict(passed)
+    return {key: _joined(value, found.get(key)) for key, value in passed.items()}
+
+
+def _joined(ours: object, own: object) -> object:
+    if isinstance(ours, dict) and isinstance(own, dict):
+        return {**cast("dict[str, Any]", ours), **cast("dict[str, Any]", own)}
+    if isinstance(ours, list) and isinstance(own, list):
+        return list(dict.fromkeys((*cast("list[str]", own), *cast("list[str]", ours))))
+    return cast("object", ours)
 
 
 def _remover(target: Target, path: str) -> Callable[[Content], bytes | None]:
