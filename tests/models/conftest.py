@@ -25,7 +25,7 @@ READ = OfferedTool(
 
 
 def address(server: ModelServer, kind: str) -> str:
-    return {"gemini": server.gemini, "openai": server.openai, "claude": server.anthropic}[kind]
+    return {"gemini": server.gemini, "claude": server.anthropic}.get(kind, server.openai)
 
 
 @dataclass
@@ -55,11 +55,15 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @asynccontextmanager
 async def talking(
-    kind: str, script: Scripted, *, key: str = "", patience: float = 30.0, **keys: Any
+    kind: str, script: Scripted, *, key: str = "", patience: float = 30.0, first_pause: float = 0.01, **keys: Any
 ) -> AsyncGenerator[Talk]:
+    """`keys` are of the backend, but for those that open a model."""
+    opening = {name: keys.pop(name) for name in ("audience", "most_tries") if name in keys}
     with serving(script, key=key) as server:
-        backend = Backend(type=kind, model=keys.pop("model", MODELS[kind]), base_url=address(server, kind), **keys)
-        model = open_model(backend, {}, patience=patience, first_pause=0.01)
+        backend = Backend(
+            type=kind, model=keys.pop("model", "") or MODELS[kind], base_url=address(server, kind), **keys
+        )
+        model = open_model(backend, {}, patience=patience, first_pause=first_pause, **opening)
         try:
             yield Talk(server, model)
         finally:

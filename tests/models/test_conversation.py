@@ -97,3 +97,31 @@ def test_a_long_text_is_judged_by_samples_that_come_close():
     conversation.ask(line * 100)
     other.ask(line * 10_000)
     assert other.tokens == pytest.approx(conversation.tokens * 100, rel=0.1)
+
+
+def test_turns_that_were_taken_before_are_messages_of_each_side():
+    conversation = Conversation.of([("one?", "One."), ("two?", "Two.")])
+    assert conversation.is_answered
+    conversation.ask("three?")
+    said = [(message.kind, message.parts[0].content) for message in conversation.messages]
+    assert said == [
+        ("request", "one?"),
+        ("response", "One."),
+        ("request", "two?"),
+        ("response", "Two."),
+        ("request", "three?"),
+    ]
+
+
+def test_what_was_never_answered_is_asked_together_with_what_follows():
+    conversation = Conversation.of([("one?", ""), ("two?", " \n")])
+    conversation.ask("three?")
+    (message,) = conversation.messages
+    assert [part.content for part in message.parts] == ["one?", "two?", "three?"]
+
+
+def test_half_characters_are_not_sent_to_anybody():
+    conversation = Conversation.of([("\ud83d", "\udce9 and more")])
+    conversation.ask("caf\udce9")
+    said = [message.parts[0].content for message in conversation.messages]
+    assert said == ["\ufffd", "\ufffd and more", "caf\ufffd"]

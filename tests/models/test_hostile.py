@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import time
+import tracemalloc
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 
@@ -12,11 +14,14 @@ import pytest
 
 from toolyard.config.models import Backend
 from toolyard.core.errors import SystemFault
-from toolyard.models.chat import Said, Turn, Waiting
+from toolyard.models import hearing
+from toolyard.models.chat import Said, Thought, Turn, Waiting
 from toolyard.models.conversation import Conversation
+from toolyard.models.hearing import MOST_CHARS
 from toolyard.models.opening import open_model
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n%b\r\n"
+BOMB = gzip.compress(bytes(100_000_000), 1)[:200_000]
 Answers = Callable[[int], Iterator[bytes]]
 
 
@@ -65,16 +70,17 @@ async def answering(answers: Answers) -> AsyncGenerator[tuple[str, list[int]]]:
         server.close()
 
 
-async def turn(answers: Answers, heard: list | None = None) -> tuple[Turn, Conversation, list[int]]:
+async def turn(answers: Answers, heard: list | None = None, model: str = "m") -> tuple[Turn, Conversation, list[int]]:
     async with answering(answers) as (address, asked):
-        model = open_model(Backend(type="openai", model="m", base_url=address), {}, patience=0.1, first_pause=0.01)
+        backend = Backend(type="openai", model=model, base_url=address)
+        opened = open_model(backend, {}, patience=0.1, first_pause=0.01)
         conversation = Conversation()
         conversation.ask("hello")
         try:
             hear = heard.append if heard is not None else lambda each: None
-            return await model.turn(conversation, hear=hear), conversation, asked
+            return await opened.turn(conversation, hear=hear), conversation, asked
         finally:
-            await model.close()
+            await opened.close()
 
 
 def forever(piece: bytes) -> Iterator[bytes]:
@@ -94,19 +100,32 @@ def endless_line(_: int) -> Iterator[bytes]:
 
 def bomb(_: int) -> Iterator[bytes]:
     yield HEAD % b"content-encoding: gzip\r\n"
-    yield gzip.compress(bytes(400_000_000), 1)
+    yield BOMB
 
 
 def bomb_as_error(_: int) -> Iterator[bytes]:
     yield (HEAD % b"content-encoding: gzip\r\n").replace(b"200 OK", b"400 Bad")
-    yield gzip.compress(bytes(400_000_000), 1)
+    yield BOMB
 
 
-@pytest.mark.parametrize("answers", [endless_text, endless_line, bomb, bomb_as_error])
+@pytest.mark.parametrize("answers", [endless_text, endless_line])
 async def test_an_answer_without_end_is_refused_and_not_asked_for_again(answers):
     heard: list = []
     with pytest.raises(SystemFault, match="sent more than any answer can be"):
         await turn(answers, heard)
+    assert not [each for each in heard if isinstance(each, Waiting)]
+
+
+@pytest.mark.parametrize("answers", [bomb, bomb_as_error])
+async def test_a_compressed_answer_is_refused_unread(answers):
+    heard: list = []
+    tracemalloc.start()
+    with pytest.raises(SystemFault, match="sent a compressed answer") as raised:
+        await turn(answers, heard)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert "proxy" in str(raised.value.hint)
+    assert peak < 50_000_000
     assert not [each for each in heard if isinstance(each, Waiting)]
 
 
@@ -158,14 +177,97 @@ async def test_who_always_says_at_once_is_not_asked_for_ever():
     assert len(heard) < 20
 
 
-@pytest.mark.parametrize("counted", [10**400, -(10**6)])
+def flood(delta: object, pieces: int) -> Answers:
+    piece = chunk(delta)
+
+    def answers(_: int) -> Iterator[bytes]:
+        yield HEAD % b""
+        yield from (piece * 100 for _ in range(pieces // 100))
+        yield from (chunk({}, "stop"), b"data: [DONE]\n\n")
+
+    return answers
+
+
+ARGUMENTS = [{"index": 0, "id": "c1", "type": "function", "function": {"name": "Read", "arguments": "x" * 4_000}}]
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [{"content": "x" * 4_000}, {"reasoning_content": "x" * 4_000}, {"tool_calls": ARGUMENTS}],
+    ids=lambda delta: next(iter(delta)),
+)
+async def test_an_answer_of_many_megabytes_is_refused_and_not_asked_for_again(delta):
+    heard: list = []
+    with pytest.raises(SystemFault, match="sent more than any answer can be"):
+        await turn(flood(delta, 3_000), heard)
+    assert sum(len(each.text) for each in heard if isinstance(each, Said | Thought)) <= MOST_CHARS + 4_000
+    assert not [each for each in heard if isinstance(each, Waiting)]
+
+
+async def test_pieces_without_end_are_refused(monkeypatch):
+    monkeypatch.setattr(hearing, "MOST_PIECES", 1_000)
+    assert len((await turn(flood({"content": "x"}, 900)))[0].text) == 900
+    with pytest.raises(SystemFault, match="sent more than any answer can be"):
+        await turn(flood({"content": "x"}, 1_100))
+
+
+async def test_a_long_answer_takes_a_time_that_grows_with_it_alone():
+    async def seconds(pieces: int) -> float:
+        started = time.process_time()
+        assert len((await turn(flood({"content": "x" * 1_000}, pieces)))[0].text) == pieces * 1_000
+        return time.process_time() - started
+
+    await seconds(100)
+    assert await seconds(4_000) < 7 * await seconds(1_000)
+
+
+async def test_others_have_their_turn_while_an_answer_pours_in():
+    heard: list = []
+    most = 0
+
+    async def watch() -> None:
+        nonlocal most
+        while True:
+            before = len(heard)
+            await asyncio.sleep(0)
+            most = max(most, len(heard) - before)
+
+    def at_once(_: int) -> Iterator[bytes]:
+        yield b"".join(flood({"content": "word"}, 3_000)(0))
+
+    async with asyncio.TaskGroup() as group:
+        watching = group.create_task(watch())
+        await turn(at_once, heard)
+        watching.cancel()
+    assert len(heard) == 3_000
+    assert most <= 20
+
+
+@pytest.mark.parametrize("counted", [10**400, -(10**6), 1.5, 1e300])
 async def test_counts_that_cannot_be_are_not_believed(counted):
     def answers(_: int) -> Iterator[bytes]:
-        usage = {"prompt_tokens": counted, "completion_tokens": 1, "total_tokens": 1}
+        details = {"reasoning_tokens": counted}
+        usage = {
+            "prompt_tokens": counted,
+            "completion_tokens": counted,
+            "total_tokens": 1,
+            "completion_tokens_details": details,
+        }
         yield from (HEAD % b"", chunk({"content": "hi"}), chunk({}, "stop", usage=usage), b"data: [DONE]\n\n")
 
     spent = (await turn(answers))[0].spent
-    assert 0 < spent.total <= 2 * 10**12
+    assert 0 < spent.total <= 2 * 10**9
+    assert all(isinstance(each, int) for each in (spent.input, spent.output, spent.cached, spent.thinking))
+
+
+async def test_what_cannot_be_has_no_price_that_cannot_be():
+    def answers(_: int) -> Iterator[bytes]:
+        usage = {"prompt_tokens": 10**30, "completion_tokens": 10**30, "total_tokens": 1}
+        known = {"usage": usage, "model": "gpt-4o"}
+        yield from (HEAD % b"", chunk({"content": "hi"}), chunk({}, "stop", **known), b"data: [DONE]\n\n")
+
+    spent = (await turn(answers, model="gpt-4o"))[0].spent
+    assert spent.cost is None or spent.cost < 10**6
 
 
 async def test_a_server_that_repeats_what_it_was_sent_tells_nobody_a_secret():

@@ -20,6 +20,8 @@ AWAY = Backend(type="openai", model="m", base_url="http://models.example.com/v1"
         ({"http_proxy": "http://p:1"}, "http://p:1"),
         ({"HTTP_PROXY": "http://p:2"}, "http://p:2"),
         ({"ALL_PROXY": "http://p:3"}, "http://p:3"),
+        ({"http_proxy": "http://p:1", "HTTP_PROXY": "http://p:2", "ALL_PROXY": "http://p:3"}, "http://p:1"),
+        ({"HTTP_PROXY": "proxy.example:3128"}, "http://proxy.example:3128"),
         ({"HTTPS_PROXY": "http://p:4"}, ""),
         ({"HTTP_PROXY": "http://p:5", "NO_PROXY": "example.com"}, ""),
         ({"HTTP_PROXY": "http://p:6", "no_proxy": "*"}, ""),
@@ -28,6 +30,13 @@ AWAY = Backend(type="openai", model="m", base_url="http://models.example.com/v1"
 )
 def test_the_usual_variables_say_which_proxy(variables: dict[str, str], expected: str) -> None:
     assert place_of(AWAY, {"OPENAI_API_KEY": "key", **variables}).proxy == expected
+
+
+@pytest.mark.parametrize("said", ["socks5://me:secret@p:1", "http://[me:secret", "ftp://p"])
+def test_a_proxy_that_cannot_be_used_is_told_by_its_variable(said: str) -> None:
+    with pytest.raises(ConfigError, match="HTTP_PROXY is no address of a proxy") as raised:
+        open_model(AWAY, {"OPENAI_API_KEY": "key", "HTTP_PROXY": said})
+    assert "secret" not in str(raised.value)
 
 
 def test_this_machine_is_reached_directly() -> None:

@@ -210,3 +210,13 @@ async def test_many_models_of_one_process_know_nothing_of_each_other(kind):
         assert (await two.say("b")).text == "from two"
         await one.model.close()
         assert (await two.say("c")).text == "done"
+
+
+async def test_plain_turns_of_before_reach_the_model_as_messages_of_each_side(talk):
+    async with talk(lambda _: Say("Three.")) as t:
+        conversation = Conversation.of([("one?", "One."), ("two?", "Two.")])
+        conversation.ask("three?")
+        turn = await t.model.turn(conversation, instructions="Count.")
+        request = t.server.requests[-1]
+        assert (turn.text, request.system, request.users) == ("Three.", "Count.", ("one?", "two?", "three?"))
+        assert [entry.text for entry in request.conversation.entries] == ["one?", "One.", "two?", "Two.", "three?"]

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
 
-from toolyard.core.errors import SystemFault, ToolyardError
-from toolyard.models.chat import Hear, OfferedTool, Said, Shortened, Spent, Thought, Turn, hear_nothing
-from toolyard.models.cleaning import cleaned, whole_characters
+from toolyard.models.chat import NO_WISH, Hear, OfferedTool, Shortened, Spent, Turn, Wish, hear_nothing
+from toolyard.models.cleaning import cleaned
 from toolyard.models.compacting import compacted, without_pictures
-from toolyard.models.failures import Failure, cut_short, failure_of, misunderstood, too_long
+from toolyard.models.failures import Failure, cut_short, empty, failure_of, misunderstood, too_long, withheld
 from toolyard.models.measuring import tokens_of, tokens_of_text, tokens_of_tools
 from toolyard.models.pricing import price_of
+from toolyard.models.thinking import wished
 from toolyard.models.trying import Trying
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.models import ModelRequestParameters, StreamedResponse
     from pydantic_ai.settings import ModelSettings
+    from pydantic_ai.usage import RequestUsage
 
     from toolyard.models.conversation import Conversation
     from toolyard.models.places import Place
@@ -30,8 +32,10 @@ _ROOMY = 0.6
 """What a conversation is made to fit then, so that it is not the same again in the next turn."""
 _MOST_SHORTENINGS = 5
 """In one turn, on the word of the provider."""
-_MOST_TOKENS = 10**12
+_MOST_TOKENS = 10**9
 """That a provider is believed to have counted."""
+_COUNTED_THINKING = ("thoughts_tokens", "reasoning_tokens", "thinking_tokens")
+"""What Google, OpenAI and Anthropic call it."""
 _MISUNDERSTOOD = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError)
 """What the SDKs raise for JSON of another shape than theirs: they check none of it."""
 
@@ -65,6 +69,7 @@ class ApiModel:
         window: int,
         patience: float,
         first_pause: float,
+        most_tries: int | None = None,
     ) -> None:
         self._place = place
         self._spoken = spoken
@@ -72,8 +77,12 @@ class ApiModel:
         self._window = window
         self._patience = patience
         self._first_pause = first_pause
+        self._most_tries = most_tries
         self._offer: _Offer | None = None
         self._is_blind = False
+        self._streams = True
+        self._takes_thinking = self._takes_temperature = True
+        """Until it answers only when it is not told so."""
         self._has_answered = False
 
     def __repr__(self) -> str:
@@ -93,6 +102,7 @@ class ApiModel:
         *,
         instructions: str = "",
         tools: Sequence[OfferedTool] = (),
+        wish: Wish = NO_WISH,
         hear: Hear = hear_nothing,
     ) -> Turn:
         if not len(conversation) or conversation.messages[-1].kind != "request":
@@ -104,12 +114,14 @@ class ApiModel:
             conversation.replace_messages(without_pictures(conversation.messages))
         if conversation.tokens + offer.tokens > self._window * _FULL:
             self._make_room(conversation, int(self._window * _ROOMY) - offer.tokens, hear)
-        trying = Trying(hear, self._patience, self._first_pause, is_known=self._has_answered)
+        trying, told = self._trying(hear, wish), self._granted(wish)
         wasted, shortenings = Spent(), 0
         while True:
-            outcome, spent = await self._ask(conversation, offer, trying)
+            outcome, spent = await self._ask(conversation, offer, told, trying)
             if not isinstance(outcome, Failure):
                 self._has_answered = True
+                self._takes_thinking &= told.thinking == wish.thinking
+                self._takes_temperature &= told.temperature == wish.temperature
                 wanted = conversation.add_response(outcome)
                 is_cut = outcome.finish_reason == "length"
                 return Turn(outcome.text or "", wanted, outcome.thinking or "", wasted + spent, is_cut)
@@ -122,11 +134,33 @@ class ApiModel:
                     raise outcome.error
             elif outcome.is_about_pictures and not self._is_blind and self._blind(conversation):
                 trying.take_back()
+            elif outcome.comes_whole and self._streams:
+                self._streams = False
+            elif (less := _without_refused(told, outcome)) is not None:
+                told = less
             else:
                 await trying.again(outcome, is_costly=spent.output > 0)
 
     async def close(self) -> None:
         await self._spoken.close()
+
+    def _trying(self, hear: Hear, wish: Wish) -> Trying:
+        return Trying(
+            hear,
+            self._patience,
+            self._first_pause,
+            is_known=self._has_answered,
+            most_tries=self._most_tries,
+            within=wish.seconds,
+        )
+
+    def _granted(self, wish: Wish) -> Wish:
+        """What of a wish the model has not refused before."""
+        return replace(
+            wish,
+            thinking=wish.thinking if self._takes_thinking else None,
+            temperature=wish.temperature if self._takes_temperature else None,
+        )
 
     def _offered(self, instructions: str, tools: Sequence[OfferedTool]) -> _Offer:
         if self._offer is None or not self._offer.is_of(instructions, tools):
@@ -170,19 +204,27 @@ class ApiModel:
         return True
 
     async def _ask(
-        self, conversation: Conversation, offer: _Offer, trying: Trying
+        self, conversation: Conversation, offer: _Offer, wish: Wish, trying: Trying
     ) -> tuple[ModelResponse | Failure, Spent]:
         """One try: the answer, or why there is none; and what it took."""
         import httpx2
         from pydantic_ai.exceptions import AgentRunError, UserError
 
+        from toolyard.models.hearing import hear_all, hear_whole
+        from toolyard.models.leaving import hanging_up
+
         stream: StreamedResponse | None = None
         try:
-            opened = self._spoken.model.request_stream(conversation.messages, self._settings, offer.parameters)
-            async with opened as stream:
-                async for event in stream:
-                    _tell(event, trying)
-            response = cleaned(stream.get())
+            settings = wished(self._settings, wish, self._place.kind, self._spoken.model)
+            asked = (conversation.messages, settings, offer.parameters)
+            if self._streams:
+                async with hanging_up(), self._spoken.model.request_stream(*asked) as stream:
+                    await hear_all(stream, trying)
+                response = cleaned(stream.get())
+            else:
+                async with hanging_up():
+                    response = cleaned(await self._spoken.model.request(*asked))
+                hear_whole(response, trying)
         except (AgentRunError, UserError, httpx2.HTTPError, httpx2.StreamError) as error:
             return failure_of(error, self._place), self._spent(_so_far(stream))
         except _MISUNDERSTOOD:
@@ -201,23 +243,37 @@ class ApiModel:
         if (response.text or "").strip() or response.tool_calls:
             return response
         if is_filtered:
-            return Failure(_filtered(self._place), "the answer was withheld")
-        return Failure(
-            _empty(self._place, response.finish_reason), f"{self._place.model} gave an empty answer", passes=True
-        )
+            return withheld(self._place)
+        return empty(self._place, response.finish_reason)
 
     def _spent(self, response: ModelResponse | None) -> Spent:
         if response is None:
             return Spent()
-        usage = response.usage
-        cost = None if self._place.is_free else price_of(response)
-        return Spent(
-            _believed(usage.input_tokens), _believed(usage.output_tokens), _believed(usage.cache_read_tokens), cost
-        )
+        usage = _credible(response.usage)
+        cost = None if self._place.is_free else price_of(replace(response, usage=usage))
+        thinking = max(_believed(usage.details.get(name, 0)) for name in _COUNTED_THINKING)
+        output = usage.output_tokens
+        return Spent(usage.input_tokens, output, usage.cache_read_tokens, cost, min(thinking, output))
 
 
-def _believed(tokens: int) -> int:
-    return min(max(tokens, 0), _MOST_TOKENS)
+def _without_refused(wish: Wish, failure: Failure) -> Wish | None:
+    """The wish without the part that seems to be what was refused; None where it is none of it."""
+    if wish.thinking is not None and failure.is_about_thinking:
+        return replace(wish, thinking=None)
+    if wish.temperature is not None and failure.is_about_temperature:
+        return replace(wish, temperature=None)
+    return None
+
+
+def _credible(usage: RequestUsage) -> RequestUsage:
+    names = [field.name for field in fields(usage) if field.name.endswith("_tokens")]
+    return replace(usage, **{name: _believed(getattr(usage, name)) for name in names})
+
+
+def _believed(tokens: object) -> int:
+    if not isinstance(tokens, int | float) or math.isnan(min(tokens, _MOST_TOKENS)):
+        return 0
+    return int(min(max(tokens, 0), _MOST_TOKENS))
 
 
 def _so_far(stream: StreamedResponse | None) -> ModelResponse | None:
@@ -231,38 +287,3 @@ def _so_far(stream: StreamedResponse | None) -> ModelResponse | None:
 def _estimated(response: ModelResponse, conversation: Conversation, offer: _Offer) -> Spent:
     """For servers that count nothing in a stream: llama-cpp-python's is one. A limit of tokens holds there too."""
     return Spent(conversation.tokens + offer.tokens, tokens_of(response))
-
-
-def _tell(event: Any, trying: Trying) -> None:
-    if event.event_kind == "part_start":
-        kind, text = event.part.part_kind, cast("str | None", getattr(event.part, "content", None))
-    elif event.event_kind == "part_delta":
-        kind, text = event.delta.part_delta_kind, cast("str | None", getattr(event.delta, "content_delta", None))
-    else:
-        return
-    if not isinstance(text, str) or not text:
-        return
-    if kind == "text":
-        trying.tell(Said(whole_characters(text)))
-    elif kind == "thinking":
-        trying.tell(Thought(whole_characters(text)))
-
-
-def _filtered(place: Place) -> ToolyardError:
-    return SystemFault(
-        f"{place.kind.title} withheld the answer of {place.model}: its content filter stepped in.",
-        hint="Say the task in other words, or use another model.",
-    )
-
-
-def _empty(place: Place, finish_reason: str | None) -> ToolyardError:
-    if finish_reason == "length":
-        return SystemFault(
-            f"{place.model} reached the limit of its answer before it said anything.",
-            hint="Raise `backend.max_tokens`, or lower `backend.thinking`.",
-        )
-    return SystemFault(
-        f"{place.model} gave empty answers only.",
-        hint="Check that the model can use tools, and that `backend.base_url` is where its API listens.",
-        retryable=True,
-    )

@@ -1,11 +1,12 @@
 """No answer is larger than any model gives: what is more is an error, before it fills the memory of everybody.
 
-SDKs read errors whole, and lines until they end; so the bytes are counted where they arrive. What comes compressed,
-although nobody asked for that, may be a thousand times as large as it looks, and is given less room.
+SDKs read errors whole, and lines until they end; so the bytes are counted where they arrive. What comes compressed
+may be a thousand times as large as it looks: providers are asked for answers that are not, and others are refused.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -13,14 +14,24 @@ import httpx2
 
 LARGEST: Final = 64 * 1024 * 1024
 """Bytes. The longest answers, with a few hundred bytes of wrapping for each token."""
-LARGEST_PACKED: Final = 256 * 1024
 LONGEST_LINE: Final = 4 * 1024 * 1024
+_STREAMING: Final = ":streamGenerateContent"
+_CHAT: Final = "/chat/completions"
+_STREAMED: Final = re.compile(rb'"stream"\s*:\s*true\b')
 NOT_PACKED: Final = {"accept-encoding": "identity"}
 """What a client has to ask for."""
 
 
 class TooMuch(httpx2.ReadError):
     """More than an answer can be."""
+
+
+class Packed(httpx2.ReadError):
+    """A compressed answer, for which nobody asked."""
+
+
+class Whole(httpx2.ReadError):
+    """An answer in one piece, where it was asked for in many. Servers that cannot stream ignore being asked to."""
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
@@ -31,13 +42,30 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await self._inner.handle_async_request(request)
-        is_packed = response.headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}
+        if response.headers.get("content-encoding", "").strip().lower() not in {"", "identity"}:
+            await response.aclose()
+            raise Packed("the answer is compressed")
+        if response.is_success and _is_json(response) and _wants_pieces(request):
+            await response.aclose()
+            raise Whole("the answer came in one piece")
         if isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _Bounded(response.stream, LARGEST_PACKED if is_packed else LARGEST)
+            response.stream = _Bounded(response.stream, LARGEST)
         return response
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _is_json(response: httpx2.Response) -> bool:
+    return response.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
+
+
+def _wants_pieces(request: httpx2.Request) -> bool:
+    """Of the APIs that many servers speak: Anthropic's library would ask for pieces again, whatever it is told."""
+    path = request.url.path
+    if path.endswith(_CHAT):
+        return _STREAMED.search(request.content) is not None  # in a text, the quotation marks would be escaped
+    return path.endswith(_STREAMING)
 
 
 class _Bounded(httpx2.AsyncByteStream):

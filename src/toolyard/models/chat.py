@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from toolyard.models.conversation import Conversation
+
+ThinkingMode: TypeAlias = Literal["minimal", "low", "medium", "high", "max"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,24 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Wish:
+    """How one turn is to be answered. What is left out is as the backend says, or as the model does by itself.
+
+    A model that does not take a part of it is asked without.
+    """
+
+    temperature: float | None = None
+    thinking: ThinkingMode | None = None
+    thinking_tokens: int = 32_768
+    """What no mode goes beyond."""
+    seconds: float | None = None
+    """For all tries and the waits between them: a wait that would take longer is not begun."""
+
+
+NO_WISH = Wish()
+
+
+@dataclass(frozen=True, slots=True)
 class Spent:
     """Tokens and money. `cost` is in US dollars, None where the price of the model is not known."""
 
@@ -60,6 +80,8 @@ class Spent:
     cached: int = 0
     """Of `input`, what the provider had kept."""
     cost: float | None = None
+    thinking: int = 0
+    """Of `output`, what was thought and not said, where the provider counts it."""
 
     def __add__(self, other: Spent) -> Spent:
         known = [each.cost for each in (self, other) if each.cost is not None]
@@ -68,6 +90,7 @@ class Spent:
             self.output + other.output,
             self.cached + other.cached,
             sum(known) if known else None,
+            self.thinking + other.thinking,
         )
 
     @property
@@ -145,6 +168,7 @@ class ChatModel(Protocol):
         *,
         instructions: str = "",
         tools: Sequence[OfferedTool] = (),
+        wish: Wish = NO_WISH,
         hear: Hear = hear_nothing,
     ) -> Turn:
         """One answer. Raises ToolyardError; the conversation is then as it was, or shorter."""

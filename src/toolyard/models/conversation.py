@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolyard.core.errors import SystemFault
 from toolyard.models.chat import Answer, Wanted
+from toolyard.models.cleaning import whole_characters
 from toolyard.models.library import require_library
 from toolyard.models.measuring import tokens_of
 
@@ -33,6 +34,21 @@ class Conversation:
         self._sizes: list[int] = []
         self._dumped: list[bytes] = []
         """Of the first messages: the others were not dumped yet."""
+
+    @classmethod
+    def of(cls, turns: Iterable[tuple[str, str]]) -> Conversation:
+        """Turns that were taken before, each as what was asked and what was answered to it.
+
+        Where nothing was answered, what was asked is said together with what follows.
+        """
+        conversation = cls()
+        from pydantic_ai.messages import ModelResponse, TextPart
+
+        for asked, answered in turns:
+            conversation.ask(asked)
+            if answered.strip():
+                conversation.add_response(ModelResponse(parts=[TextPart(whole_characters(answered))]))
+        return conversation
 
     @classmethod
     def load(cls, dumped: bytes) -> Conversation:
@@ -64,7 +80,7 @@ class Conversation:
 
         if self.unanswered:
             raise ValueError("calls of the model are not answered yet")
-        self._say([UserPromptPart(text)])
+        self._say([UserPromptPart(whole_characters(text))])
 
     def answer(self, answers: Sequence[Answer]) -> None:
         """Show the model what its calls came to; each of `unanswered` once, all of them or first some."""

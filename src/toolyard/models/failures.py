@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from toolyard.core.errors import ConfigError, SystemFault, ToolyardError
+from toolyard.core.errors import Facts, ToolyardError
+from toolyard.models.quoting import asked_to_wait, everything_said, is_daily, said
 
 if TYPE_CHECKING:
     from toolyard.models.places import Place
@@ -24,10 +25,8 @@ _TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 _NO_PICTURES = re.compile(r"image|multimodal|mmproj|vision", re.IGNORECASE)
-_MOST_QUOTED = 300
-"""Characters of what the provider said."""
-_SECONDS = re.compile(r"^\d+(?:\.\d+)?$")
-_DELAY = re.compile(r"^(\d+(?:\.\d+)?)s$")
+_ABOUT_THINKING = re.compile(r"thinking|reasoning|effort|budget", re.IGNORECASE)
+_ABOUT_TEMPERATURE = re.compile(r"temperature|sampling", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +41,11 @@ class Failure:
     is_too_long: bool = False
     is_about_pictures: bool = False
     """Whether the provider seems to refuse pictures."""
+    is_about_thinking: bool = False
+    """Whether it seems to refuse being told how much to think."""
+    is_about_temperature: bool = False
+    comes_whole: bool = False
+    """Whether answers come in one piece alone, and have to be asked for so."""
     after: float | None = None
     """Seconds that the provider asks to wait."""
 
@@ -50,27 +54,34 @@ def failure_of(error: Exception, place: Place) -> Failure:
     """`error` is whatever the library raised."""
     from pydantic_ai import exceptions
 
-    from toolyard.models.bounding import TooMuch
+    from toolyard.models.bounding import Packed, TooMuch, Whole
 
-    if any(isinstance(each, TooMuch) for each in _causes(error)):
+    causes = list(_causes(error))
+    if any(isinstance(each, TooMuch) for each in causes):
         return _too_much(place)
+    if any(isinstance(each, Packed) for each in causes):
+        return _packed(place)
+    if any(isinstance(each, Whole) for each in causes):
+        told = f"{place.kind.title} does not send answers in pieces"
+        return Failure(place.audience.failed(f"{told}.", hint=_check_address(place)), told, comes_whole=True)
     if isinstance(error, exceptions.ModelHTTPError):
         return _refused(error, place)
     if isinstance(error, exceptions.ModelContextWindowExceededError):
         return too_long(place)
     if isinstance(error, exceptions.ModelQuotaExceededError):
-        return Failure(_exhausted(place, _said(error, place)), "the quota is used up")
+        return Failure(_exhausted(place, said(error, place)), "the quota is used up")
     timeouts = (exceptions.ModelTimeoutError, exceptions.ModelRequestTimeout)
     if isinstance(error, timeouts) and not _is_connecting(error):
-        return _passing(place, "did not answer in time", "A longer `backend.timeout` may help.")
+        return _passing(place, "did not answer in time", f"A longer {place.audience.timeout} may help.")
     if isinstance(error, exceptions.ModelConnectionError):
         return _unreachable(error, place)
     if isinstance(error, exceptions.UserError):  # what is asked of the library cannot be, for this model
-        return Failure(SystemFault(f"{place.model} cannot be asked so: {_said(error, place)}"), "cannot be asked")
+        told = f"{place.model} cannot be asked so: {said(error, place)}"
+        return Failure(place.audience.failed(told), "cannot be asked")
     if isinstance(error, exceptions.ModelRequestRejectedError):
-        return _rejected(place, _said(error, place))
+        return _rejected(place, said(error, place), error)
     if isinstance(error, exceptions.ModelAPIError):
-        return _passing(place, f"failed in the middle of an answer ({_said(error, place)})")
+        return _passing(place, f"failed in the middle of an answer ({said(error, place)})")
     return cut_short(place)
 
 
@@ -79,44 +90,73 @@ def cut_short(place: Place) -> Failure:
 
 
 def misunderstood(place: Place) -> Failure:
-    return _passing(place, "sent something that cannot be understood", "Check that `backend.base_url` is its API.")
+    return _passing(place, "sent something that cannot be understood", _check_address(place))
 
 
-def too_long(place: Place) -> Failure:
+def too_long(place: Place, facts: Facts | None = None) -> Failure:
     return Failure(
-        SystemFault(
+        place.audience.failed(
             f"The conversation does not fit the context of {place.model}, and nothing more can be left out of it.",
-            hint="Use a model with a larger context, or offer it fewer tools.",
+            hint=place.audience.less,
+            facts=facts,
         ),
         "the conversation is too long",
         is_too_long=True,
     )
 
 
+def withheld(place: Place) -> Failure:
+    error = place.audience.failed(
+        f"{place.kind.title} withheld the answer of {place.model}: its content filter stepped in.",
+        hint="Say the task in other words, or use another model.",
+    )
+    return Failure(error, "the answer was withheld")
+
+
+def empty(place: Place, finish_reason: str | None) -> Failure:
+    if finish_reason == "length":
+        error = place.audience.failed(
+            f"{place.model} reached the limit of its answer before it said anything.", hint=place.audience.short
+        )
+    else:
+        address = place.audience.address_of(place.kind)
+        error = place.audience.failed(
+            f"{place.model} gave empty answers only.",
+            hint=f"Check that the model can use tools, and that {address} is where its API listens.",
+            retryable=True,
+        )
+    return Failure(error, f"{place.model} gave an empty answer", passes=True)
+
+
 def _refused(error: Any, place: Place) -> Failure:
     from pydantic_ai import exceptions
 
-    status, said = cast("int", error.status_code), _said(error, place)
-    if isinstance(error, exceptions.ModelQuotaExceededError) or _is_daily(error.body):
-        return Failure(_exhausted(place, said), "the quota is used up")
-    if isinstance(error, exceptions.ModelContextWindowExceededError) or status == 413 or _is_length(status, said):
-        return too_long(place)
+    status, words = cast("int", error.status_code), said(error, place)
+    facts: Facts = {"provider_status": status}
+    if isinstance(error, exceptions.ModelQuotaExceededError) or is_daily(error.body):
+        return Failure(_exhausted(place, words, facts), "the quota is used up")
+    if isinstance(error, exceptions.ModelContextWindowExceededError) or status == 413 or _is_length(status, words):
+        return too_long(place, facts)
     if isinstance(error, exceptions.ModelAuthenticationError) or status in (401, 403):
-        return Failure(_not_let_in(place, status, said), "the key was refused")
+        return Failure(_not_let_in(place, status, words), "the key was refused")
     if isinstance(error, exceptions.ModelNotFoundError):
-        if _NO_PICTURES.search(said):
-            return _rejected(place, said, status)
-        return Failure(_unknown_model(place, error, said), "the model is not known")
-    passes = status in _PASSING_STATUSES and error.provider_retry_hint is not False
-    if not passes:
-        return _rejected(place, said, status)
-    why = _in_words(status)
+        if _NO_PICTURES.search(words):
+            return _rejected(place, words, error)
+        return Failure(_unknown_model(place, error, words), "the model is not known")
+    if status not in _PASSING_STATUSES or error.provider_retry_hint is False:
+        return _rejected(place, words, error)
+    why, after = _in_words(status), asked_to_wait(error)
     return Failure(
-        SystemFault(f"{place.kind.title} {why} ({status}: {said})", hint="Try again later.", retryable=True),
+        place.audience.failed(
+            f"{place.kind.title} {why} ({status}: {words})",
+            hint="Try again later." if after is None else f"Try again in {after:g} seconds: it asks for that.",
+            retryable=True,
+            facts=facts if after is None else {**facts, "retry_after": after},
+        ),
         f"{place.kind.title} {why} ({status})",
         passes=True,
-        is_about_pictures=status == 500 and bool(_NO_PICTURES.search(said)),
-        after=_asked_to_wait(error),
+        is_about_pictures=status == 500 and bool(_NO_PICTURES.search(words)),
+        after=after,
     )
 
 
@@ -128,48 +168,70 @@ def _in_words(status: int) -> str:
 
 def _too_much(place: Place) -> Failure:
     told = f"{place.kind.title} sent more than any answer can be"
-    return Failure(SystemFault(f"{told}.", hint="Check that `backend.base_url` is its API."), told)
+    return Failure(place.audience.failed(f"{told}.", hint=_check_address(place)), told)
 
 
-def _rejected(place: Place, said: str, status: int = 400) -> Failure:
+def _packed(place: Place) -> Failure:
+    told = f"{place.kind.title} sent a compressed answer, although it was asked not to"
+    hint = f"See whether a proxy in between compresses what passes. {_check_address(place)}"
+    return Failure(place.audience.failed(f"{told}.", hint=hint), told)
+
+
+def _check_address(place: Place) -> str:
+    return f"Check that {place.audience.address_of(place.kind)} is its API."
+
+
+def _rejected(place: Place, words: str, error: Any) -> Failure:
+    """A request that would be refused again."""
+    status, everything = cast("int | None", getattr(error, "status_code", None)), everything_said(error)
     return Failure(
-        SystemFault(
-            f"{place.kind.title} refused the request to {place.model} ({status}: {said})",
-            hint="Check the keys under `backend`: not every model takes every setting.",
+        place.audience.failed(
+            f"{place.kind.title} refused the request to {place.model} ({status or 400}: {words})",
+            hint=f"Check {place.audience.settings}: not every model takes every setting.",
+            facts={"provider_status": status} if status else None,
         ),
         "the request was refused",
-        is_about_pictures=bool(_NO_PICTURES.search(said)),
+        is_about_pictures=bool(_NO_PICTURES.search(words)),
+        is_about_thinking=bool(_ABOUT_THINKING.search(everything)),
+        is_about_temperature=bool(_ABOUT_TEMPERATURE.search(everything)),
     )
 
 
-def _not_let_in(place: Place, status: int, said: str) -> ToolyardError:
+def _not_let_in(place: Place, status: int, words: str) -> ToolyardError:
+    facts = {"provider_status": status}
     if not place.key:
-        names = " or ".join((*place.kind.key_variables, "`backend.api_key`"))
-        return ConfigError(
-            f"{place.kind.title} at {place.address} wants a key ({status}: {said})", hint=f"Set {names}."
+        return place.audience.wrong(
+            f"{place.kind.title} at {place.address} wants a key ({status}: {words})",
+            hint=f"Set {place.audience.keys_of(place.kind)}.",
+            facts=facts,
         )
-    return ConfigError(
-        f"{place.kind.title} refused the key from {place.key_source} ({status}: {said})",
+    return place.audience.wrong(
+        f"{place.kind.title} refused the key from {place.key_source} ({status}: {words})",
         hint="Check that it is whole, of this provider, and has access to the model.",
+        facts=facts,
     )
 
 
-def _unknown_model(place: Place, error: Any, said: str) -> ToolyardError:
+def _unknown_model(place: Place, error: Any, words: str) -> ToolyardError:
+    audience = place.audience
     suggested = cast("str | None", error.suggested_model_id)
     meant = f' Did you mean "{suggested.partition(":")[2] or suggested}"?' if suggested else ""
     listing = (
         f"{place.address}/models" if place.kind.api == "openai" else f"the models of your {place.kind.title} account"
     )
-    return ConfigError(
-        f'{place.kind.title} at {place.address} knows no model "{place.model}" (404: {said})',
-        hint=f"Set `backend.model` to one that it has: see {listing}, or check `backend.base_url`.{meant}",
+    check = f"or check {audience.address_of(place.kind)}"
+    return audience.wrong(
+        f'{place.kind.title} at {place.address} knows no model "{place.model}" (404: {words})',
+        hint=f"Set {audience.model} to one that it has: see {listing}, {check}.{meant}",
+        facts={"provider_status": cast("int", error.status_code)},
     )
 
 
-def _exhausted(place: Place, said: str) -> ToolyardError:
-    return SystemFault(
-        f"The quota or the credit at {place.kind.title} is used up ({said})",
-        hint="Look at the account's limits and billing, or use another backend.",
+def _exhausted(place: Place, words: str, facts: Facts | None = None) -> ToolyardError:
+    return place.audience.failed(
+        f"The quota or the credit at {place.kind.title} is used up ({words})",
+        hint="Look at the account's limits and billing, or use another model.",
+        facts=facts,
     )
 
 
@@ -177,9 +239,9 @@ def _unreachable(error: Exception, place: Place) -> Failure:
     causes = list(_causes(error))
     if any(isinstance(each, ssl.SSLCertVerificationError) for each in causes):
         return Failure(
-            SystemFault(
+            place.audience.failed(
                 f"{place.address} shows a certificate that is not trusted.",
-                hint="Check `backend.base_url`; a server of your own may be reached by http.",
+                hint=f"Check {place.audience.address_of(place.kind)}; a server of your own may be reached by http.",
             ),
             "its certificate is not trusted",
         )
@@ -192,9 +254,9 @@ def _not_there(place: Place) -> Failure:
     """Whoever waits is told what to look at: nothing else may ever come of the waiting."""
     told = f"{place.kind.title} cannot be reached at {place.address}"
     question = "Is it running?" if place.is_loopback else "Is it up, and is there a network?"
-    check = "Check `backend.base_url`"
+    check = f"Check {place.audience.address_of(place.kind)}"
     return Failure(
-        SystemFault(f"{told}.", hint=f"{question} {check}.", retryable=True),
+        place.audience.failed(f"{told}.", hint=f"{question} {check}.", retryable=True),
         f"{told}: {question[0].lower()}{question[1:]} {check}",
         passes=True,
         is_unreachable=True,
@@ -215,55 +277,8 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def _passing(place: Place, what: str, hint: str = "Try again later.") -> Failure:
     told = f"{place.kind.title} {what}"
-    return Failure(SystemFault(f"{told}.", hint=hint, retryable=True), told, passes=True)
+    return Failure(place.audience.failed(f"{told}.", hint=hint, retryable=True), told, passes=True)
 
 
-def _said(error: Any, place: Place) -> str:
-    """The provider's own words: short, on one line, and without the key."""
-    text = _message(getattr(error, "body", None)) or str(getattr(error, "message", error))
-    text = place.masked(" ".join(text.split()))
-    return text if len(text) <= _MOST_QUOTED else f"{text[: _MOST_QUOTED - 1]}…"
-
-
-def _message(body: object) -> str:
-    if isinstance(body, str):
-        return body
-    if not isinstance(body, dict):
-        return ""
-    known = cast("dict[str, Any]", body)
-    inner = known.get("error")
-    if inner is not None:
-        return _message(inner)
-    said = known.get("message") or known.get("detail")
-    return said if isinstance(said, str) else ""
-
-
-def _is_length(status: int, said: str) -> bool:
-    return status in (400, 422, 500) and bool(_TOO_LONG.search(said))
-
-
-def _details(body: object) -> Iterator[dict[str, Any]]:
-    """What Google says beside the message."""
-    inner = cast("dict[str, Any]", body).get("error") if isinstance(body, dict) else None
-    details = cast("dict[str, Any]", inner).get("details") if isinstance(inner, dict) else None
-    for detail in cast("list[Any]", details) if isinstance(details, list) else ():
-        if isinstance(detail, dict):
-            yield cast("dict[str, Any]", detail)
-
-
-def _asked_to_wait(error: Any) -> float | None:
-    if error.retry_after is not None:
-        return float(error.retry_after)
-    headers = cast("dict[str, str]", error.headers or {})
-    if _SECONDS.match(headers.get("retry-after", "")):  # with a part of a second, which the library does not read
-        return float(headers["retry-after"])
-    for detail in _details(error.body):
-        found = _DELAY.match(str(detail.get("retryDelay", "")))
-        if found:
-            return float(found[1])
-    return None
-
-
-def _is_daily(body: object) -> bool:
-    """Whether a quota of Google's is meant that is filled again tomorrow."""
-    return any("PerDay" in str(detail.get("violations", "")) for detail in _details(body))
+def _is_length(status: int, words: str) -> bool:
+    return status in (400, 422, 500) and bool(_TOO_LONG.search(words))

@@ -1,7 +1,15 @@
-"""pydantic-ai is an extra and takes a second to import: it is asked for here, when the first model is opened."""
+"""pydantic-ai is an extra and takes a second or two to import: it is asked for here, when the first model is opened.
+
+Importing makes some hundred thousand objects that stay. The collector of garbage would look through all of them again
+and again meanwhile, and everybody in the process would wait for it, a tenth of a second each time; so who imports in
+a thread, while others are answered, does it `without_collecting`.
+"""
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Generator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 from toolyard.core.errors import SystemFault
@@ -11,6 +19,19 @@ def require_library() -> None:
     """Raises where the extra is not installed."""
     if find_spec("pydantic_ai") is None:
         raise SystemFault(
-            "Agents on model APIs need pydantic-ai, which is not installed.",
+            "Models behind APIs need pydantic-ai, which is not installed.",
             hint="`pip install 'toolyard[agents]'` brings it.",
         )
+
+
+@contextmanager
+def without_collecting() -> Generator[None]:
+    """The collector rests in the whole process, and from then on lets be what there is by then."""
+    was_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_collecting:
+            gc.enable()

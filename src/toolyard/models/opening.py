@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from toolyard.models.audience import FOR_BACKENDS, Audience
 from toolyard.models.library import require_library
 from toolyard.models.places import place_of
 from toolyard.models.trying import FIRST_PAUSE, PATIENCE
@@ -22,14 +23,18 @@ def open_model(
     *,
     patience: float = PATIENCE,
     first_pause: float = FIRST_PAUSE,
+    most_tries: int | None = None,
+    audience: Audience = FOR_BACKENDS,
 ) -> ChatModel:
     """A model that is asked as `backend` says; `access` holds the variables of providers (`Settings.model_access`).
 
     `patience` is how many seconds of one turn may be spent waiting for a provider that cannot answer, the first of
     the waits being of `first_pause`; one that never answered and cannot be reached at all is given up sooner
-    (`trying.FIRST_CONTACT`). Nothing is sent yet. Raises ConfigError, also where a key is missing.
+    (`trying.FIRST_CONTACT`). `most_tries` is how often it is asked at most for one answer; without it patience alone
+    decides. `audience` is who is told of failures. Nothing is sent yet. Raises ConfigError, also where a key is
+    missing.
     """
-    place = place_of(backend, access)
+    place = place_of(backend, access, audience)
     require_library()
     from toolyard.models.asking import ApiModel
     from toolyard.models.pricing import window_of
@@ -42,6 +47,7 @@ def open_model(
         window=backend.context_window or window_of(place),
         patience=patience,
         first_pause=first_pause,
+        most_tries=most_tries,
     )
 
 

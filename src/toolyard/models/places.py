@@ -6,21 +6,20 @@ this machine needs no key. The key is kept out of `repr`, and `masked` takes it 
 
 from __future__ import annotations
 
-import base64
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 from urllib.request import proxy_bypass_environment  # pyright: ignore[reportUnknownVariableType, reportAttributeAccessIssue]
 
 from toolyard.config.backends import BackendKind
 from toolyard.config.models import Backend
 from toolyard.core.errors import ConfigError
+from toolyard.models.audience import FOR_BACKENDS, Audience
+from toolyard.models.masking import masked, secrets_of
 
 NO_KEY = "none"
 """Sent where a server wants no key, and the SDK will not go without."""
-_SHORTEST_SECRET = 8
-"""A shorter one hides nothing, and would be found in innocent words."""
 _HOMES: Mapping[str, str] = {
     "gemini": "https://generativelanguage.googleapis.com",
     "openai": "https://api.openai.com/v1",
@@ -42,6 +41,8 @@ class Place:
     """Through which it is reached; empty where it is reached directly."""
     certificates: str = ""
     """A file with those that are trusted beside the system's."""
+    audience: Audience = FOR_BACKENDS
+    """Who is told of what goes wrong there."""
 
     @property
     def address(self) -> str:
@@ -64,16 +65,12 @@ class Place:
         return urlsplit(self.base_url).hostname == urlsplit(_HOMES[self.kind.api]).hostname
 
     def masked(self, text: str) -> str:
-        """A text of others without the key and what else the address may hold of secrets."""
-        who = urlsplit(self.base_url).netloc.rpartition("@")[0]
-        password = unquote(who.partition(":")[2])
-        for secret in (self.key, who, password, base64.b64encode(unquote(who).encode()).decode()):
-            if len(secret) >= _SHORTEST_SECRET:
-                text = text.replace(secret, "***")
-        return text
+        """A text of others without the key, and what else the addresses may hold of secrets."""
+        return masked(text, secrets_of(self.base_url, self.proxy, key=self.key))
 
 
-def place_of(backend: Backend, access: Mapping[str, str]) -> Place:
+def place_of(backend: Backend, access: Mapping[str, str], audience: Audience = FOR_BACKENDS) -> Place:
+    """Raises ConfigError, also where a key is missing."""
     kind = backend.kind
     if kind is None:
         raise ConfigError("`backend.type` is not set.", hint="Name an API, such as `gemini`, `openai` or `claude`.")
@@ -81,15 +78,16 @@ def place_of(backend: Backend, access: Mapping[str, str]) -> Place:
         raise ConfigError(f"`{kind.name}` is a CLI that is driven, no model API.")
     model = backend.model or kind.default_model
     if not model:
-        raise ConfigError(f"`{kind.name}` has no model of its own choice.", hint="Set `backend.model`.")
-    base_url = _base_url(backend, kind, access)
+        raise ConfigError(f"`{kind.name}` has no model of its own choice.", hint=f"Set {audience.model}.")
+    base_url = _base_url(backend, kind, access, audience)
     key, source = _key(backend, kind, access)
     if kind.needs_key and not key and not is_loopback(base_url):
         raise ConfigError(
             f"There is no key for {kind.title}.",
-            hint=f"Set {' or '.join(kind.key_variables)}, or `backend.api_key`.",
+            hint=f"Set {' or '.join(kind.key_variables)}, or {audience.without_key}.",
         )
-    return Place(kind, model, base_url, key, source, _proxy(base_url, access), access.get("SSL_CERT_FILE", ""))
+    proxy, certificates = _proxy(base_url, access), access.get("SSL_CERT_FILE", "")
+    return Place(kind, model, base_url, key, source, proxy, certificates, audience)
 
 
 def is_loopback(base_url: str) -> bool:
@@ -103,17 +101,24 @@ def is_loopback(base_url: str) -> bool:
 
 
 def _proxy(base_url: str, access: Mapping[str, str]) -> str:
-    """As the user's usual variables say; what is on this machine needs none."""
+    """As the user's usual variables say; what is on this machine needs none.
+
+    Such variables are spelled in both cases; the small one goes first, as with other programs.
+    """
     parts = urlsplit(base_url)
-    without = {"no": _either("no_proxy", access)}
+    without = {"no": access.get("no_proxy") or access.get("NO_PROXY", "")}
     if is_loopback(base_url) or proxy_bypass_environment(parts.netloc.rpartition("@")[2], without):
         return ""
-    return _either(f"{parts.scheme}_proxy", access) or _either("all_proxy", access)
-
-
-def _either(name: str, access: Mapping[str, str]) -> str:
-    """Such variables are spelled in both cases; the small one goes first, as with other programs."""
-    return access.get(name) or access.get(name.upper(), "")
+    names = (f"{parts.scheme}_proxy", "all_proxy")
+    variable = next((each for name in names for each in (name, name.upper()) if access.get(each)), "")
+    if not variable:
+        return ""
+    said = access[variable] if "://" in access[variable] else f"http://{access[variable]}"
+    if not _is_address(said):
+        raise ConfigError(
+            f"{variable} is no address of a proxy that can be used.", hint="One looks like http://proxy:3128."
+        )
+    return said
 
 
 def _key(backend: Backend, kind: BackendKind, access: Mapping[str, str]) -> tuple[str, str]:
@@ -134,7 +139,7 @@ def _is_address(said: str) -> bool:
         return False
 
 
-def _base_url(backend: Backend, kind: BackendKind, access: Mapping[str, str]) -> str:
+def _base_url(backend: Backend, kind: BackendKind, access: Mapping[str, str], audience: Audience) -> str:
     said, where = backend.base_url, "`backend.base_url`"
     if not said and kind.base_url_variable and access.get(kind.base_url_variable):
         said, where = access[kind.base_url_variable], kind.base_url_variable
@@ -143,7 +148,7 @@ def _base_url(backend: Backend, kind: BackendKind, access: Mapping[str, str]) ->
     if not said:
         raise ConfigError(
             f"It is not said where the {kind.title} listens.",
-            hint=f"Set `backend.base_url` or {kind.base_url_variable}.",
+            hint=f"Set {' or '.join(filter(None, (audience.address, kind.base_url_variable)))}.",
         )
     if not _is_address(said):
         raise ConfigError(f"{where} is no address.", hint="One looks like http://localhost:8080/v1.")

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from toolyard.models.places import Place
 
 DEFAULT_WINDOW = 128_000
+_USUAL_WINDOWS = (("gemini-", 1_048_576), ("claude-", 200_000))
+"""How names begin whose size the data leaves out."""
 
 
 def price_of(response: ModelResponse) -> float | None:
@@ -32,5 +34,9 @@ def window_of(place: Place) -> int:
     try:
         _, model = get_snapshot().find_provider_model(place.model, None, provider, None)
     except LookupError:
-        return DEFAULT_WINDOW
-    return model.context_window or DEFAULT_WINDOW
+        return _usual_window(place.model)
+    return model.context_window or _usual_window(place.model)
+
+
+def _usual_window(name: str) -> int:
+    return next((window for begin, window in _USUAL_WINDOWS if name.startswith(begin)), DEFAULT_WINDOW)

@@ -7,6 +7,7 @@ in the settings of a request, for which the library would copy the client, and t
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -50,6 +51,8 @@ def _keep_quiet() -> None:
     """
     warnings.filterwarnings("ignore", module=r"pydantic_ai\.")
     warnings.filterwarnings("ignore", message="Pydantic serializer warnings")  # of numbers that a server sent as text
+    # Google's client tells of variables that it would take, and was not let to.
+    logging.getLogger("google_genai._api_client").setLevel(logging.ERROR)
 
 
 def _http_client(place: Place, read_seconds: float) -> httpx2.AsyncClient:
@@ -58,13 +61,15 @@ def _http_client(place: Place, read_seconds: float) -> httpx2.AsyncClient:
     from pydantic_ai.models import create_async_httpx2_client
 
     from toolyard.models.bounding import NOT_PACKED, BoundedTransport
+    from toolyard.models.leaving import NotedTransport
 
     # A transport of our own: otherwise proxies would be taken from the environment.
     transport = httpx2.AsyncHTTPTransport(
         verify=_certificates(place.certificates), trust_env=False, proxy=place.proxy or None
     )
     client = create_async_httpx2_client(
-        timeout=httpx2.Timeout(read_seconds, connect=CONNECT_SECONDS), transport=BoundedTransport(transport)
+        timeout=httpx2.Timeout(read_seconds, connect=CONNECT_SECONDS),
+        transport=NotedTransport(BoundedTransport(transport)),
     )
     client.headers.update(NOT_PACKED)
     return client

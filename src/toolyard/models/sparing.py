@@ -1,7 +1,7 @@
-"""Work that the library does anew for each turn, done once for as long as the tools stay the same.
+"""Work that the library does again and again, and that nobody needs.
 
-With many tools a good part of a turn is spent on their schemas, which the library rewrites for each provider. Agents
-of one process share that time.
+With many tools a good part of a turn is spent on their schemas, which the library rewrites for each provider and each
+turn; here it is done once for as long as the tools stay the same. Agents of one process share that time.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pydantic_ai.models import Model, ModelRequestParameters
+    from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
     from pydantic_ai.tools import ToolDefinition
+
+_RAW_TEXT = "_raw_text_content"
 
 
 def rewrite_schemas_once(model: Model[Any]) -> Model[Any]:
@@ -19,6 +21,15 @@ def rewrite_schemas_once(model: Model[Any]) -> Model[Any]:
     # Its public hook, replaced for this one object: a subclass would be one for each provider's class.
     object.__setattr__(model, "customize_request_parameters", _Once(model))
     return model
+
+
+def forget_raw_text(stream: StreamedResponse) -> None:
+    """Of what came so far, for OpenAI's API, where it is copied for each piece: for megabytes that takes minutes.
+
+    It is there for citations, of which nothing is made here; the parts of the answer are kept elsewhere.
+    """
+    if getattr(stream, _RAW_TEXT, ""):
+        setattr(stream, _RAW_TEXT, "")
 
 
 class _Once:

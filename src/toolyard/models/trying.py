@@ -3,6 +3,7 @@
 What passes with time is tried again until the waits together would be longer than the caller's patience. A provider
 that says how long to wait is believed. Some failures cost tokens each time (an answer cut in the middle, or an empty
 one): those are tried again a few times only. A provider that never answered and cannot be reached is soon given up.
+Who waits for an answer themselves says how many tries there are at most, and how long all of it may take.
 """
 
 from __future__ import annotations
@@ -31,9 +32,20 @@ _MOST_COSTLY = 4
 class Trying:
     """The tries of one turn, of a model that `is_known` to answer or not."""
 
-    def __init__(self, hear: Hear, patience: float, first_pause: float, *, is_known: bool) -> None:
+    def __init__(
+        self,
+        hear: Hear,
+        patience: float,
+        first_pause: float,
+        *,
+        is_known: bool,
+        most_tries: int | None = None,
+        within: float | None = None,
+    ) -> None:
         self._hear = hear
         self._left = patience
+        self._tries_left = most_tries
+        self._until = None if within is None else _now() + within
         self._is_known = is_known
         self._unreachable_since: float | None = None
         self._pause = first_pause
@@ -59,7 +71,10 @@ class Trying:
             pause, self._was_at_once = 0.0, True  # believed once: who always says so would be asked for ever
         elif failure.after is not None:
             pause = max(pause, failure.after)
-        if not failure.passes or self._costly > _MOST_COSTLY or pause > self._left_for(failure):
+        if self._tries_left is not None:
+            self._tries_left -= 1
+        is_over = self._tries_left == 0 or self._costly > _MOST_COSTLY
+        if not failure.passes or is_over or pause > self._left_for(failure):
             raise failure.error
         self.take_back()
         self._left -= pause
@@ -68,11 +83,16 @@ class Trying:
         await asyncio.sleep(pause)
 
     def _left_for(self, failure: Failure) -> float:
+        left = self._left if self._until is None else min(self._left, self._until - _now())
         if not failure.is_unreachable:
             self._is_known = True  # somebody is there
         if self._is_known:
-            return self._left
-        now = asyncio.get_running_loop().time()  # the tries count too: a name may take long not to be found
+            return left
+        now = _now()  # the tries count too: a name may take long not to be found
         if self._unreachable_since is None:
             self._unreachable_since = now
-        return min(self._left, FIRST_CONTACT - (now - self._unreachable_since))
+        return min(left, FIRST_CONTACT - (now - self._unreachable_since))
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -17,6 +17,7 @@ from toolyard.config.models import Agent, Config
 from toolyard.core.errors import ConfigError
 from toolyard.drivers.making import closed_in_thread, made_in_thread
 from toolyard.models.opening import open_model
+from toolyard.models.trying import PATIENCE
 from toolyard.team.api_worker import ApiWorker
 from toolyard.team.events import AgentInfo
 from toolyard.team.options import RunOptions
@@ -81,9 +82,9 @@ class Opening:
 
     async def _api(self, agent: Agent, kind: BackendKind) -> ApiWorker:
         around, options = self.around, self.options
-        patience = {} if options.patience is None else {"patience": options.patience}
+        patience = PATIENCE if options.patience is None else options.patience
         # What it takes to speak to a provider is a second's work to load.
-        model = await asyncio.to_thread(open_model, agent.backend, options.settings.model_access, **patience)
+        model = await asyncio.to_thread(open_model, agent.backend, options.settings.model_access, patience=patience)
         async with AsyncExitStack() as undo:
             undo.push_async_callback(model.close)
             yard = await made_in_thread(lambda: Yard.open(self.yard_options(agent)))

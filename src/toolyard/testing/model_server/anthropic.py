@@ -64,7 +64,8 @@ class Anthropic(Api):
             content.append(
                 {**block, "input": call.arguments if isinstance(call.arguments, str) else {**call.arguments}}
             )
-        return {**_message(answer, answer.usage.output), **_stop(answer), "content": content}
+        message = _message(answer, answer.usage.output)
+        return {**message, **_stop(answer), "content": content, "usage": {**message["usage"], **_thought(answer)}}
 
     def stream(self, answer: Answer) -> list[Json | str]:
         turn, events = answer.turn, list[Json]()
@@ -79,7 +80,7 @@ class Anthropic(Api):
             place += 1
         for index, call in enumerate(turn.calls):
             events += _block(place + index, {**_call(answer, index), "input": {}}, _arguments(call))
-        over = {"input_tokens": _uncached(answer), "output_tokens": answer.usage.output}
+        over = {"input_tokens": _uncached(answer), "output_tokens": answer.usage.output, **_thought(answer)}
         return [
             {"type": "message_start", "message": _message(answer, 1)},
             {"type": "ping"},
@@ -147,6 +148,11 @@ def _call(answer: Answer, index: int) -> Json:
 def _stop(answer: Answer) -> Json:
     reason = _REASONS.get(answer.turn.ends, "tool_use" if answer.turn.calls else "end_turn")
     return {"stop_reason": reason, "stop_sequence": None}
+
+
+def _thought(answer: Answer) -> Json:
+    thinking = answer.usage.thinking
+    return {"output_tokens_details": {"thinking_tokens": thinking}} if thinking else {}
 
 
 def _uncached(answer: Answer) -> int:
