@@ -8,6 +8,7 @@ import pytest
 from tests.passing import Clock
 
 from toolyard.app import dispatch as module
+from toolyard.app import lines
 from toolyard.app.dispatch import Dispatch
 from toolyard.core.actions import Kind
 from toolyard.core.errors import SecurityError, SystemFault, ToolError, ValidationError
@@ -138,7 +139,8 @@ async def test_a_call_past_its_deadline_is_stopped_and_recorded(bench, opened):
 async def test_a_call_that_finishes_while_it_is_stopped_has_succeeded(bench, opened, monkeypatch):
     clock = Clock()
     monkeypatch.setattr(module, "time", clock)
-    monkeypatch.setattr(module, "_PROGRESS_SECONDS", 0.01)
+    monkeypatch.setattr(lines, "time", clock)
+    monkeypatch.setattr(lines, "_PROGRESS_SECONDS", 0.01)
 
     def late(arguments, gate):
         gate.loop.call_soon_threadsafe(clock.put_forward, 100.0)  # the deadline comes when it has begun
@@ -306,3 +308,40 @@ async def test_hidden_tools_run_for_their_surface_alone(bench):
     assert dict(dispatch.tools) == {}
     dispatch.close()
     shown.close()
+
+
+async def test_calls_in_one_line_run_one_after_another_as_they_came(bench, opened):
+    began = []
+
+    def run(arguments, gate):
+        began.append(gate.call.id)
+        hold.entered.set()
+        assert hold.release.wait(30)
+        return done("done")
+
+    hold = Hold()
+    dispatch = opened(run, line="thread")
+    calls = [replace(call(), id=str(number)) for number in range(8)]
+    tasks = [asyncio.create_task(dispatch(each)) for each in calls]
+    await asyncio.to_thread(hold.entered.wait, 30)
+    tasks[3].cancel()
+    hold.release.set()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert began == [str(number) for number in range(8) if number != 3]
+    assert dispatch._lines._lines == {}
+
+
+async def test_a_call_that_waits_in_line_for_too_long_is_told_and_does_not_run(bench, opened):
+    hold = Hold(heeds=False)
+    dispatch = opened(hold, line="thread", limits=Limits(call_seconds=0.2))
+    first = asyncio.create_task(dispatch(call()))
+    await hold.is_running()
+
+    with pytest.raises(ToolError, match="took longer"):
+        await dispatch(call())
+
+    hold.release.set()
+    await first
+    assert len(bench.ran) == 1
+    assert dispatch._lines._lines == {}

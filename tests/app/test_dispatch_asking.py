@@ -7,7 +7,7 @@ import pytest
 from tests.passing import Clock
 
 from toolyard.app import dispatch as module
-from toolyard.app import gate
+from toolyard.app import gate, lines
 from toolyard.core.actions import Kind
 from toolyard.core.calls import AnswerPending
 from toolyard.core.errors import SecurityError, SystemFault, ToolError
@@ -113,7 +113,7 @@ async def test_the_time_somebody_thinks_is_not_the_calls(bench, opened, monkeypa
 
 
 async def test_long_calls_tell_how_they_get_on(bench, opened, monkeypatch):
-    monkeypatch.setattr(module, "_PROGRESS_SECONDS", 0.01)
+    monkeypatch.setattr(lines, "_PROGRESS_SECONDS", 0.01)
     hold, told = Hold(), []
 
     async def progress(elapsed, total, message):
@@ -126,7 +126,7 @@ async def test_long_calls_tell_how_they_get_on(bench, opened, monkeypatch):
 
 
 async def test_a_caller_who_does_not_take_the_news_does_not_stop_the_clock(bench, opened, monkeypatch):
-    monkeypatch.setattr(module, "_PROGRESS_SECONDS", 0.01)
+    monkeypatch.setattr(lines, "_PROGRESS_SECONDS", 0.01)
 
     async def stuck(elapsed, total, message):
         await asyncio.Event().wait()
@@ -136,7 +136,7 @@ async def test_a_caller_who_does_not_take_the_news_does_not_stop_the_clock(bench
 
 
 async def test_a_caller_who_cannot_be_told_ends_the_call_and_its_thread(bench, opened, monkeypatch):
-    monkeypatch.setattr(module, "_PROGRESS_SECONDS", 0.01)
+    monkeypatch.setattr(lines, "_PROGRESS_SECONDS", 0.01)
 
     async def gone(elapsed, total, message):
         raise ConnectionError("gone")

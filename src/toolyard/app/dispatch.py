@@ -20,6 +20,7 @@ from typing import Any
 import anyio
 
 from toolyard.app.gate import Gate, NeedsAnswer, NotNow, Resources
+from toolyard.app.lines import Lines, waited
 from toolyard.app.recording import EventLog, Recorder
 from toolyard.app.tool import Tool
 from toolyard.config.suggest import closest
@@ -33,7 +34,6 @@ _THREADS = 16
 _RUNNING_THREADS = 64  # for tools that run code, so that thirty commands hold up no file tool
 _SLACK_SECONDS = 10.0  # a run keeps its own clock; dispatch steps in only when that fails
 _STOP_SECONDS = 5.0
-_PROGRESS_SECONDS = 1.0
 _MOST_QUESTIONS = 8  # a call that touches more than this many things that need an answer is refused
 _SHOWN_NAME = 100
 _SHOWN_TOOLS = 20
@@ -56,6 +56,7 @@ class Dispatch:
         self._resources = resources
         self._recorder = Recorder(audit)
         self._under_way: set[Gate] = set()
+        self._lines = Lines()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="toolyard-call")
         self._running_threads = ThreadPoolExecutor(_RUNNING_THREADS, thread_name_prefix="toolyard-run")
 
@@ -128,6 +129,14 @@ class Dispatch:
         arguments = tool.check(call.arguments)
         gate.seconds = self._seconds(tool, arguments)
         gate.loop = asyncio.get_running_loop()
+        line = tool.line(arguments) if tool.line is not None else None
+        if line is None:
+            return await self._answered(call, tool, arguments, gate)
+        async with self._lines.turn(line, tool.name, gate):
+            return await self._answered(call, tool, arguments, gate)
+
+    async def _answered(self, call: Call, tool: Tool[Any], arguments: Any, gate: Gate) -> Result:
+        """What the tool gives, once everything that has to be asked about it is answered."""
         gate.deadline = time.monotonic() + gate.seconds
         for asked in range(_MOST_QUESTIONS + 1):
             try:
@@ -149,7 +158,7 @@ class Dispatch:
         running = asyncio.wrap_future(work)
         overdue = False
         try:
-            overdue = not await _finished(running, gate.seconds, tool.name, gate.call)
+            overdue = not await waited(running, tool.name, gate)
         finally:
             if not running.done():
                 await _stopped(running, gate.cancelled)
@@ -204,20 +213,6 @@ def _tell_of_changes(tool: Tool[Any], gate: Gate) -> None:
         gate.lines += snapshots.notices()
     if detector is not None and not is_upstream:
         detector.notify_filesystem_operation(tool.name, gate.call.arguments)
-
-
-async def _finished(running: asyncio.Future[Result], seconds: float, name: str, call: Call) -> bool:
-    """Wait for the thread, telling the caller once a second that work goes on. False when the deadline came first."""
-    started = time.monotonic()
-    while True:
-        left = seconds - (time.monotonic() - started)
-        done, _ = await asyncio.wait({running}, timeout=min(_PROGRESS_SECONDS, max(left, 0)))
-        if done or left <= 0:
-            return bool(done)
-        elapsed = time.monotonic() - started
-        with contextlib.suppress(TimeoutError):  # who does not read the news does not stop the clock
-            async with asyncio.timeout(max(seconds - elapsed, 0)):
-                await call.progress(elapsed, seconds, f"{name} has been running for {elapsed:.0f} s")
 
 
 async def _stopped(running: asyncio.Future[Result], cancelled: threading.Event) -> None:

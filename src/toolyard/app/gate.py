@@ -92,6 +92,8 @@ class Gate:
     """Where questions of this call are put."""
     seconds: float = 0.0
     """How long this call may take."""
+    doing: str = ""
+    """What a long call is at, for whoever waits for it."""
 
     @property
     def limits(self) -> Limits:

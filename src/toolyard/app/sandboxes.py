@@ -1,7 +1,8 @@
 """The sandboxes of one workspace: made when first needed, from what the policy and the configuration say.
 
-There are two at most: one that may write, and one that only reads, for plan mode. When what must be hidden from
-commands has changed since a sandbox was made (somebody added a file that a rule hides), the next run gets a new one.
+For the caller's commands there are two at most: one that may write, and one that only reads, for plan mode. Programs
+of our own have others (`reading`). When what must be hidden from commands has changed since a sandbox was made
+(somebody added a file that a rule hides), the next run gets a new one.
 `Sandboxes` owns them and the background commands in them; `close()` ends all.
 """
 
@@ -25,7 +26,7 @@ from toolyard.core.paths import is_beneath
 from toolyard.policy.policy import Policy
 from toolyard.policy.sealing import Seals
 from toolyard.sandbox.shells import Shells
-from toolyard.sandbox.spec import Sandbox, Spec
+from toolyard.sandbox.spec import Mount, Sandbox, Spec, Tier
 
 if TYPE_CHECKING:
     from toolyard.config.models import CodeExecution
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 _FOLDER_CHARS = 4_095
 _MOST_REFUSED = 20
+_MOST_READING = 8  # sandboxes of our own programs; the one that was made first goes first
 _MOST_FOLDERS = 1_000  # of sessions; who was not seen for longest starts in the workspace again
 _REPLACED = (
     "The sandbox was replaced, because what it hides or seals has changed: /tmp, sessions and background commands "
@@ -87,7 +89,8 @@ class Sandboxes(Closing):
         self._on_connection = on_connection
         self._seals = Seals(policy)
         self._exposure = Exposure(policy, self._seals, state)
-        self._ready: dict[bool, Ready] = {}
+        self._ready: dict[bool | tuple[Mount, ...], Ready] = {}
+        """By whether it may be written, for commands; by what it shows beside, for programs of our own."""
         self._choice: Choice | None = None
         self._lock = threading.Lock()
         self._folders: dict[str, str] = {}
@@ -108,18 +111,38 @@ class Sandboxes(Closing):
                 hint="Use the file tools. (The user can set `code_execution: {enabled: true}`.)",
             )
         writable = self._policy.mode is not PermissionMode.PLAN and self._seals.writable(self._policy.workspace)
+        return self._kept(writable, lambda: self._spec(writable=writable))
+
+    def reading(self, also: tuple[Mount, ...] = ()) -> Ready:
+        """A sandbox that only reads, for programs of our own: no network, no variables of the user's, no tools.
+
+        `also` is seen in it too, never to be written. Raises SecurityError where there are no walls to be had.
+        """
         with self._lock:
-            found = self._ready.get(writable)
+            self._choice = self._choice or self._choose()
+        if self._choice.tier is Tier.NONE:
+            raise SecurityError(
+                "This needs a sandbox, and the configuration or the mode says that there shall be none.",
+                hint="Set `code_execution: {mode: bubblewrap}`, or leave `mode` out.",
+            )
+        return self._kept(also, lambda: self._reading_spec(also))
+
+    def _kept(self, key: bool | tuple[Mount, ...], plan: Callable[[], tuple[Spec, str]]) -> Ready:
+        with self._lock:
+            found = self._ready.get(key)
             if found is not None and not self._seals.hides_something and found.sandbox.covers_hold():
                 return found
-            spec, note = self._spec(writable=writable)
+            spec, note = plan()
             if found is not None and found.shows(spec) and found.sandbox.covers_hold():
                 return found
             if found is not None:
-                self._ready.pop(writable).sandbox.close()
+                self._ready.pop(key).sandbox.close()
                 # What ran in there could still move folders while they were looked at. Now nobody is left.
-                spec, note = self._spec(writable=writable)
-            made = self._ready[writable] = self._started(spec, note)
+                spec, note = plan()
+            made = self._ready[key] = self._started(spec, note)
+            others = [each for each in self._ready if isinstance(each, tuple)]
+            for oldest in others[:-_MOST_READING]:
+                self._ready.pop(oldest).sandbox.close()
             return made if found is None else replace(made, note=f"{_REPLACED} {made.note}".rstrip())
 
     def beside(self) -> Ready:
@@ -188,6 +211,18 @@ class Sandboxes(Closing):
             allowed_hosts=self._execution.allowed_hosts,
             broker=attached.broker_folder() if attached else "",
             packages=attached.packages if attached else "",
+            limits=self.limits,
+        )
+        return spec, shown.note
+
+    def _reading_spec(self, also: tuple[Mount, ...]) -> tuple[Spec, str]:
+        shown = self._exposure.shown(writable=False)
+        spec = Spec(
+            workspace=self._policy.workspace,
+            writable=False,
+            mounts=(*(replace(mount, writable=False) for mount in also), *shown.mounts),
+            hidden=shown.hidden,
+            special=shown.special,
             limits=self.limits,
         )
         return spec, shown.note

@@ -43,8 +43,12 @@ class Tool(Generic[A]):
     read_only: bool = True
     destructive: bool = False
     idempotent: bool = True
+    open_world: bool = False
+    """Whether it talks to others than this machine."""
     is_quick: Callable[[A], bool] | None = None
     """Tells the calls that are over in far less time than it takes to wake a thread. None: no call is."""
+    line: Callable[[A], str | None] | None = None
+    """Calls for which it gives the same name run one after another, in the order in which they came."""
     longest: Callable[[A, RunLimits], float] | None = None
     """How many seconds a call of a tool that runs code may take. None: as long as every other call."""
 

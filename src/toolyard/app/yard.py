@@ -45,6 +45,7 @@ from toolyard.workspace.layout import folder_name
 if TYPE_CHECKING:
     from toolyard.app.freshness import Session
     from toolyard.app.injecting import Injection
+    from toolyard.app.offering import Offering
     from toolyard.app.sharing.sharing import Sharing
     from toolyard.config.models import Config
     from toolyard.core.upstream import ToolSchema
@@ -67,6 +68,8 @@ class YardOptions:
     toolset: Toolsets = Toolset.CLAUDE
     injected: Injection | None = None
     """Choose the tools in this way, as the configuration's execution mode says, and not by `toolset`."""
+    offering: Offering | None = None
+    """Serve these and no other tools."""
     state_home: str | None = None
     on_authorize: Callable[[str, str], None] | None = None
     """Shows the user the address to sign in at for a server; None where nobody could."""
@@ -77,6 +80,8 @@ class YardOptions:
 
     @property
     def has_code_mode(self) -> bool:
+        if self.offering is not None:
+            return False
         return has_code_mode(self.toolset) if self.injected is None else self.injected.has_code_mode
 
 
@@ -134,9 +139,7 @@ class Yard(Closing):
                     undo.callback(part.close)
             served = self._served()
             undo.pop_all()
-        # Who is not served the reading tools does not get the files as resources either.
-        hidden = RESOURCE_TOOLS if _READING & served.keys() else SKILL_RESOURCE_TOOLS
-        self.dispatch = Dispatch(served, hidden, resources, audit)
+        self.dispatch = Dispatch(served, self._hidden(served), resources, audit)
 
     @classmethod
     def open(cls, options: YardOptions) -> Self:
@@ -194,6 +197,8 @@ class Yard(Closing):
             each.callback(self.snapshots.close)
             each.callback(self.codemode.close)
             each.callback(self.sandboxes.close)
+            if self.options.offering is not None:
+                each.callback(self.options.offering.close)
             each.callback(self.dispatch.close)
 
     def skill_checks(self, stop: threading.Event | None = None, agent: str = "") -> Checks:
@@ -209,14 +214,19 @@ class Yard(Closing):
             with contextlib.suppress(ToolyardError):
                 self.sandboxes.ready()
 
+        offering = self.options.offering
         runs_code = any(tool.longest is not None for tool in self.dispatch.tools.values())
-        if runs_code and self.options.config.toolyard.code_execution.enabled and not self._is_warming:
+        is_wanted = offering is not None or (runs_code and self.options.config.toolyard.code_execution.enabled)
+        if is_wanted and not self._is_warming:
             self._is_warming = True
-            threading.Thread(target=start, name="toolyard-warm-up", daemon=True).start()
+            work = start if offering is None else offering.warm_up
+            threading.Thread(target=work, name="toolyard-warm-up", daemon=True).start()
 
     def _served(self) -> dict[str, Tool[Any]]:
         """The toolset, or what the configuration puts into it, less what the agent's configuration leaves out."""
         options = self.options
+        if options.offering is not None:
+            return dict(options.offering.tools)
         if options.injected is not None:
             from toolyard.app.injecting import injected_tools
 
@@ -235,6 +245,12 @@ class Yard(Closing):
             return tools
         allowed, excluded = agent.backend.allowed_tools, agent.backend.exclude_tools
         return {name: tool for name, tool in tools.items() if is_served(name, allowed, excluded)}
+
+    def _hidden(self, served: Mapping[str, Tool[Any]]) -> Mapping[str, Tool[Any]]:
+        """What answers for resources. Who is not served the reading tools does not get the files that way either."""
+        if self.options.offering is not None:
+            return {**SKILL_RESOURCE_TOOLS, **self.options.offering.resources}
+        return RESOURCE_TOOLS if _READING & served.keys() else SKILL_RESOURCE_TOOLS
 
     def calling(self, name: str, schema: ToolSchema, waiter: Waiter) -> None:
         """Before a tool of somebody else's is called past the dispatch: if it changes files, keep what is there."""

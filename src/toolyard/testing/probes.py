@@ -75,13 +75,19 @@ class Bench:
         limits: Limits = DEFAULT_LIMITS,
         *,
         read_only: bool = False,
+        line: str | None = None,
     ) -> Dispatch:
         def run(arguments: ProbeArguments, gate: Gate) -> Result:
             self.ran.append(arguments)
             return function(arguments, gate) or done("done")
 
         output = output_schema(said="string")
-        tool = Tool("Probe", "A probe.", ProbeArguments, output, run, "read", read_only=read_only)
+
+        def standing(arguments: ProbeArguments) -> str | None:
+            del arguments
+            return line
+
+        tool = Tool("Probe", "A probe.", ProbeArguments, output, run, "read", read_only=read_only, line=standing)
         return Dispatch({"Probe": tool}, {}, self.resources(mode, limits), self.log)
 
     def gate(self, mode: PermissionMode = PermissionMode.STRICT, **options: Any) -> Gate:

@@ -168,7 +168,7 @@ class Front:
         if method == "tools/list":
             return self._listed(structured=self._structured, modern=False)
         if method == "resources/templates/list":
-            return templates_json(self._yard.mounts.workspace.path)
+            return templates_json(self._yard)
         return None
 
     async def _resources(self, after: str) -> dict[str, Any]:

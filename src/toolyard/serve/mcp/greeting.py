@@ -37,6 +37,8 @@ class Greeting:
 
     @cached_property
     def instructions(self) -> str:
+        if self._yard.options.offering is not None:
+            return self._yard.options.offering.instructions
         root = self._yard.mounts.workspace.path
         finds = "search_tools" in self._yard.dispatch.tools
         upstream = (

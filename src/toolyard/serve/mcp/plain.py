@@ -15,7 +15,8 @@ from pydantic_core import PydanticSerializationError, to_json
 from toolyard.app.tool import Arguments, Tool
 from toolyard.app.tools.resources import uri_of
 from toolyard.app.tools.skill_resources import PREFIX
-from toolyard.core.calls import Blob, Image, Part, Result
+from toolyard.app.yard import Yard
+from toolyard.core.calls import Blob, Image, Link, Part, Result
 from toolyard.core.errors import ToolyardError
 
 PARSE_ERROR = -32700
@@ -36,7 +37,7 @@ def tool_json(tool: Tool[Arguments], *, output: bool = True) -> dict[str, Any]:
         "annotations": {
             "destructiveHint": tool.destructive,
             "idempotentHint": tool.idempotent,
-            "openWorldHint": False,
+            "openWorldHint": tool.open_world,
             "readOnlyHint": tool.read_only,
         },
         "description": tool.description,
@@ -69,8 +70,13 @@ def _resource_json(found: dict[str, str]) -> dict[str, str]:
     return {"description": found["description"], **said} if "description" in found else said
 
 
-def templates_json(root: str) -> dict[str, Any]:
-    """How a file of the workspace is addressed, and one of a skill."""
+def templates_json(yard: Yard) -> dict[str, Any]:
+    """How resources are addressed: a file of the workspace and one of a skill, or what is served in their place."""
+    if yard.options.offering is not None:
+        offered = yard.options.offering.templates
+        listed = [{"description": each.description, "name": each.name, "uriTemplate": each.uri} for each in offered]
+        return {"resourceTemplates": listed}
+    root = yard.mounts.workspace.path
     template = {
         "description": "A file of the workspace",
         "name": "file",
@@ -118,6 +124,9 @@ def _block_json(part: Part) -> dict[str, Any]:
             return {"type": "audio", "data": base64_of(part.data), "mimeType": part.media_type}
         blob = {"uri": part.uri, "mimeType": part.media_type, "blob": base64_of(part.data)}
         return {"type": "resource", "resource": blob}
+    if isinstance(part, Link):
+        said = {"type": "resource_link", "uri": part.uri, "name": part.name, "mimeType": part.media_type}
+        return {**said, "description": part.description} if part.description else said
     return {"type": "text", "text": part.text}
 
 

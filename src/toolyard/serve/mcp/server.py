@@ -171,7 +171,7 @@ class YardServer:
         self, context: Context, params: PaginatedRequestParams | None
     ) -> ListResourceTemplatesResult:
         del context, params
-        return ListResourceTemplatesResult.model_validate(templates_json(self._yard.mounts.workspace.path))
+        return ListResourceTemplatesResult.model_validate(templates_json(self._yard))
 
     async def read_resource(
         self, context: Context, params: ReadResourceRequestParams

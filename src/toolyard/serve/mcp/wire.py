@@ -10,12 +10,13 @@ from mcp_types import (
     ContentBlock,
     EmbeddedResource,
     ImageContent,
+    ResourceLink,
     TextContent,
 )
 from mcp_types import Tool as McpTool
 
 from toolyard.app.tool import Arguments, Tool
-from toolyard.core.calls import Blob, Image, Part, Result
+from toolyard.core.calls import Blob, Image, Link, Part, Result
 from toolyard.core.errors import ToolyardError
 from toolyard.serve.mcp.plain import base64_of, error_json, tool_json
 from toolyard.serve.mcp.terms import APPROVE
@@ -58,4 +59,8 @@ def _block(part: Part) -> ContentBlock:
             return AudioContent(data=base64_of(part.data), mime_type=part.media_type)
         blob = BlobResourceContents(uri=part.uri, blob=base64_of(part.data), mime_type=part.media_type)
         return EmbeddedResource(resource=blob)
+    if isinstance(part, Link):
+        return ResourceLink(
+            uri=part.uri, name=part.name, mime_type=part.media_type, description=part.description or None
+        )
     return TextContent(text=part.text)
