@@ -1,0 +1,89 @@
+"""The arguments of the six tools. Their names, types and defaults are public, and are what clients were promised."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import AfterValidator, Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from toolyard.app.tool import Arguments
+
+ThinkingMode = Literal["minimal", "low", "medium", "high", "max"]
+AnalysisType = Literal["architecture", "performance", "security", "quality", "general"]
+ReviewType = Literal["full", "security", "performance", "quick"]
+SeverityFilter = Literal["critical", "high", "medium", "all"]
+
+
+def _said(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is empty")
+    return text
+
+
+Needed = Annotated[str, AfterValidator(_said)]
+_MOST_NAMES = 10_000  # of which a request may have fewer, as its limits say
+Files = Annotated[list[Needed], Field(min_length=1, max_length=_MOST_NAMES, description="Files or folders")]
+OptionalFiles = Annotated[
+    list[Needed], Field(default_factory=list, max_length=_MOST_NAMES, description="Files or folders")
+]
+Continuation = Annotated[str | SkipJsonSchema[None], Field(description="Goes on with that thread")]
+
+
+class AssistantArguments(Arguments):
+    """Some clients send null for what they leave out."""
+
+    thinking_mode: ThinkingMode = "medium"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, raw: Any) -> Any:
+        if not isinstance(raw, dict):
+            return raw
+        return {name: value for name, value in cast("dict[str, Any]", raw).items() if value is not None}
+
+
+class ChatArguments(AssistantArguments):
+    prompt: Needed
+    continuation_id: Continuation = None
+    temperature: Annotated[float, Field(ge=0, le=1)] = 0.5
+
+
+class ThinkdeepArguments(AssistantArguments):
+    current_analysis: Needed
+    problem_context: str = ""
+    focus_areas: Annotated[list[Needed], Field(default_factory=list, max_length=50, description="Each is answered")]
+    thinking_mode: ThinkingMode = "high"
+    files: OptionalFiles
+    continuation_id: Continuation = None
+
+
+class AnalyzeArguments(AssistantArguments):
+    files: Files
+    question: Needed
+    analysis_type: AnalysisType = "general"
+    continuation_id: Continuation = None
+
+
+class CodereviewArguments(AssistantArguments):
+    files: Files
+    context: Annotated[Needed, Field(description="What the code is for")]
+    review_type: ReviewType = "full"
+    severity_filter: Annotated[SeverityFilter, Field(description="The least that is reported")] = "all"
+    standards: str = ""
+
+
+class DebugArguments(AssistantArguments):
+    error_description: Needed
+    error_context: Annotated[str, Field(description="Stack trace, log")] = ""
+    files: OptionalFiles
+    previous_attempts: str = ""
+    runtime_info: str = ""
+
+
+class PrecommitArguments(AssistantArguments):
+    path: Annotated[Needed, Field(description="Root of the git repository")]
+    include_staged: bool = True
+    include_unstaged: Annotated[bool, Field(description="With untracked files")] = True
+    review_type: ReviewType = "full"
+    original_request: Annotated[str, Field(description="What the change is for")] = ""

@@ -1,0 +1,107 @@
+"""Outlines without a grammar: headings of documents, lines that look like definitions, or the beginning and the end.
+
+A text is looked at line by line, so that other threads have their turn however large it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+from toolyard.core.tokens import in_pieces
+
+LOOKED_AT_LINES: Final = 400_000
+_MOST_ENTRIES: Final = 400
+_LINE_CHARS: Final = 200
+GAP: Final = "..."
+_FIRST: Final = 20
+_LAST: Final = 5
+
+Numbered = tuple[int, str]
+
+_HEADINGS: Final = re.compile(r"#{1,6}\s|={1,6}\s+\S")
+_UNDERLINE: Final = re.compile(r"([=\-~^\"'#*+])\1{2,}\s*\Z")
+_FENCE: Final = re.compile(r"\s{0,3}(```|~~~)")
+_DEFINITIONS: Final = re.compile(
+    r"\s{0,8}(?:(?:export|default|public|private|protected|internal|static|final|abstract|async|pub(?:\([a-z]+\))?|"
+    r"open|override|sealed|data|inline|extern|unsafe|const|virtual|partial)\s+)*"
+    r"(?:import|from|use|using|require|include|package|module|namespace|class|struct|enum|interface|trait|impl|"
+    r"protocol|extension|record|object|type|typedef|def|defp|defmodule|fn|fun|func|function|sub|proc|procedure|"
+    r"create\s+(?:or\s+replace\s+)?(?:table|view|function|procedure|index|trigger)|message|service|resource|"
+    r"variable|output|data)\b[^=;]{1,160}",
+    re.IGNORECASE,
+)
+_KEYS: Final = re.compile(r"[\w\"'\[.@][^\n]{0,120}?(?:[:=]|\])")
+_RULES: Final = {
+    "markdown": _HEADINGS,
+    "text": _HEADINGS,
+    **dict.fromkeys(("yaml", "toml", "ini", "make", "dockerfile"), _KEYS),
+}
+_NO_RULE: Final = frozenset({"", "csv", "log", "json", "xml", "html", "css", "tex"})
+
+
+def lines_of(text: str) -> Iterator[Numbered]:
+    r"""The lines of a text that ends them in `\n`, with their numbers. Of one longer than a piece, its beginning."""
+    number, rest = 0, ""
+    for piece in in_pieces(text):
+        lines = piece.split("\n")
+        lines[0] = rest + lines[0] if len(rest) < _LINE_CHARS else rest
+        rest = lines.pop()
+        for line in lines:
+            number += 1
+            yield number, line
+    if rest:
+        yield number + 1, rest
+
+
+def plain_outline(text: str, language: str) -> list[str]:
+    """Lines of the text that tell what is in it, as `12| text`."""
+    if language == "rst":
+        found = list(_underlined(text))
+    elif language in _NO_RULE:
+        found = []
+    else:
+        found = list(_matching(text, _RULES.get(language, _DEFINITIONS), fenced=language == "markdown"))
+    return [_shown(*each) for each in found] or list(_ends(text))
+
+
+def _shown(number: int, line: str) -> str:
+    line = line.rstrip()
+    return f"{number}| {line if len(line) <= _LINE_CHARS else line[:_LINE_CHARS] + GAP}"
+
+
+def _matching(text: str, pattern: re.Pattern[str], *, fenced: bool) -> Iterator[Numbered]:
+    count, is_code = 0, False
+    for number, line in lines_of(text):
+        if number > LOOKED_AT_LINES or count >= _MOST_ENTRIES:
+            return
+        if fenced and _FENCE.match(line):
+            is_code = not is_code
+        elif not is_code and pattern.match(line[:_LINE_CHARS]):
+            count += 1
+            yield number, line
+
+
+def _underlined(text: str) -> Iterator[Numbered]:
+    count, before = 0, ""
+    for number, line in lines_of(text):
+        if number > LOOKED_AT_LINES or count >= _MOST_ENTRIES:
+            return
+        if before and not before[0].isspace() and _UNDERLINE.match(line[:_LINE_CHARS]):
+            count += 1
+            yield number - 1, before
+        before = "" if _UNDERLINE.match(line[:_LINE_CHARS]) else line
+
+
+def _ends(text: str) -> Iterator[str]:
+    last: deque[Numbered] = deque(maxlen=_LAST)
+    for number, line in lines_of(text):
+        if number <= _FIRST:
+            yield _shown(number, line)
+        else:
+            last.append((number, line))
+    if last and last[0][0] > _FIRST + 1:
+        yield GAP
+    yield from (_shown(*each) for each in last)

@@ -1,0 +1,49 @@
+"""How a file looks to a model: its lines with their numbers, between two lines that it cannot have written itself.
+
+Every line of the file begins with its number, and the two around them with a mark that is made from the file and is
+not in it. The same file always looks the same, so that what a provider has cached of a prompt serves again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from toolyard.assistant.files.sources import Source
+from toolyard.core.tokens import in_pieces
+
+_MARK_BYTES = 6
+
+
+def bounds(source: Source, what: str) -> tuple[str, str]:
+    """The lines around a file; `what` says what stands between them."""
+    mark = _mark(source)
+    return f"[{mark}] {what} {source.path}, {_lines(source)}\n", f"[{mark}] end of {source.path}\n"
+
+
+def numbered(text: str) -> Iterator[str]:
+    """The text as `1| first line`, and so on, in pieces; each line ends in a line feed, the last one too."""
+    number, is_begun = 1, False
+    for piece in in_pieces(text):
+        lines = piece.split("\n")
+        if lines[-1] == "":
+            lines.pop()
+        shown = [line if is_begun and not at else f"{number + at}| {line}" for at, line in enumerate(lines)]
+        is_begun = not piece.endswith("\n")
+        number += len(lines) - is_begun
+        yield "\n".join(shown) + ("" if is_begun else "\n")
+    if is_begun:
+        yield "\n"
+
+
+def _lines(source: Source) -> str:
+    if not source.lines:
+        return "an empty file"
+    return "1 line" if source.lines == 1 else f"{source.lines:,} lines"
+
+
+def _mark(source: Source) -> str:
+    digest = hashlib.blake2b(f"{source.digest}\0{source.path}".encode("utf-8", "replace"), digest_size=_MARK_BYTES)
+    while digest.hexdigest() in source.text:
+        digest.update(b"again")
+    return digest.hexdigest()

@@ -1,0 +1,34 @@
+"""A file as a model can be shown it, and a file that it is not shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that is not sent, or not whole; `reason` ends a sentence that begins with its path."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    path: str
+    """As it is shown: relative to the workspace."""
+    text: str
+    r"""Its lines end in `\n`, however they do in the file."""
+    digest: str
+    """Of its bytes: tells one version from another."""
+    lines: int
+    language: str
+    """Empty when it is unknown."""
+    is_named: bool
+    """Asked for by name, not found in a folder."""
+    outline_only: bool = False
+    """It comes after so many others that it is shown as an outline."""
+
+
+def lines_in(text: str) -> int:
+    return text.count("\n") + (bool(text) and not text.endswith("\n"))

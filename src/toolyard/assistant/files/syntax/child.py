@@ -1,0 +1,132 @@
+"""The process that parses: outlines of files, one after the other, from its input to its output.
+
+tree-sitter lets no other thread of its process run, cannot be stopped, and some texts keep it busy for minutes. Here
+that is nobody else's time: each file has a few seconds and all of them so much memory, and whoever takes more is
+ended by the kernel. The other side (`outliner`) then goes on without.
+
+A request is a line of JSON (the language, the number of bytes) and the bytes; the answer is a line of JSON: a list of
+[line, depth, text], or null where there is no grammar. The end of the input is the end of the process.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from toolyard.assistant.files.syntax.grammars import GRAMMARS, Grammar
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+SECONDS = 3
+"""For one file."""
+MOST_ENTRIES = 1_000
+_MEMORY_BYTES = 1 << 30
+_HEAD_CHARS = 240
+_DEEPEST = 40
+_SEARCHED_NODES = 30
+"""How many nodes are looked at for one that decides whether its parent is shown."""
+
+Entry = tuple[int, int, str]
+
+
+def main() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    source, out = sys.stdin.buffer, sys.stdout.buffer
+    while line := source.readline():
+        language, size = json.loads(line)
+        text = source.read(size)
+        signal.alarm(SECONDS)
+        entries = outlined(language, text)
+        signal.alarm(0)
+        out.write(json.dumps(entries).encode() + b"\n")
+        out.flush()
+
+
+def outlined(language: str, text: bytes) -> list[Entry] | None:
+    """What stands where in `text`; None without a grammar for it."""
+    grammar = GRAMMARS.get(language)
+    parser = None if grammar is None else _parser(grammar)
+    if grammar is None or parser is None:
+        return None
+    entries: list[Entry] = []
+    for entry in _Outline(grammar, text).entries(parser.parse(text).root_node, 0, 0, None):
+        entries.append(entry)
+        if len(entries) > MOST_ENTRIES:
+            break
+    return entries
+
+
+def _parser(grammar: Grammar) -> Parser | None:
+    try:
+        from tree_sitter import Language, Parser
+
+        language: object = getattr(import_module(grammar.package), grammar.function)()
+        return Parser(Language(language))
+    except (ImportError, AttributeError, ValueError):  # not installed, or of another generation than the parser
+        return None
+
+
+class _Outline:
+    def __init__(self, grammar: Grammar, text: bytes) -> None:
+        self._grammar = grammar
+        self._text = text
+
+    def entries(self, node: Node, depth: int, level: int, begin: Node | None) -> Iterator[Entry]:
+        """Of what is inside `node`; `begin` is a wrap whose beginning belongs to the first thing in it."""
+        grammar = self._grammar
+        if level > _DEEPEST:
+            return
+        for child in node.named_children:
+            kind = child.type
+            start = child if begin is None else begin
+            if kind in grammar.wraps:
+                inner = list(self.entries(child, depth, level + 1, start))
+                # `export { a } from "b"` holds nothing of its own: it is an import.
+                yield from inner or [self._entry(child, child, depth, None)]
+            elif kind in grammar.through:
+                yield from self.entries(child, depth, level + 1, begin)
+            elif kind in grammar.imports or self._matches(child):
+                yield self._entry(start, child, depth, None)
+            elif kind in grammar.heads:
+                body = child.child_by_field_name("body")
+                yield self._entry(start, child, depth, body, is_head=True)
+                if kind in grammar.opened:
+                    yield from self.entries(child if body is None else body, depth + 1, level + 1, None)
+            elif kind in grammar.holding:
+                held = _held(child, grammar.holding[kind])
+                if held is not None:
+                    body = held.child_by_field_name("body")
+                    yield self._entry(start, child, depth, body)
+
+    def _matches(self, node: Node) -> bool:
+        pattern = self._grammar.matching.get(node.type)
+        near = min(node.end_byte, node.start_byte + _HEAD_CHARS)
+        return pattern is not None and pattern.match(self._text, node.start_byte, near) is not None
+
+    def _entry(self, begin: Node, node: Node, depth: int, body: Node | None, *, is_head: bool = False) -> Entry:
+        end = node.end_byte if body is None else body.start_byte
+        text = self._text[begin.start_byte : min(end, begin.start_byte + 4 * _HEAD_CHARS)].decode("utf-8", "replace")
+        if body is None and is_head:
+            text = text.partition("{")[0]
+        text = " ".join(text.split()).rstrip("{ ")
+        shown = text if len(text) <= _HEAD_CHARS else f"{text[:_HEAD_CHARS]}..."
+        return begin.start_point[0] + 1, depth, shown
+
+
+def _held(node: Node, kinds: tuple[str, ...]) -> Node | None:
+    """The first node of these kinds inside `node`, if it is near."""
+    near = [node]
+    for current in near:
+        if current.type in kinds:
+            return current
+        if len(near) < _SEARCHED_NODES:
+            near.extend(current.named_children[: _SEARCHED_NODES - len(near)])
+    return None

@@ -1,0 +1,106 @@
+"""Our end of the process that parses.
+
+An Outliner owns that process: it is started with the first file and gone when the Outliner is closed, whatever it was
+doing. A file that it does not survive has no outline by its grammar, and a new one is started for the next file;
+after a few such files none is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from toolyard.assistant.files.syntax.child import SECONDS, Entry
+from toolyard.assistant.files.syntax.grammars import GRAMMARS
+from toolyard.core.closing import Closing
+from toolyard.core.limits import KIB, MIB
+
+PARSED_BYTES = 1 * MIB
+"""A larger file is hardly written by hand, and its tree takes a hundred times as much."""
+_MOST_DEATHS = 3
+_POLL_MS = 20
+_READ_BYTES = 64 * KIB
+_GRACE_SECONDS = 5
+"""For its start and its answer, beside the time for parsing, which it keeps to by itself."""
+_START = "import sys; sys.path[:] = sys.argv[1:]; from toolyard.assistant.files.syntax.child import main; main()"
+
+
+class Outliner(Closing):
+    def __init__(self, check_time: Callable[[], None] = lambda: None) -> None:
+        """`check_time` is called while it waits, and may raise."""
+        self._check_time = check_time
+        self._process: subprocess.Popen[bytes] | None = None
+        self._deaths = 0
+
+    def close(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):  # what it was not given any more
+                    pipe.close()
+
+    def entries(self, language: str, text: str) -> list[Entry] | None:
+        """What stands where; None where nobody can tell: no grammar, too large, or more than the parser can take."""
+        if language not in GRAMMARS or len(text) > PARSED_BYTES or self._deaths >= _MOST_DEATHS:
+            return None
+        data = text.encode("utf-8", "replace")
+        if len(data) > PARSED_BYTES:
+            return None
+        try:
+            answer = self._asked(json.dumps([language, len(data)]).encode() + b"\n" + data)
+            entries: list[Any] | None = json.loads(answer)
+        except (OSError, ValueError):  # it is gone, and what there is of its answer is no answer
+            self._deaths += 1
+            self.close()
+            return None
+        except BaseException:
+            self.close()
+            raise
+        return None if entries is None else [(int(line), int(depth), str(text)) for line, depth, text in entries]
+
+    def _asked(self, request: bytes) -> bytes:
+        process = self._process = self._process or _started()
+        if process.stdin is None or process.stdout is None:
+            raise BrokenPipeError
+        process.stdin.write(request)
+        process.stdin.flush()
+        return self._answer(process.stdout.fileno())
+
+    def _answer(self, fd: int) -> bytes:
+        """A line of its output; less when no more is to come."""
+        parts: list[bytes] = []
+        deadline = time.monotonic() + SECONDS + _GRACE_SECONDS
+        poller = select.poll()
+        poller.register(fd, select.POLLIN)
+        while time.monotonic() < deadline:
+            self._check_time()
+            if not poller.poll(_POLL_MS):
+                continue
+            part = os.read(fd, _READ_BYTES)
+            parts.append(part)
+            if not part or part.endswith(b"\n"):
+                break
+        return b"".join(parts)
+
+
+def _started() -> subprocess.Popen[bytes]:
+    # It finds what this process finds, and is told nothing of its environment.
+    return subprocess.Popen(
+        (sys.executable, "-I", "-S", "-B", "-c", _START, *(path for path in sys.path if path)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        env={},
+    )

@@ -1,0 +1,216 @@
+"""What a review found, as objects: read from a model's reply, and held against the files that it was shown. Pure.
+
+A model's spelling is taken leniently (`Warning`, `"12-15"`, `./src/a.py`), its claims are not: a finding about a file
+that was not sent, or about a line that the file does not have, is dropped, and the reason says so. A wrong line is
+the best sign of an invented finding. One that names no line at all is about the file, and has line 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal, cast, get_args
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, ValidationError
+
+from toolyard.assistant.arguments import SeverityFilter
+from toolyard.assistant.replies import NotJson
+from toolyard.assistant.traces.places import place
+
+Severity = Literal["critical", "high", "medium", "low"]
+
+MOST_FINDINGS = 200
+_RANKS: Final[Mapping[str, int]] = {severity: rank for rank, severity in enumerate(get_args(Severity))}
+_WORDS: Final[Mapping[str, Severity]] = {
+    **dict.fromkeys(("critical", "blocker", "severe", "fatal", "p0"), "critical"),
+    **dict.fromkeys(("high", "major", "error", "important", "serious", "p1"), "high"),
+    **dict.fromkeys(("medium", "moderate", "warning", "warn", "normal", "p2"), "medium"),
+    **dict.fromkeys(("low", "minor", "info", "note", "nit", "style", "trivial", "suggestion", "hint", "p3"), "low"),
+}
+_WORD = re.compile(r"[a-z]+[0-9]?")
+_NUMBER = re.compile(r"\d{1,9}")
+_OTHER_ROOTS = frozenset({"a", "b"})
+"""Of the two sides of a diff."""
+_LISTS = ("findings", "issues")
+_TITLE_CHARS, _FIX_CHARS, _CATEGORY_CHARS, _QUOTED_CHARS = 500, 5_000, 60, 80
+_LOOKED_AT = 20_000
+"""Characters of any text: what is kept of it is shorter."""
+_PATH_CHARS = 4_096
+_MOST_LINES = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    severity: Severity
+    category: str
+    file: str
+    line: int
+    """0 for a finding about the whole file."""
+    title: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """The findings that hold, the worst first, each once; of each of the others, why it was dropped."""
+
+    findings: tuple[Finding, ...]
+    dropped: tuple[str, ...] = ()
+
+
+def _as_text(value: object) -> object:
+    if value is None:
+        return ""
+    return value[:_LOOKED_AT].encode("utf-8", "replace").decode().strip() if isinstance(value, str) else value
+
+
+def _as_line(value: object) -> object:
+    """The first line of `12`, `"12"`, `"L12-15"` or `[12, 15]`; 0 for none."""
+    first = next(iter(cast("list[object]", value)), 0) if isinstance(value, list) else value
+    if isinstance(first, str):
+        number = _NUMBER.search(first[:_LOOKED_AT])
+        return int(number[0]) if number else 0
+    if isinstance(first, float) and first.is_integer():
+        return int(first)
+    return 0 if first is None else first
+
+
+_Text = Annotated[str, BeforeValidator(_as_text)]
+
+
+class _Said(BaseModel, strict=True):
+    """A finding as models spell it."""
+
+    severity: Annotated[_Text, Field(validation_alias=AliasChoices("severity", "level", "priority"))]
+    file: Annotated[_Text, Field(validation_alias=AliasChoices("file", "path", "filename"))]
+    title: Annotated[_Text, Field(validation_alias=AliasChoices("title", "issue", "message", "description"))]
+    line: Annotated[
+        int,
+        BeforeValidator(_as_line),
+        Field(validation_alias=AliasChoices("line", "line_number", "lines"), ge=-_MOST_LINES, le=_MOST_LINES),
+    ] = 0
+    category: Annotated[_Text, Field(validation_alias=AliasChoices("category", "type"))] = ""
+    fix: Annotated[_Text, Field(validation_alias=AliasChoices("fix", "suggestion", "recommendation"))] = ""
+
+
+class _Unfit(Exception):  # noqa: N818 - a verdict, not an error
+    pass
+
+
+def read_findings(reply: object, lines_of: Mapping[str, int]) -> Reviewed:
+    """The findings in a reply about the files in `lines_of`, which says how many lines each has.
+
+    Raises NotJson where the reply has no list of findings.
+    """
+    said = _listed(reply)
+    files = _Files(lines_of)
+    kept: list[Finding] = []
+    dropped: list[str] = []
+    for number, each in enumerate(said[:MOST_FINDINGS], 1):
+        try:
+            kept.append(_finding(each, files))
+        except _Unfit as unfit:
+            dropped.append(f"{_name(each, number)}: {unfit}")
+    if len(said) > MOST_FINDINGS:
+        dropped.append(f"{len(said) - MOST_FINDINGS} findings after the first {MOST_FINDINGS}")
+    return Reviewed(in_order(kept), tuple(dropped))
+
+
+def at_least(findings: Iterable[Finding], severity_filter: SeverityFilter) -> tuple[Finding, ...]:
+    """Those of this severity and of worse ones."""
+    most = _RANKS.get(severity_filter, len(_RANKS))
+    return tuple(finding for finding in findings if _RANKS[finding.severity] <= most)
+
+
+def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The worst first, then by file and line; of those that say the same about the same line only the worst."""
+    once: dict[tuple[str, int, str], Finding] = {}
+    for finding in sorted(findings, key=_order):
+        once.setdefault((finding.file, finding.line, " ".join(finding.title.casefold().split())), finding)
+    return tuple(once.values())
+
+
+def _order(finding: Finding) -> tuple[int, str, int]:
+    return _RANKS[finding.severity], finding.file, finding.line
+
+
+def _listed(reply: object) -> list[object]:
+    held = reply
+    if isinstance(reply, dict):
+        fields = cast("dict[str, object]", reply)
+        held = next((fields[name] for name in _LISTS if name in fields), None)
+    if not isinstance(held, list):
+        raise NotJson('it is no object with a list of "findings"')
+    return cast("list[object]", held)
+
+
+def _finding(each: object, files: _Files) -> Finding:
+    try:
+        said = _Said.model_validate(each)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise _Unfit(f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}") from None
+    severity = _severity(said.severity)
+    file, line = files.place(said.file, said.line)
+    title = " ".join(said.title.split())
+    if not title:
+        raise _Unfit("it has no title")
+    category = " ".join(said.category.lower().split()) or "general"
+    return Finding(severity, category[:_CATEGORY_CHARS], file, line, title[:_TITLE_CHARS], said.fix[:_FIX_CHARS])
+
+
+def _severity(word: str) -> Severity:
+    found = _WORD.search(word.casefold())
+    severity = _WORDS.get(found[0]) if found else None
+    if severity is None:
+        raise _Unfit(f"{_quoted(word)} is no severity")
+    return severity
+
+
+class _Files:
+    """The files that were sent."""
+
+    def __init__(self, lines_of: Mapping[str, int]) -> None:
+        self._lines_of = lines_of
+        self._most_parts = max((path.count("/") + 1 for path in lines_of), default=0)
+
+    def place(self, file: str, line: int) -> tuple[str, int]:
+        """The file and line that are meant. `file` may have the line in it: `src/a.py:12`."""
+        if len(file) > _PATH_CHARS:
+            raise _Unfit(f"{_quoted(file)} is no path: it is longer than {_PATH_CHARS:,} characters")
+        path = self._path(file)
+        if path is None and (named := place(file)) is not None:
+            path, line = self._path(named.file), line or named.line
+        if path is None:
+            raise _Unfit(f"{_quoted(file)} is none of the files")
+        lines = self._lines_of[path]
+        if not 0 <= line <= lines:
+            raise _Unfit(f"{path} has no line {line}, only {lines:,}")
+        return path, line
+
+    def _path(self, spelled: str) -> str | None:
+        """The file itself, else the only one whose path ends so. Of an absolute path or a diff's, the end counts."""
+        clean = spelled.strip("`'\" ").replace("\\", "/")
+        parts = [part for part in clean.split("/") if part not in {"", "."}]
+        if not parts:
+            return None
+        is_longer = clean.startswith("/") or parts[0] in _OTHER_ROOTS or parts[0].endswith(":")
+        first = max(len(parts) - self._most_parts, 0)  # no end that is longer can be one of the files
+        for at in range(first, len(parts) if is_longer else first + 1):
+            if (end := "/".join(parts[at:])) in self._lines_of:
+                return end
+        whole = "/".join(parts)
+        ending = [path for path in self._lines_of if path.endswith(f"/{whole}")]
+        return ending[0] if len(ending) == 1 else None
+
+
+def _name(each: object, number: int) -> str:
+    """What a dropped finding is called."""
+    title = cast("dict[str, object]", each).get("title") if isinstance(each, dict) else None
+    return _quoted(title) if isinstance(title, str) and title.strip() else f"finding {number}"
+
+
+def _quoted(text: str) -> str:
+    line = " ".join(text[:_LOOKED_AT].split()).encode("utf-8", "replace").decode()
+    return f'"{line[:_QUOTED_CHARS]}…"' if len(line) > _QUOTED_CHARS else f'"{line}"'

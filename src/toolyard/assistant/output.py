@@ -1,0 +1,141 @@
+"""What the six tools answer with: text for a reader, the same as fields for a program, and a schema of those.
+
+An answer longer than `reply_chars` is cut; the whole of it is a resource, which a link beside it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from toolyard.app.captured import cut
+from toolyard.app.tool import STRINGS
+from toolyard.assistant.files.sources import Skipped
+from toolyard.core.calls import Link, Part, Result, Text
+
+Status = Literal["success", "partial", "error"]
+SCHEME: Final = "thread://"
+MARKDOWN: Final = "text/markdown"
+_SHOWN_FILES = 10
+_NAMED = {"type": "array", "items": {"type": "object"}}
+_FIELDS: Final[Mapping[str, Any]] = {
+    "content": {"type": "string"},
+    "status": {"enum": ["success", "partial", "error"]},
+    "continuation_id": {"type": "string"},
+    "metadata": {"type": "object"},
+    "files_processed": STRINGS,
+    "skipped": _NAMED,
+    "truncated": {"type": "boolean"},
+}
+_ALWAYS: Final = ("content", "status", "metadata", "files_processed", "skipped")
+
+
+def output_schema(**more: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that every tool answers with, and those of one."""
+    return {"type": "object", "properties": {**_FIELDS, **more}, "required": [*_ALWAYS, *more]}
+
+
+OBJECTS: Final[Mapping[str, Any]] = _NAMED
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What an answer took, as its provider counts."""
+
+    model: str
+    thinking_mode: str
+    input: int
+    output: int
+    thinking: int
+    seconds: float
+    cost: float | None = None
+
+    def fields(self) -> dict[str, Any]:
+        said: dict[str, Any] = {
+            "model": self.model,
+            "thinking_mode": self.thinking_mode,
+            "tokens_used": self.input + self.output,
+            "input_tokens": self.input,
+            "output_tokens": self.output,
+            "thinking_tokens_used": self.thinking,
+            "response_time": round(self.seconds, 3),
+        }
+        return said if self.cost is None else {**said, "cost": round(self.cost, 6)}
+
+    @property
+    def line(self) -> str:
+        thought = f" ({self.thinking:,} of them thinking)" if self.thinking else ""
+        cost = f", ${self.cost:.4f}" if self.cost is not None else ""
+        return f"{self.model}: {self.input:,} tokens in, {self.output:,} out{thought}, {self.seconds:.1f} s{cost}"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    content: str
+    status: Status = "success"
+    thread: str = ""
+    turn: int = 0
+    spending: Spending | None = None
+    files: Sequence[str] = ()
+    skipped: Sequence[Skipped] = ()
+    notes: Sequence[str] = ()
+    """What else the caller has to know."""
+    more: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The fields of one tool."""
+
+    def result(self, most_chars: int) -> Result:
+        is_long = len(self.content) > most_chars
+        uri = uri_of(self.thread, self.turn)
+        shown = cut(self.content, most_chars, f"; all of it is the resource {uri}") if is_long else self.content
+        parts: list[Part] = [Text(f"{shown}\n\n{self._footer()}")]
+        if is_long:
+            about = f"The whole answer, {len(self.content):,} characters"
+            parts.append(Link(uri, f"answer-{self.turn}.md", MARKDOWN, about))
+        return Result(tuple(parts), self._fields(shown, is_long=is_long))
+
+    def _fields(self, shown: str, *, is_long: bool) -> dict[str, Any]:
+        metadata = self.spending.fields() if self.spending is not None else {}
+        if self.notes:
+            metadata["notes"] = list(self.notes)
+        fields: dict[str, Any] = {"content": shown, "status": self.status, "metadata": metadata}
+        if self.thread:
+            fields["continuation_id"] = self.thread
+        if is_long:
+            fields["truncated"] = True
+        fields["files_processed"] = list(self.files)
+        fields["skipped"] = [{"path": each.path, "reason": each.reason} for each in self.skipped]
+        return {**fields, **self.more}
+
+    def _footer(self) -> str:
+        lines = ["---"]
+        if self.status != "success":
+            lines.append(f"status: {self.status}")
+        lines += self.notes
+        if self.files:
+            lines.append(f"files: {_listed(self.files)}")
+        if self.skipped:
+            lines += _grouped(self.skipped)
+        if self.spending is not None:
+            lines.append(self.spending.line)
+        if self.thread:
+            lines.append(f"continuation_id: {self.thread}")
+        return "\n".join(lines)
+
+
+def uri_of(thread: str, turn: int) -> str:
+    """Where one answer of a thread can be read."""
+    return f"{SCHEME}{thread}/{turn}"
+
+
+def _grouped(skipped: Sequence[Skipped]) -> list[str]:
+    """Each reason once, with what it is about."""
+    by_reason: dict[str, list[str]] = {}
+    for each in skipped:
+        by_reason.setdefault(each.reason, []).append(each.path)
+    return [f"skipped: {_listed(paths)}: {reason}" for reason, paths in by_reason.items()]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN_FILES} more" if len(names) > _SHOWN_FILES else ""
+    return f"{', '.join(names[:_SHOWN_FILES])}{more}"

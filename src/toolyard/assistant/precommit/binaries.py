@@ -1,0 +1,119 @@
+"""Files that git calls binary: how large they are, and what text stands in them all the same.
+
+`.gitattributes` can call any file binary, and then its lines are in no diff. A secret must not hide behind that, so
+all but large ones are looked into; of those that are not, somebody is told.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from toolyard.app.gate import Gate
+from toolyard.assistant.precommit.clock import OutOfTime
+from toolyard.assistant.precommit.decoding import lines_of
+from toolyard.assistant.precommit.findings import Change, Detail, Status
+from toolyard.assistant.precommit.git import Git
+from toolyard.core.actions import Kind
+from toolyard.core.errors import ToolyardError
+from toolyard.core.limits import MIB
+
+LARGE_BYTES = 5 * MIB
+_MOST_BYTES = 40 * MIB
+_BATCH_BYTES = 12 * MIB
+_MOST_FILES = 2_000
+_UNSEEN = "is a binary file that nobody looked into"
+_ID = re.compile(r"[0-9a-f]{40,64}")
+_SIZES = "printf '%s\\n' \"$@\" | git cat-file --batch-check='%(objectname) %(objectsize)'"
+_CONTENTS = "printf '%s\\n' \"$@\" | git cat-file --batch='%(objectname) %(objectsize)'"
+
+
+def look_into(git: Git, changes: Iterable[Change]) -> tuple[list[Change], list[Detail]]:
+    """The changes, with the lines of what can be read after all; and which files nobody looked into."""
+    listed = list(changes)
+    binary = [change for change in listed if change.is_binary and change.status is not Status.DELETED]
+    stored = list(dict.fromkeys(change.blob for change in binary if change.blob and _ID.fullmatch(change.blob)))
+    warned: list[Detail] = []
+    seen: dict[int, Change] = {}
+    try:
+        sizes = _sizes(git, stored)
+        contents = _contents(git, sizes)
+        left = _MOST_BYTES - sum(map(len, contents.values()))
+        for change in binary:
+            git.clock.check()
+            size, data = sizes.get(change.blob, 0), contents.get(change.blob)
+            if not change.blob:
+                size, data = _in_work_tree(git.gate, os.path.join(git.repository.root, change.path), left)
+                left -= len(data or b"")
+            if data is not None:
+                lines = lines_of(data, git.clock.check)
+                seen[id(change)] = replace(change, added=lines, last_line=lines[-1][0] if lines else 0)
+            elif size > LARGE_BYTES:
+                text = f"is a binary file of {size / MIB:.0f} MiB, which nobody looked into"
+                warned.append(Detail(change.path, 0, text))
+            else:
+                warned.append(Detail(change.path, 0, _UNSEEN))
+    except OutOfTime:
+        told = {each.path for each in warned}
+        unseen = (change.path for change in binary if id(change) not in seen)
+        warned += [Detail(path, 0, _UNSEEN) for path in unseen if path not in told]
+    return [seen.get(id(change), change) for change in listed], warned
+
+
+def _sizes(git: Git, blobs: list[str]) -> dict[str, int]:
+    if not blobs:
+        return {}
+    ran = git.script(_SIZES, *blobs[:_MOST_FILES])
+    words = (line.split() for line in ran.out.decode("ascii", "replace").splitlines())
+    return {pair[0]: int(pair[1]) for pair in words if len(pair) > 1 and pair[1].isdigit()}
+
+
+def _contents(git: Git, sizes: dict[str, int]) -> dict[str, bytes]:
+    """Of those that are not large, as far as they are not too much together."""
+    found: dict[str, bytes] = {}
+    batch: list[str] = []
+    total = held = 0
+    for blob, size in sizes.items():
+        if size > LARGE_BYTES or total + size > _MOST_BYTES:
+            continue
+        if held + size > _BATCH_BYTES:
+            found |= _batch(git, batch)
+            batch, held = [], 0
+        batch.append(blob)
+        held, total = held + size, total + size
+    return found | _batch(git, batch)
+
+
+def _batch(git: Git, blobs: list[str]) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    data = git.script(_CONTENTS, *blobs).out if blobs else b""
+    at = 0
+    while (end := data.find(b"\n", at)) >= 0:
+        name, _, size = data[at:end].decode("ascii", "replace").partition(" ")
+        at = end + 2 + int(size) if size.isdigit() else len(data) + 1
+        if at > len(data):  # cut off
+            break
+        found[name] = data[end + 1 : at - 1]
+    return found
+
+
+def _in_work_tree(gate: Gate, path: str, most: int) -> tuple[int, bytes | None]:
+    """How long a file is, and what it holds if that is not too much."""
+    if not gate.visible(path):
+        return 0, None
+    try:
+        with gate.target(path, Kind.READ) as target:
+            if not target.exists or not target.handle.is_file or target.real != path:
+                return 0, None
+            size = target.handle.status.st_size
+            if size > min(LARGE_BYTES, most):
+                return size, None
+            fd = target.handle.reopen(os.O_RDONLY)
+            try:
+                return size, os.read(fd, LARGE_BYTES)
+            finally:
+                os.close(fd)
+    except (ToolyardError, OSError):  # gone meanwhile, or not for us: then it is not looked into
+        return 0, None

@@ -1,0 +1,80 @@
+"""Bytes that git takes for binary, as the lines of text that stand in them.
+
+A file in UTF-16, or one with a single NUL, is binary to git, and may hold a key as well as any other.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Iterator
+
+from toolyard.core.limits import KIB
+
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_PIECE = 64 * KIB
+"""Other threads wait while one call holds the interpreter, so nothing longer is worked on at once."""
+_OVERLAP = 512
+_WIDE = re.compile(r"\0{1,3}(?=[^\0](?:\0|$))")
+"""What stands between two letters of UTF-16 or UTF-32."""
+_PRINTABLE = re.compile(r"[\t\x20-\x7e]{8,}")
+
+
+def lines_of(data: bytes, check: Callable[[], None]) -> tuple[tuple[int, str], ...]:
+    """The lines with their numbers; of what is no text, those parts that could be read."""
+    encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "")
+    if encoding or b"\0" not in data:
+        return tuple(enumerate(_lines(data, encoding or "utf-8", check), start=1))
+    found: list[tuple[int, str]] = []
+    for number, line in enumerate(_lines(data, "latin-1", check), start=1):
+        plain = without_nul(line)
+        for at in range(0, len(plain), _PIECE):
+            text = " ".join(_PRINTABLE.findall(plain, at, at + _PIECE + _OVERLAP))
+            found += [(number, text)] if text else []
+    return tuple(found)
+
+
+def decoded(line: bytes) -> str:
+    """A line as text, without NULs."""
+    if len(line) <= _PIECE:
+        return without_nul(line.decode("utf-8", "replace"))
+    return without_nul("".join(_pieces(line, "utf-8")))
+
+
+def without_nul(text: str) -> str:
+    """The text without NULs: those between the letters of a wide encoding go, others become spaces."""
+    if "\0" not in text:
+        return text
+    parts: list[str] = []
+    at = 0
+    while at < len(text):
+        end = at + _PIECE
+        while text[end - 1 : end] == "\0":  # what follows it says whether it goes
+            end += 1
+        parts.append(_WIDE.sub("", text[at:end]).replace("\0", " "))
+        at = end
+    return "".join(parts)
+
+
+def _lines(data: bytes, encoding: str, check: Callable[[], None]) -> Iterator[str]:
+    rest: list[str] = []
+    for piece in _pieces(data, encoding):
+        check()
+        first, *others = piece.split("\n")
+        rest.append(first)
+        for line in others:
+            yield "".join(rest).removesuffix("\r")
+            rest = [line]
+    yield "".join(rest)
+
+
+def _pieces(data: bytes, encoding: str) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    for at in range(0, len(data), _PIECE):
+        yield decoder.decode(data[at : at + _PIECE])
+    yield decoder.decode(b"", final=True)

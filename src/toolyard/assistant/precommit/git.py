@@ -1,0 +1,117 @@
+"""git, run by us on a repository that somebody else may have made.
+
+The sandbox is the wall (`assistant.programs`). On top of it, whatever lets a repository's own configuration run
+programs is switched off: hooks, fsmonitor, external diffs, text conversions, filters, fetching what a partial clone
+lacks. Which folder is the repository, and which the work tree, is said and not looked for, so that `core.worktree`
+and repositories around the workspace change nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+
+from toolyard.app.gate import Gate
+from toolyard.assistant.precommit.clock import Clock
+from toolyard.assistant.precommit.repository import Repository
+from toolyard.assistant.programs import OUTPUT_BYTES, Ran, run
+from toolyard.core.errors import ToolError
+from toolyard.core.paths import beneath
+
+_NOT_FOUND = 127
+_MOST_FILTERS = 200
+_SETTINGS = (
+    *("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.untrackedCache=false", "core.quotePath=true"),
+    *("core.attributesFile=/dev/null", "core.excludesFile=/dev/null", "safe.directory=*", "protocol.allow=never"),
+    *("diff.orderFile=/dev/null", "submodule.recurse=false", "status.branch=false", "core.bigFileThreshold=512m"),
+    *("log.showSignature=false", "color.ui=false", "advice.detachedHead=false", "core.warnAmbiguousRefs=false"),
+)
+_FIXED = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_PAGER": "cat",
+}
+_COMMAND = ("git", "--no-pager", *(word for setting in _SETTINGS for word in ("-c", setting)))
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    clock: Clock
+    repository: Repository
+    filters: tuple[str, ...] = ()
+    """Names of filters that the repository's configuration describes. None of them is run."""
+    uncovered: tuple[str, ...] = ()
+    """Paths for commands that read the work tree: all but what a rule hides, where git would stumble over a cover."""
+
+    @classmethod
+    def of(cls, clock: Clock, repository: Repository) -> Git:
+        git, gate = cls(clock, repository), clock.gate
+        ran = git.run("config", "--list", "--name-only", "-z", "--includes")
+        keys = [os.fsdecode(key) for key in ran.out.split(b"\0") if key.startswith(b"filter.")]
+        names = dict.fromkeys(key.removeprefix("filter.").rpartition(".")[0] for key in keys)
+        if not ran.is_whole or len(names) > _MOST_FILTERS:  # one that is not switched off would be run
+            raise ToolError(
+                "The repository's configuration is too much to be made safe.",
+                hint=f"Leave no more than {_MOST_FILTERS} filters in its .git/config, and in what that includes.",
+            )
+        hidden = gate.sandboxes.reading(repository.also).spec.hidden
+        inside = (beneath(path, repository.root) for path in hidden)
+        covered = [f":(exclude,literal,top){path}" for path in inside if path is not None and path != "."]
+        uncovered = ("--", ".", *covered) if covered else ()
+        return replace(git, filters=tuple(names), uncovered=uncovered)
+
+    @property
+    def gate(self) -> Gate:
+        return self.clock.gate
+
+    def run(self, *arguments: str, output_bytes: int = OUTPUT_BYTES, fails: tuple[int, ...] = ()) -> Ran:
+        """Raises ToolError where git fails, other than with an exit code that is one of `fails`. Or OutOfTime."""
+        return self._checked((*_COMMAND, *arguments), output_bytes, fails)
+
+    def script(self, text: str, *arguments: str, output_bytes: int = OUTPUT_BYTES) -> Ran:
+        """Run a shell script of ours, in which `git` is this git."""
+        settings = " ".join(_COMMAND[1:])  # no word of ours needs quotes
+        function = f'git() {{ command git {settings.replace("*", chr(92) + "*")} "$@"; }}\n'
+        return self._checked(("/bin/sh", "-c", f"{function}{text}", "sh", *arguments), output_bytes)
+
+    def _checked(self, argv: tuple[str, ...], output_bytes: int, fails: tuple[int, ...] = ()) -> Ran:
+        ran = run(
+            self.gate,
+            argv,
+            folder=self.repository.root,
+            seconds=self.clock.left(),
+            output_bytes=output_bytes,
+            also=self.repository.also,
+            variables=self._variables(),
+        )
+        if ran.is_whole and ran.exit_code == _NOT_FOUND:
+            raise ToolError("There is no git in the sandbox.", hint="Install git, where the sandbox sees it.")
+        if ran.is_whole and ran.exit_code and ran.exit_code not in fails:
+            # What git says may quote the repository's configuration, and so whatever that includes.
+            raise ToolError(
+                f"git could not read the repository (exit code {ran.exit_code}).",
+                hint="Run `git status` there to see what it says.",
+            )
+        return ran
+
+    def _variables(self) -> dict[str, str]:
+        off = [
+            (f"filter.{name}.{key}", value)
+            for name in self.filters
+            for key, value in (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
+        ]
+        settings = {f"GIT_CONFIG_KEY_{at}": key for at, (key, _) in enumerate(off)}
+        settings |= {f"GIT_CONFIG_VALUE_{at}": value for at, (_, value) in enumerate(off)}
+        return {
+            **_FIXED,
+            "GIT_DIR": self.repository.git_dir,
+            "GIT_WORK_TREE": self.repository.root,
+            "GIT_CEILING_DIRECTORIES": os.path.dirname(self.gate.mounts.workspace.path),
+            "GIT_CONFIG_COUNT": str(len(off)),
+            **settings,
+        }

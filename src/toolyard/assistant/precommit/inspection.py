@@ -1,0 +1,156 @@
+"""The work of precommit that needs no model: what a commit would hold, checks of it, and a verdict that follows.
+
+`inspect` reads, and changes nothing. The verdict is deterministic: no-go when any check failed or there is nothing to
+commit. Warnings are for the reader.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from toolyard.app.gate import Gate
+from toolyard.assistant.precommit import binaries, leftovers, rendering, repository
+from toolyard.assistant.precommit.changes import Collected, collect
+from toolyard.assistant.precommit.clock import SECONDS, Clock, OutOfTime
+from toolyard.assistant.precommit.documentation import documentation
+from toolyard.assistant.precommit.findings import Change, Check, Detail, Outcome
+from toolyard.assistant.precommit.git import Git
+from toolyard.assistant.precommit.impact import impact
+from toolyard.assistant.precommit.searching import Tree
+from toolyard.assistant.precommit.secrets import Scan, without_secrets
+from toolyard.core.errors import FieldError, ValidationError
+
+Verdict = Literal["go", "no-go"]
+_MOST_DETAILS = 100
+_HIDDEN = "a rule hides it"
+_UNCHECKED = "there was no time to look for secrets in it"
+_NO_TIME = "was not looked at, for there was no more time: commit less at once"
+_UNSEEN = "is hidden by a rule: it was not looked at on disk"
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    branch: str
+    """Empty where HEAD is on no branch."""
+    head: str
+    """Empty before the first commit."""
+    changes: tuple[Change, ...]
+    checks: tuple[Check, ...]
+    verdict: Verdict
+    reasons: tuple[str, ...]
+
+    @property
+    def lines_of(self) -> Mapping[str, int]:
+        """The files that a finding may be about, with the last line that the change shows of each."""
+        found: dict[str, int] = {}
+        for change in self.changes:
+            found[change.path] = max(found.get(change.path, 0), change.last_line)
+        return found
+
+    def told(self) -> str:
+        """Verdict and checks, for a reader."""
+        return rendering.told(self.branch, self.head, self.changes, self.checks, (self.verdict, self.reasons))
+
+    def diff(self, tokens: int) -> str:
+        """The change, for a model: at most that many tokens, without secrets."""
+        return rendering.diff(self.changes, tokens)
+
+
+def inspect(
+    gate: Gate,
+    path: str,
+    *,
+    include_staged: bool = True,
+    include_unstaged: bool = True,
+    seconds: float = SECONDS,
+) -> Inspection:
+    """Look at what would be committed in the repository whose root `path` is. Untracked files are unstaged.
+
+    What there was no time for in so many `seconds` is a reason against the commit.
+    """
+    if not include_staged and not include_unstaged:
+        fields = tuple(
+            FieldError(name, "is false, as is the other") for name in ("include_staged", "include_unstaged")
+        )
+        raise ValidationError("There is nothing to look at.", fields, hint="Set one of the two.")
+    clock = Clock.started(gate, seconds)
+    git = Git.of(clock, repository.find(gate, path))
+    found = collect(git, staged=include_staged, unstaged=include_unstaged)
+    changes = _visible(gate, git.repository.root, found)
+    scan = Scan(clock.check)
+    if not changes and not found.failed:
+        checks = (_told(Check.of("git", warned=tuple(found.warned))),)
+        return Inspection(_name(found.branch), found.head, (), checks, "no-go", ("There is nothing to commit.",))
+    changes, unseen = binaries.look_into(git, changes)
+    clean = tuple(_scanned(scan, change) for change in changes)
+    shown = [change for change, told in zip(changes, clean, strict=True) if not told.withheld]
+    tree, check_time = Tree(git, is_index=not include_unstaged), clock.check
+    warned = (*found.warned, *leftovers.submodules(changes))
+    checks = (
+        Check.of("git", failed=tuple(found.failed), warned=warned),
+        _in_time("conflicts", lambda: leftovers.conflicts(changes, check_time)),
+        scan.result(),
+        _in_time("debugging", lambda: leftovers.debugging(changes, check_time)),
+        Check.of("binaries", warned=tuple(unseen)),
+        _in_time("docs", lambda: documentation(shown, tree, check_time)),
+        _in_time("tests", lambda: impact(changes, tree, check_time)),
+    )
+    checks = tuple(_told(check) for check in checks)
+    reasons = tuple(_reason(check) for check in checks if check.outcome is Outcome.FAILED)
+    verdict = "no-go" if reasons else "go"
+    return Inspection(_name(found.branch), found.head, clean, checks, verdict, reasons)
+
+
+def _scanned(scan: Scan, change: Change) -> Change:
+    try:
+        told = scan.take(change)
+    except OutOfTime:
+        scan.failed.append(Detail(change.path, 0, _NO_TIME))
+        told = replace(change, added=(), removed=(), diff="", withheld=_UNCHECKED)
+    return replace(told, path=_name(told.path), old_path=_name(told.old_path))
+
+
+def _in_time(name: str, check: Callable[[], Check]) -> Check:
+    try:
+        return check()
+    except OutOfTime:
+        return Check.of(name, failed=(Detail("", 0, _NO_TIME),))
+
+
+def _visible(gate: Gate, root: str, found: Collected) -> list[Change]:
+    """The changes, those that a rule hides without their content.
+
+    On disk git sees the cover that the sandbox puts over a hidden file: nobody knows whether that one has changed.
+    """
+
+    def is_hidden(*names: str) -> bool:
+        return not all(gate.visible(os.path.join(root, name)) for name in names if name)
+
+    found.warned += [Detail(path, 0, _UNSEEN) for path in sorted(filter(is_hidden, found.on_disk))]
+    return [
+        replace(change, withheld=_HIDDEN) if is_hidden(change.path, change.old_path) else change
+        for change in found.changes
+    ]
+
+
+def _name(name: str) -> str:
+    """A name as it may be told: it can hold a secret as any line can."""
+    return without_secrets(rendering.text_of(name))
+
+
+def _told(check: Check) -> Check:
+    each_once = tuple(dict.fromkeys(check.details))
+    details = [Detail(_name(each.path), each.line, _name(each.text)) for each in each_once[:_MOST_DETAILS]]
+    if len(each_once) > _MOST_DETAILS:
+        more = Detail("", 0, f"{len(each_once) - _MOST_DETAILS:,} more like these")
+        details = [*details, more]
+    return replace(check, details=tuple(details))
+
+
+def _reason(check: Check) -> str:
+    return f"{check.name}: {rendering.detail(check.details[0])}" + (
+        f", and {len(check.details) - 1} more" if len(check.details) > 1 else ""
+    )

@@ -1,0 +1,79 @@
+"""Private keys, which go over many lines: where one begins, what is its body, and where it is over.
+
+A key may stand in a comment, in quotes or in a quoted mail: whatever is put before each of its lines is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum, auto
+
+_BEFORE = r"[^A-Za-z0-9/+]{0,40}(?:/{2,3}|rem\b|dnl\b)?[^A-Za-z0-9/]{0,40}"
+_AFTER = r"(?:\\[nr])*[^A-Za-z0-9]{0,20}"
+_NAME = r"(?:[A-Z0-9]+ ){0,5}PRIVATE KEY(?: BLOCK)?"
+_BEGIN = re.compile(rf"-{{4,5}} ?BEGIN {_NAME} ?-{{4,5}}")
+_END = re.compile(rf"-{{4,5}} ?END {_NAME} ?-{{4,5}}")
+_BODY = re.compile(rf"{_BEFORE}[A-Za-z0-9+/=]{{16,}}{_AFTER}", re.IGNORECASE)
+_LAST = re.compile(
+    r"[^A-Za-z0-9]{0,20}(?:(?:rem|dnl)\b\s{0,9})?[A-Za-z0-9+/=]{1,80}[^A-Za-z0-9]{0,20}", re.IGNORECASE
+)
+_HEADER = re.compile(rf"{_BEFORE}[A-Za-z][A-Za-z-]{{0,40}}: .*")
+_BLANK = re.compile(r"[^A-Za-z0-9]{0,40}")
+_ENCODED = re.compile(rf"{_BEFORE}(?P<text>[A-Za-z0-9+/]{{40,}}={{0,2}}){_AFTER}", re.IGNORECASE)
+_LEAST_DIFFERENT = 6
+_LONGEST = 2_000
+
+
+class Part(Enum):
+    """What a line is of a key."""
+
+    NONE = auto()
+    BEGIN = auto()
+    """Where a key may begin, or only its format is spoken of."""
+    FIRST = auto()
+    """The first of its body: now it is a key."""
+    INNER = auto()
+    """One that is hidden and not told of, since its key was."""
+
+
+@dataclass(slots=True)
+class Keys:
+    """Takes the lines of a text one after the other."""
+
+    _begun: bool = False
+    _within: bool = False
+
+    def take(self, line: str, *, follows: bool) -> Part:
+        """What this line is; `follows` if it stands right behind the one before."""
+        if not follows:
+            self._begun = self._within = False
+        if (begin := _BEGIN.search(line)) is not None:
+            self._begun, self._within = _END.search(line, begin.end()) is None, False
+            return Part.BEGIN
+        if len(line) > _LONGEST:
+            self._begun = self._within = False
+            return Part.NONE
+        if self._begun:
+            return self._after_begin(line)
+        if self._within:
+            self._within = _BODY.fullmatch(line) is not None
+            return Part.INNER if self._within or _LAST.fullmatch(line) else Part.NONE
+        return Part.NONE
+
+    def _after_begin(self, line: str) -> Part:
+        if _BODY.fullmatch(line) is not None:
+            is_filled_in = len(set(line)) >= _LEAST_DIFFERENT
+            self._begun, self._within = not is_filled_in, is_filled_in
+            return Part.FIRST if is_filled_in else Part.INNER
+        if _BLANK.fullmatch(line) is not None:
+            return Part.NONE
+        is_header = _HEADER.fullmatch(line) is not None
+        self._begun = is_header
+        return Part.INNER if is_header else Part.NONE
+
+
+def is_encoded(line: str) -> bool:
+    """Whether a line is nothing but base64, as the inner lines of keys are."""
+    found = _ENCODED.fullmatch(line) if len(line) <= _LONGEST else None
+    return found is not None and any(map(str.isalnum, found["text"]))

@@ -1,0 +1,165 @@
+"""What `git diff --raw -z --patch` prints, taken apart: a record for each file, and its part of the patch.
+
+A diff may be many megabytes, and other threads wait while one call holds the interpreter: everything here goes line
+by line. A patch that was cut off is taken as far as it goes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from toolyard.assistant.precommit.decoding import decoded
+
+_DIFF_CHARS = 200_000
+MOST_LINE_CHARS = 2_300
+"""A little more than is shown of a line: a secret at the end of that has to be seen whole to be masked."""
+_HUNK = re.compile(rb"@@+ (?:-\d+(?:,\d+)? )+\+(\d+)(?:,\d+)? (@@+)")
+_START = re.compile(rb"diff --(git|cc|combined) ")
+_NEXT = b"\ndiff --"
+_RENAMED = (b"rename to ", b"copy to ")
+_ESCAPED = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
+_PLAIN = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
+_QUOTED = re.compile(rb'"((?:[^"\\]|\\.)*)"')
+_OCTAL_DIGITS = 3
+_CUT = "[the rest of this diff is left out]"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One file, as the raw format tells of it."""
+
+    old_mode: str
+    new_mode: str
+    blob: str
+    """The new content; all zeros where git has not stored it."""
+    letter: str
+    path: str
+    old_path: str = ""
+
+
+@dataclass(slots=True)
+class Patch:
+    """A file's part of the patch."""
+
+    is_binary: bool = False
+    added: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    removed: list[str] = field(default_factory=list[str])
+    lines: list[str] = field(default_factory=list[str])
+    chars: int = 0
+    last_line: int = 0
+
+    @property
+    def diff(self) -> str:
+        return "\n".join(self.lines)
+
+    def show(self, line: str) -> None:
+        if self.chars > _DIFF_CHARS:
+            return
+        self.chars += min(len(line), MOST_LINE_CHARS) + 1
+        self.lines.append(line[:MOST_LINE_CHARS] if self.chars <= _DIFF_CHARS else _CUT)
+
+
+def parse(data: bytes, check: Callable[[], None]) -> tuple[list[Record], dict[str, Patch]]:
+    """The records, and the patches by the paths of the new files. `check` is called again and again."""
+    records, at = _records(data)
+    patches: dict[str, Patch] = {}
+    begin = data.find(b"diff --", at)
+    while begin >= 0:
+        check()
+        end = data.find(_NEXT, begin)
+        stop = len(data) if end < 0 else end + 1
+        path = _path(data, begin, stop)
+        # A change of type is two patches for one path: the old file goes, the new one comes.
+        _read(data, begin, stop, patches.setdefault(path, Patch()), check)
+        begin = -1 if end < 0 else end + 1
+    return records, patches
+
+
+def _records(data: bytes) -> tuple[list[Record], int]:
+    found: list[Record] = []
+    at = 0
+    while data.startswith(b":", at):
+        end = data.find(b"\0", at)
+        fields = data[at + 1 : end].decode("ascii", "replace").split(" ")
+        letter = fields[4][:1]
+        paths: list[str] = []
+        at = end + 1
+        for _ in range(2 if letter in {"R", "C"} else 1):
+            end = data.find(b"\0", at)
+            if end < 0:
+                return found, len(data)
+            paths.append(os.fsdecode(data[at:end]))
+            at = end + 1
+        old = paths[0] if len(paths) > 1 else ""
+        found.append(Record(fields[0], fields[1], fields[3], letter, paths[-1], old))
+    return found, at
+
+
+def _lines(data: bytes, begin: int, stop: int) -> Iterator[bytes]:
+    while begin < stop:
+        end = data.find(b"\n", begin, stop)
+        end = stop if end < 0 else end
+        yield data[begin:end]
+        begin = end + 1
+
+
+def _path(data: bytes, begin: int, stop: int) -> str:
+    """The new file's path, from the lines before the first hunk."""
+    lines = _lines(data, begin, stop)
+    first = next(lines)
+    kind = _START.match(first)
+    names = first[kind.end() :] if kind else b""
+    for line in lines:
+        if line.startswith(b"@@"):
+            break
+        for word in _RENAMED:
+            if line.startswith(word):
+                return os.fsdecode(unquoted(line.removeprefix(word)))
+    if kind is None or kind[1] != b"git":
+        return os.fsdecode(unquoted(names))
+    quoted = _QUOTED.match(names)
+    if quoted is not None:
+        return os.fsdecode(unquoted(quoted[0]))[2:]
+    # `a/path b/path`, twice the same.
+    return os.fsdecode(names[2 : 2 + (len(names) - 5) // 2])
+
+
+def unquoted(name: bytes) -> bytes:
+    """A path as git quotes it: in double quotes when it has characters that are not plain."""
+    quoted = _QUOTED.fullmatch(name)
+    if quoted is None:
+        return name
+    return _ESCAPED.sub(_unescaped, quoted[1])
+
+
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    what = match[1]
+    return bytes((int(what, 8),)) if len(what) == _OCTAL_DIGITS else _PLAIN.get(what, what)
+
+
+def _read(data: bytes, begin: int, stop: int, patch: Patch, check: Callable[[], None]) -> None:
+    number, sides = 0, 0
+    for at, line in enumerate(_lines(data, begin, stop)):
+        if not at % 10_000:
+            check()
+        hunk = _HUNK.match(line) if line.startswith(b"@@") else None
+        if hunk is not None:
+            number, sides = int(hunk[1]), len(hunk[2]) - 1
+        elif not sides:  # still in its header
+            if line.startswith((b"Binary files ", b"GIT binary patch")):
+                patch.is_binary = True
+            if line.startswith(b"* Unmerged path ") or not line:
+                continue
+        elif not line.startswith(b"\\"):  # "\ No newline at end of file"
+            marks, text = line[:sides], decoded(line[sides:].removesuffix(b"\r"))
+            if b"-" in marks:
+                patch.removed.append(text)
+            else:
+                if b"+" in marks:
+                    patch.added.append((number, text))
+                patch.last_line = number
+                number += 1
+        patch.show(decoded(line.removesuffix(b"\r")))

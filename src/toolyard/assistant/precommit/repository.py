@@ -1,0 +1,125 @@
+"""Which repository a path names, and what git has to see of it. Nothing is run here.
+
+The work tree lies in the workspace. Its git folder does too, except for a linked worktree, whose `.git` is a file
+that names a folder in the main repository. Whoever writes the workspace writes that file, so its word is not enough
+to have somebody's repository shown: the main repository must itself name this worktree as one of its own. It is then
+shown to our git, read-only; no file tool gains anything by it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+
+from toolyard.app.gate import Gate
+from toolyard.core.actions import Kind
+from toolyard.core.errors import SecurityError, ToolyardError, ValidationError
+from toolyard.core.limits import KIB
+from toolyard.core.paths import is_beneath
+from toolyard.fs.mounts import Target
+from toolyard.sandbox.spec import Mount
+
+_POINTER_BYTES = 8 * KIB
+_POINTER = b"gitdir:"
+_WORKTREES = "worktrees"
+_HINT = (
+    "Send the root of a git repository inside the project; where the project is only a part of one, the user has to "
+    "start the assistant in its root."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    root: str
+    """Real path of the work tree."""
+    git_dir: str
+    also: tuple[Mount, ...] = ()
+    """What lies outside the workspace and git has to read."""
+
+
+def find(gate: Gate, path: str) -> Repository:
+    """The repository whose root `path` is. SecurityError outside the workspace, ValidationError for anything else."""
+    with gate.target(path, Kind.READ) as target:
+        if not target.exists:
+            raise ValidationError.of("path", f"{path} is not there", hint=_HINT)
+        if not target.handle.is_folder:
+            raise ValidationError.of("path", f"{path} is not a folder", hint=_HINT)
+        root = target.real
+    with gate.target(f"{root}/.git", Kind.READ) as found:
+        if not found.exists:
+            raise _no_root(gate, path, root)
+        if found.handle.is_folder:
+            return Repository(root, found.real)
+        pointer = _read_pointer(found) if found.handle.is_file else None
+        at = found.real
+    named = os.fsdecode(pointer.removeprefix(_POINTER).strip()) if pointer and pointer.startswith(_POINTER) else ""
+    if not named or "\0" in named:
+        raise ValidationError.of("path", f"{path}/.git is neither a repository nor the way to one", hint=_HINT)
+    git_dir = os.path.realpath(os.path.join(os.path.dirname(at), named))
+    if any(is_beneath(git_dir, declared) for declared in gate.mounts.declared):
+        return Repository(root, git_dir)
+    return Repository(root, git_dir, (Mount(_main_repository(at, git_dir)),))
+
+
+def _no_root(gate: Gate, path: str, root: str) -> ToolyardError:
+    """Where its repository begins, if that lies in the workspace: what is above is nobody's business."""
+    folder = root
+    while folder != gate.mounts.workspace.path and is_beneath(folder, gate.mounts.workspace.path):
+        folder = os.path.dirname(folder)
+        if os.path.lexists(f"{folder}/.git"):
+            shown = gate.mounts.shown(folder)
+            what = f"{path} lies inside a repository whose root is {shown}"
+            return ValidationError.of("path", what, hint=f'Send "{shown}".')
+    return ValidationError.of("path", f"{path} is no git repository", hint=_HINT)
+
+
+def _read_pointer(target: Target) -> bytes:
+    fd = target.handle.reopen(os.O_RDONLY)
+    try:
+        return os.read(fd, _POINTER_BYTES)
+    finally:
+        os.close(fd)
+
+
+def _main_repository(pointer: str, git_dir: str) -> str:
+    """The repository outside that `git_dir` belongs to, if it says itself that `pointer` is its worktree's."""
+    entries = os.path.dirname(git_dir)
+    common = os.path.dirname(entries)
+    back = _read_outside(f"{git_dir}/gitdir")
+    shared = _read_outside(f"{git_dir}/commondir")
+    is_entry = os.path.basename(entries) == _WORKTREES and bool(back) and bool(shared)
+    if (
+        not is_entry
+        or _real(git_dir, back) != pointer
+        or os.path.realpath(os.path.join(git_dir, shared)) != common
+        or not os.path.isdir(f"{common}/objects")
+    ):
+        raise SecurityError(
+            "Its .git leads to a repository outside the workspace that does not name this folder as its worktree.",
+            hint="Open the main repository as the workspace, or run `git worktree repair` there.",
+        )
+    return common
+
+
+def _real(folder: str, path: str) -> str:
+    """Where a path leads, its last part left as it is: that is the `.git` itself."""
+    joined = os.path.join(folder, path)
+    return os.path.join(os.path.realpath(os.path.dirname(joined)), os.path.basename(joined))
+
+
+def _read_outside(path: str) -> str:
+    """A line of a plain file, or nothing."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return ""
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return ""
+        line = os.read(fd, _POINTER_BYTES).rstrip(b"\r\n")
+        return "" if b"\0" in line else os.fsdecode(line)
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)

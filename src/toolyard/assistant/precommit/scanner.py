@@ -1,0 +1,244 @@
+"""What in a line looks like a secret, by the plugins of detect-secrets and a few kinds of keys that it does not know.
+
+The plugins are asked for their patterns alone: nothing is verified over a network, no file is read, no settings or
+baselines are kept. What matches a format that only keys have is *definite*; what is merely random or stands behind a
+word like `password` is not. Nothing that is told here holds the secret itself: a hit says where it stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+from toolyard.assistant.precommit.taming import is_looked_up, tamed, tamed_groups
+
+_WINDOW = 2_000
+_OVERLAP = 300
+_SHORTEST_LINE = 8
+_LONGEST_SUSPECTED = 1_000
+_LEAST_DIFFERENT = 6
+"""Characters: `sk-xxxxxxxx` is there to be filled in."""
+_SHORTEST_ARTIFACTORY = 40
+_SHORTEST_RANDOM = 20
+MASK = "[secret]"
+_PRAGMA, _PRAGMA_CHARS = "pragma:", 200
+_BASIC_AUTH = "Basic Auth Credentials"
+_GROUPED = frozenset({_BASIC_AUTH, "AWS Access Key"})
+"""Kinds whose patterns match more than the secret."""
+_KEYWORD, _RANDOM = "Secret Keyword", "Random Secret"
+_PLUGINS = (
+    *("AWSKeyDetector", "ArtifactoryDetector", "AzureStorageKeyDetector", "BasicAuthDetector", "CloudantDetector"),
+    *("DiscordBotTokenDetector", "GitHubTokenDetector", "IbmCloudIamDetector", "IbmCosHmacDetector"),
+    *("JwtTokenDetector", "MailchimpDetector", "NpmDetector", "PrivateKeyDetector", "SendGridDetector"),
+    *("SlackDetector", "SoftlayerDetector", "SquareOAuthDetector", "StripeDetector", "TwilioKeyDetector"),
+)
+_OTHERS = {
+    "Anthropic API Key": r"sk-ant-[A-Za-z0-9_-]{20,}",
+    "OpenAI API Key": r"sk-(?:proj-|svcacct-|admin-)[A-Za-z0-9_-]{20,}|sk-[A-Za-z0-9]{20,}(?![\w-])",
+    "OpenRouter API Key": r"sk-or-(?:v\d-)?[A-Za-z0-9]{20,}",
+    "Google API Key": r"AIza[A-Za-z0-9_-]{35}",
+    "Google OAuth Secret": r"GOCSPX-[A-Za-z0-9_-]{28}",
+    "GitHub Token": r"github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}",
+    "GitLab Token": r"gl(?:pat|dt|rt|cbt|ptt|soat)-[A-Za-z0-9_-]{20,}",
+    "Slack Token": r"xapp-\d-[A-Z0-9]+-\d+-[a-z0-9]+|xoxe(?:\.xox[bp])?-\d-[A-Za-z0-9]{20,}",
+    "Stripe Access Key": r"(?:sk|rk)_live_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9+/]{32,}",
+    "PyPI Token": r"pypi-AgE[A-Za-z0-9_-]{50,}",
+    "Hugging Face Token": r"hf_[A-Za-z]{30,}",
+    "Groq API Key": r"gsk_[A-Za-z0-9]{40,}",
+    "DigitalOcean Token": r"do[opr]_v1_[a-f0-9]{64}",
+    "Shopify Token": r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}",
+    "Telegram Bot Token": r"\d{8,10}:AA[A-Za-z0-9_-]{33}",
+    "Age Secret Key": r"AGE-SECRET-KEY-1[A-Z0-9]{58}",
+    "Private Key": r"BEGIN (?:[A-Z0-9]+ ){0,5}PRIVATE KEY(?: BLOCK)? ?-{4,5}(?:\\[nr]|[^A-Za-z0-9+/]){0,10}"
+    r"[A-Za-z0-9+/=\\ ]{40,}",
+}
+# Almost every line can hold nothing: that has to be told quickly.
+_LONG_WORD = re.compile(r"[\w+/=.:\\-]{16}|://")
+_SECRET_WORD = re.compile(r"key|pass|pwd|token|secret|contrase", re.IGNORECASE)
+_HEX = re.compile(r"[0-9a-fA-F]+")
+_SETTINGS = re.compile(r"(?:^|/)\.env(?:\.[\w.-]+)?$|\.(?:env|cfg|conf)$")
+_FILLED_IN = re.compile(
+    r"(?:your|my|the|some|any|test|fake|dummy|sample|example|insert|change|replace)?[-_]*"
+    r"(?:user(?:name)?|pass(?:word|wd)?|pwd|secret|token|key|me|here|example|changeme|redacted|hunter2|postgres|root|"
+    r"admin|guest|x+|\*+|\.+|foo|bar|abc|123)+[-_]*\d*",
+    re.IGNORECASE,
+)
+_NEARBY = re.compile(
+    r"@(?:127\.|0\.0\.0\.0|\[|[\w-]+(?![\w.-]))|\bexample\.(?:com|org|net)|\.(?:test|invalid|example|local)(?:host)?\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    kind: str
+    start: int
+    end: int
+    is_definite: bool = True
+
+
+class _Plugin(Protocol):
+    secret_type: str
+    denylist: Sequence[re.Pattern[str]]
+
+
+class Scanner:
+    """The plugins, loaded. May be used by many threads: it keeps nothing."""
+
+    def __init__(self) -> None:
+        from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
+        from detect_secrets.filters import allowlist, heuristic
+        from detect_secrets.plugins import keyword
+        from detect_secrets.plugins.high_entropy_strings import Base64HighEntropyString, HexHighEntropyString
+        from detect_secrets.plugins.jwt import JwtTokenDetector
+        from detect_secrets.util.code_snippet import CodeSnippet
+        from detect_secrets.util.filetype import FileType, determine_file_type
+
+        classes: dict[str, Any] = {each.__name__: each for each in get_mapping_from_secret_type_to_class().values()}
+        plugins: tuple[_Plugin, ...] = tuple(classes[name]() for name in _PLUGINS)
+        self._plugins = tuple(
+            (plugin.secret_type, tamed(pattern)) for plugin in plugins for pattern in plugin.denylist
+        )
+        self._others = tuple((kind, re.compile(rf"(?<![A-Za-z0-9])(?:{text})")) for kind, text in _OTHERS.items())
+        self._random = (Base64HighEntropyString(), HexHighEntropyString())
+        self._heuristic = heuristic
+        self._is_token: Callable[[str], bool] = JwtTokenDetector.is_formally_valid
+        detector: Any = keyword.KeywordDetector()
+        usual = tamed_groups(keyword.QUOTES_REQUIRED_DENYLIST_REGEX_TO_GROUP)
+        by_type = {kind: tamed_groups(groups) for kind, groups in keyword.REGEX_BY_FILETYPE.items()}
+
+        def worded(path: str, text: str) -> Iterable[str]:
+            # In such files values have no quotes, and the library knows most of them by other endings.
+            kind = FileType.PROPERTIES if _SETTINGS.search(path) else determine_file_type(path)
+            return detector.analyze_string(text, by_type.get(kind, usual))
+
+        def is_allowed(path: str, line: str, before: str) -> bool:
+            return allowlist.is_line_allowlisted(path, line, CodeSnippet([before, line], 0, 1))
+
+        self._worded, self._is_allowed = worded, is_allowed
+
+    def is_allowed(self, path: str, line: str, before: str) -> bool:
+        """Whether a comment says `pragma: allowlist secret`, there or on the line before."""
+        at = line.rfind(_PRAGMA)
+        here = line[max(0, at - _PRAGMA_CHARS) : at + _PRAGMA_CHARS] if at >= 0 else ""
+        above = before if _PRAGMA in before and len(before) <= _PRAGMA_CHARS else ""
+        return bool(here or above) and self._is_allowed(path, here, above)
+
+    def hits(self, path: str, line: str, check_time: Callable[[], None] = lambda: None) -> list[Hit]:
+        """What stands in a line. A long one is looked at in parts that overlap, and only for what is definite."""
+        if len(line) < _SHORTEST_LINE:
+            return []
+        if len(line) <= _WINDOW:
+            return [*self._definite(line, 0), *self._suspected(path, line)]
+        found: dict[Hit, None] = {}
+        for start in range(0, len(line), _WINDOW - _OVERLAP):
+            check_time()
+            found.update(dict.fromkeys(self._definite(line[start : start + _WINDOW], start)))
+        return list(found)
+
+    def _definite(self, text: str, offset: int) -> Iterator[Hit]:
+        if _LONG_WORD.search(text) is None:
+            return
+        for kind, pattern in self._others:
+            for match in pattern.finditer(text):
+                if _varies(match[0]):
+                    yield Hit(kind, offset + match.start(), offset + match.end())
+        for kind, pattern in self._plugins:
+            for match in pattern.finditer(text):
+                group = 1 if kind in _GROUPED and match.re.groups and match[1] else 0
+                start, end = match.span(group)
+                is_definite = self._judged(kind, text, start, end)
+                if is_definite is not None:
+                    yield Hit(kind, offset + start, offset + end, is_definite)
+
+    def _judged(self, kind: str, text: str, start: int, end: int) -> bool | None:
+        """Whether a match of a plugin is a secret for certain; None where it is none."""
+        secret = text[start:end]
+        if not _varies(secret) and kind != _BASIC_AUTH:
+            return None
+        is_alone = not text[max(0, start - 1) : start].isalnum() and not text[end : end + 1].isalnum()
+        match kind:
+            case "Basic Auth Credentials":
+                if not secret or self._heuristic.is_templated_secret(secret) or secret[0] in "$<{%*":
+                    return None
+                return None if _FILLED_IN.fullmatch(secret) else not _NEARBY.search(text)
+            case "AWS Access Key":
+                return not _HEX.fullmatch(secret)  # a hash is as long as such a key
+            case "Artifactory Credentials":
+                return len(secret) >= _SHORTEST_ARTIFACTORY
+            case "Azure Storage Account access key":  # as long as some hashes
+                return True if re.search(r"account_?key", text, re.IGNORECASE) else None
+            case "JSON Web Token":
+                return True if self._is_token(secret) else None
+            case "Twilio API Key" | "Mailchimp Access Key" | "Discord Bot Token" | "NPM tokens":
+                return True if is_alone else None
+            case _:
+                return True
+
+    def _suspected(self, path: str, text: str) -> Iterator[Hit]:
+        look = self._heuristic
+        if len(text) > _LONGEST_SUSPECTED or look.is_lock_file(path) or look.is_non_text_file(path):
+            return
+        random: set[str] = set()
+        for plugin in self._random if _LONG_WORD.search(text) else ():
+            for secret in plugin.analyze_string(text):
+                if (
+                    len(secret) >= _SHORTEST_RANDOM
+                    and plugin.calculate_shannon_entropy(secret) > plugin.entropy_limit
+                ):
+                    random.add(secret)
+        said = self._worded(path, text) if _SECRET_WORD.search(text) else ()
+        worded = {secret for secret in said if self._is_value(secret, text)}
+        for secret in sorted(random | worded):
+            if look.is_potential_uuid(secret) or look.is_sequential_string(secret) or not _varies(secret):
+                continue
+            if secret not in worded and not _may_be_random(secret, text):
+                continue
+            # Each of the two may be innocent. Both together are what a key of a service without a format looks like.
+            is_definite = secret in worded and secret in random and _may_be_random(secret, text)
+            kind, at = _KEYWORD if secret in worded else _RANDOM, text.find(secret)
+            while at >= 0:
+                yield Hit(kind, at, at + len(secret), is_definite)
+                at = text.find(secret, at + len(secret))
+
+    def _is_value(self, secret: str, text: str) -> bool:
+        look = self._heuristic
+        return not (
+            look.is_templated_secret(secret)
+            or look.is_prefixed_with_dollar_sign(secret)
+            or look.is_not_alphanumeric_string(secret)
+            or is_looked_up(text)
+            or _FILLED_IN.fullmatch(secret)
+            or " " in secret.strip()
+        )
+
+
+@cache
+def scanner() -> Scanner:
+    """The one that everybody uses. Loading it takes a moment, so it is loaded when first needed."""
+    return Scanner()
+
+
+def masked(text: str, hits: Iterable[Hit]) -> str:
+    """The text with the mark in the place of each hit."""
+    parts: list[str] = []
+    at = 0
+    for hit in sorted(hits, key=lambda hit: (hit.start, hit.end)):
+        if hit.start >= at:
+            parts += [text[at : hit.start], MASK]
+        at = max(at, hit.end)
+    return "".join([*parts, text[at:]])
+
+
+def _varies(secret: str) -> bool:
+    return len(set(secret)) >= _LEAST_DIFFERENT
+
+
+def _may_be_random(secret: str, text: str) -> bool:
+    """What is only random is mostly a hash or a name: told of where it is neither."""
+    if _HEX.fullmatch(secret) or re.search(r"sha\d|integrity|hash|digest|checksum|commit|rev\b", text, re.IGNORECASE):
+        return False
+    has = [any(map(test, secret)) for test in (str.isupper, str.islower, str.isdigit)]
+    return all(has) and "/" not in secret.strip("/")

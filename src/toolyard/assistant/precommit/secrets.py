@@ -1,0 +1,138 @@
+"""The check for secrets in what a commit would add, and the changes with every secret masked.
+
+Only what is added fails a commit: a secret that was there before is not this commit's doing. Masked is whatever looks
+like one, in removed and unchanged lines too, for the diff goes to a model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from toolyard.assistant.precommit.findings import NEW, Change, Check, Detail
+from toolyard.assistant.precommit.keys import Keys, Part, is_encoded
+from toolyard.assistant.precommit.scanner import MASK, Hit, Scanner, masked, scanner
+
+NAME = "secrets"
+_PRIVATE_KEY = "Private Key"
+_SECRET_FILE = re.compile(
+    r"(?:^|/)(?:\.env(?:\.(?!(?:example|sample|template|dist|defaults?|schema)(?:\.|$))[\w.-]+)?|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?"
+    r"|\.netrc|\.pgpass|\.htpasswd|\.git-credentials|\.aws/credentials|[\w.-]+\.ppk)$"
+)
+_KEY_STORE = re.compile(r"\.(?:p12|pfx|jks|keystore|kdbx)$", re.IGNORECASE)
+_HEADING = re.compile(r"^(?P<hunk>@@+ [-+, \d]+ @@+) (?P<text>.*)$")
+_CHECKED_EVERY = 50
+_LONG_LINE = 200
+_SHOWN_CHARS = 2_000
+
+
+@dataclass(slots=True)
+class Scan:
+    """Takes changes one after the other, and gives them back masked."""
+
+    check_time: Callable[[], None]
+    failed: list[Detail] = field(default_factory=list[Detail])
+    warned: list[Detail] = field(default_factory=list[Detail])
+    _scanner: Scanner = field(default_factory=scanner)
+    _known: dict[str, list[Hit]] = field(default_factory=dict[str, list[Hit]])
+    """What stands in the lines of this change: each is in what is added, and in the diff again."""
+
+    def take(self, change: Change) -> Change:
+        self._known.clear()
+        self._name(change)
+        added = tuple(self._added(change))
+        if _SECRET_FILE.search(change.path) and not change.withheld:
+            change = replace(change, withheld="it is a file for secrets")
+        if change.withheld:
+            return replace(change, added=(), removed=(), diff="")
+        return replace(change, added=added, removed=(), diff=self._masked_diff(change))
+
+    def result(self) -> Check:
+        return Check.of(NAME, failed=tuple(self.failed), warned=tuple(self.warned))
+
+    def _name(self, change: Change) -> None:
+        if change.status not in NEW:
+            return
+        for kind in dict.fromkeys(hit.kind for hit in self._scanner.hits("", change.path) if hit.is_definite):
+            self.failed.append(Detail(change.path, 0, f"{kind} in its name"))
+        if _SECRET_FILE.search(change.path):
+            self.failed.append(
+                Detail(change.path, 0, "is a file for secrets: keep it out, and name it in .gitignore")
+            )
+        elif _KEY_STORE.search(change.path):
+            self.warned.append(Detail(change.path, 0, "is a store of keys"))
+
+    def _added(self, change: Change) -> Iterator[tuple[int, str]]:
+        numbers = [number for number, _ in change.added]
+        begun: list[Detail] = []
+        for at, found in enumerate(self._found(change.path, (text for _, text in change.added), numbers)):
+            for kind in dict.fromkeys(hit.kind for hit in found.hits if not found.is_allowed):
+                is_definite = any(hit.is_definite for hit in found.hits if hit.kind == kind)
+                told = self.failed if is_definite else self.warned
+                told.append(Detail(change.path, numbers[at], kind if is_definite else f"perhaps a secret ({kind})"))
+            if found.part is Part.BEGIN and not found.is_allowed and not found.hits:
+                begun.append(Detail(change.path, numbers[at], "is how a private key begins"))
+            elif found.part is Part.FIRST and begun:  # the key itself is told of
+                begun.pop()
+            yield numbers[at], found.text
+        self.warned += begun
+
+    def _masked_diff(self, change: Change) -> str:
+        # git repeats a line from further above behind the numbers of a hunk, and it may be one of a key.
+        lines = [_HEADING.sub(_heading, line) for line in change.diff.split("\n")] if change.diff else []
+        found = self._found(change.path, (line[1:] for line in lines), range(len(lines)))
+        return "\n".join(_shortened(line[:1] + each.text) for line, each in zip(lines, found, strict=True))
+
+    def _found(self, path: str, lines: Iterable[str], numbers: Iterable[int]) -> Iterator[_Line]:
+        """Each line with what stands in it. A private key goes over many lines, and is told of once.
+
+        The comment that allows a secret is about the verdict: masked it is all the same.
+        """
+        keys, before, last, is_allowed_key = Keys(), "", -1, False
+        for at, (number, text) in enumerate(zip(numbers, lines, strict=True)):
+            if not at % _CHECKED_EVERY or len(text) > _LONG_LINE:
+                self.check_time()
+            follows = number == last + 1
+            is_allowed = self._scanner.is_allowed(path, text, before if follows else "")
+            part = keys.take(text, follows=follows)
+            if part is Part.BEGIN:
+                is_allowed_key = is_allowed
+            if part is Part.FIRST:
+                yield _Line(MASK, [Hit(_PRIVATE_KEY, 0, len(text))], part, is_allowed_key)
+            elif part is Part.INNER:
+                yield _Line(MASK, [], part)
+            else:
+                hits = self._hits(path, text)
+                # A line of base64 is of a key perhaps, whose first line is elsewhere.
+                yield _Line(MASK if is_encoded(text) else masked(text, hits), hits, part, is_allowed)
+            before, last = text, number
+
+    def _hits(self, path: str, text: str) -> list[Hit]:
+        known = self._known.get(text)
+        if known is None:
+            known = self._known[text] = self._scanner.hits(path, text, self.check_time)
+        return known
+
+
+def without_secrets(text: str) -> str:
+    """A text that is told beside the changes, such as a name."""
+    return masked(text, scanner().hits("", text))
+
+
+def _heading(match: re.Match[str]) -> str:
+    return match["hunk"] if is_encoded(match["text"]) else match[0]
+
+
+def _shortened(line: str) -> str:
+    """Cut after it was masked, so that no half of a secret is left."""
+    return line if len(line) <= _SHOWN_CHARS else f"{line[:_SHOWN_CHARS]} [... the rest of this line is left out]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    text: str
+    """Masked."""
+    hits: list[Hit]
+    part: Part
+    is_allowed: bool = False

@@ -1,0 +1,186 @@
+"""The JSON in a model's reply, whatever the model wrote around it: prose, code fences, thoughts. Pure.
+
+Taken is what Python's `json` reads, with line breaks in strings, and with a comma too many before a closing bracket.
+Nothing is completed or guessed: of a reply that was cut in the middle no part is taken for the whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NoReturn, cast
+
+from toolyard.core.errors import ToolError
+
+MOST_CHARS = 1_000_000
+_MOST_TRIES = 10_000
+_MOST_COMMAS = 20
+_THOUGHTS = (("<think>", "</think>"), ("<thinking>", "</thinking>"))
+_FENCES = ("```", "~~~")
+_MARK = "\ufeff"
+_OPENED = re.compile(r"[{\[]")
+_SPACES = frozenset(" \t\r\n")
+
+
+class NotJson(ToolError):  # noqa: N818 - what the reply is
+    """A reply without the JSON that was asked for; `reason` is told to the model, which may try again."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The model's reply is not the JSON that was asked for: {reason}.", hint="Ask again.")
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    value: object
+    size: int
+
+
+def json_in(text: str) -> object:
+    """The value, the longest one where there are several. Raises NotJson."""
+    if len(text) > MOST_CHARS:
+        raise NotJson(f"it is longer than {MOST_CHARS:,} characters")
+    text = _without_thoughts(text.strip(f"{_MARK} \t\r\n"))
+    if not text:
+        raise NotJson("it is empty")
+    value = _whole(text)
+    if value is _NOTHING:
+        value = _alone(text)
+    return _longest(text) if value is _NOTHING else value
+
+
+def fenced(text: str) -> tuple[str, ...]:
+    """What stands in the code blocks of a reply. One that is never closed goes to the end."""
+    blocks: list[str] = []
+    lines: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        mark = line.strip()
+        if not fence:
+            if mark.startswith(_FENCES):
+                fence, lines = mark[:3], []
+        elif mark.startswith(fence) and not mark.strip(fence[0]):
+            blocks.append("\n".join(lines))
+            fence = ""
+        else:
+            lines.append(line)
+    if fence:
+        blocks.append("\n".join(lines))
+    return tuple(blocks)
+
+
+def _without_thoughts(text: str) -> str:
+    """What follows the thoughts, where the reply begins with them. Some models leave out how they begin."""
+    for begin, end in _THOUGHTS:
+        if text.startswith(begin):
+            _, ended, rest = text.partition(end)
+            if not ended:
+                raise NotJson("it ends within the model's thoughts")
+            return rest.strip()
+    for _, end in _THOUGHTS:
+        if end in text and not text.startswith(("{", "[")):
+            return text.partition(end)[2].strip()
+    return text
+
+
+_NOTHING = object()
+
+
+def _alone(text: str) -> object:
+    """The value in the only code block, a number perhaps, where nothing around it could be the answer."""
+    blocks = fenced(text)
+    if len(blocks) != 1 or _next_opening(text.replace(blocks[0], "", 1), 0) >= 0:
+        return _NOTHING
+    return _whole(blocks[0])
+
+
+def _whole(text: str) -> object:
+    try:
+        return _loads(text)
+    except (ValueError, RecursionError):
+        return _NOTHING
+
+
+def _longest(text: str) -> object:
+    """Of the objects and arrays in `text` the longest; NotJson where a longer one is broken."""
+    best = _Found(_NOTHING, 0)
+    broken, why = 0, ""
+    at, commas = 0, iter(range(_MOST_COMMAS))  # for all of it together: each is a copy of the text
+    for _ in range(_MOST_TRIES):
+        at = _next_opening(text, at)
+        if at < 0:
+            break
+        try:
+            value, end, text = _decode(text, at, commas)
+        except json.JSONDecodeError as error:
+            reached = max(error.pos, at + 1)
+            if reached - at > broken:
+                broken, why = reached - at, f"{error.msg} at line {error.lineno}, column {error.colno}"
+            at = reached
+            continue
+        if end - at > best.size:
+            best = _Found(value, end - at)
+        at = end
+    if best.value is _NOTHING or broken > best.size:
+        raise NotJson(why or "there is no JSON in it")
+    return best.value
+
+
+def _decode(text: str, at: int, commas: Iterator[int]) -> tuple[object, int, str]:
+    """The value at `at`, where it ends, and the text without the commas that were in the way."""
+    while True:
+        try:
+            value, end = _raw(text, at)
+        except json.JSONDecodeError as error:
+            comma = _trailing_comma(text, error.pos)
+            if comma < 0:
+                raise
+            if next(commas, None) is None:
+                raise NotJson("it has too many commas before closing brackets") from None
+            text = text[:comma] + text[comma + 1 :]
+        else:
+            return value, end, text
+
+
+def _trailing_comma(text: str, at: int) -> int:
+    """Where the comma is that `json` stumbled over; -1 when it was something else. Not all versions point at it."""
+    comma = at if text.startswith(",", at) else _past_spaces(text, at, -1)
+    after = _past_spaces(text, comma, 1)
+    return comma if text.startswith(",", comma) and text.startswith(("}", "]"), after) else -1
+
+
+def _past_spaces(text: str, at: int, step: int) -> int:
+    """The next place from `at` on, forwards or backwards, that is no space."""
+    at += step
+    while 0 < at < len(text) and text[at] in _SPACES:
+        at += step
+    return at
+
+
+def _next_opening(text: str, at: int) -> int:
+    found = _OPENED.search(text, at)
+    return found.start() if found else -1
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse)
+
+
+def _loads(text: str) -> object:
+    return cast("object", _DECODER.decode(text.strip()))
+
+
+def _raw(text: str, at: int) -> tuple[object, int]:
+    try:
+        return cast("tuple[object, int]", _DECODER.raw_decode(text, at))
+    except json.JSONDecodeError:
+        raise
+    except RecursionError:
+        raise NotJson("it is nested too deeply") from None
+    except ValueError as error:  # such as a number with thousands of digits
+        raise NotJson(str(error)) from None

@@ -1,0 +1,63 @@
+"""debug: the root cause of an error. Traces are followed into the workspace, and the code around them goes along."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from toolyard.assistant.arguments import DebugArguments
+from toolyard.assistant.case import Case
+from toolyard.assistant.composing import Question
+from toolyard.assistant.output import Output
+from toolyard.assistant.prompts import debug_words, evidence
+from toolyard.assistant.traces import Located, located, parse
+
+
+def debug(arguments: DebugArguments, case: Case) -> Output:
+    found = case.find(arguments.files)
+    case.admit()
+    case.gate.doing = "following the trace"
+    traces = parse(f"{arguments.error_description}\n{arguments.error_context}\n{arguments.runtime_info}")
+    frames = located(traces, case.gate, named={source.path for source in found.sources if source.is_named})
+    errors = [trace.error for trace in traces if trace.error]
+    followed = _followed(errors, frames)
+    words = debug_words(arguments)
+    question = Question(
+        "debug",
+        f"{words}\n\n{evidence('trace', followed)}" if followed else words,
+        sources=found.sources,
+        skipped=found.skipped,
+        field="error_description",
+    )
+    if (missing := case.lacks_model()) is not None:
+        output = case.kept_alone(question, followed or "No trace was found.", missing)
+    else:
+        with case.exchange(question) as exchange:
+            output = exchange.keep(exchange.ask())
+    excerpts = (each.path for each in frames if each.excerpt)
+    files = tuple(dict.fromkeys((*output.files, *excerpts)))
+    return replace(output, files=files, more={"frames": [_as_object(each) for each in frames]})
+
+
+def _followed(errors: Sequence[str], frames: Sequence[Located]) -> str:
+    """What was found of the trace, the code with it."""
+    parts = [f"Error: {error}" for error in errors]
+    for each in frames:
+        frame = each.frame
+        place = f"{each.path or frame.file}:{frame.line}"
+        where = f"{place} in {frame.function}" if frame.function else place
+        around = f"\n{each.excerpt}" if each.excerpt else ""
+        parts.append(f"{where}{around}" if each.path else f"{where} (not in the workspace)")
+    return "\n".join(parts)
+
+
+def _as_object(located: Located) -> dict[str, Any]:
+    frame = located.frame
+    return {
+        "file": frame.file,
+        "line": frame.line,
+        "function": frame.function,
+        "path": located.path,
+        "excerpt": located.excerpt,
+    }

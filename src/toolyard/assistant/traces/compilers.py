@@ -1,0 +1,50 @@
+"""What compilers and checkers say on one line: `src/prices.c:10:5: error: ...`. Each error is a trace of one frame.
+
+Warnings and notes are left out: they are not why it failed.
+"""
+
+from __future__ import annotations
+
+import re
+
+from toolyard.assistant.traces.model import Drafts
+from toolyard.assistant.traces.places import Place, is_number, language_of, place
+
+_MARKS = (": error: ", ": fatal error: ", " - error ", ": error ", ": undefined reference to ")
+_LINKER = re.compile(r"\S*ld(?:\.\w{2,4})?: ")
+
+
+class CompilerReader:
+    def __init__(self, drafts: Drafts) -> None:
+        self._drafts = drafts
+
+    def take(self, line: str) -> bool:
+        if not line or line[0].isspace():
+            return False
+        text = line[linker.end() :] if (linker := _LINKER.match(line)) else line
+        for mark in _MARKS:
+            head, found, said = text.partition(mark)
+            where = _place(head) if found else None
+            if where is not None:
+                return self._tell(where, f"{mark.strip(' :-')}: {said}" if mark.endswith(": ") else mark[2:] + said)
+        head, found, said = text.partition(": ")
+        where = place(head) if found else None
+        return where is not None and where.column > 0 and where.file.endswith(".go") and self._tell(where, said)
+
+    def _tell(self, where: Place, error: str) -> bool:
+        language = language_of(where.file)
+        if language is None:
+            return False
+        self._drafts.open(language, error).add(where.frame())
+        return True
+
+
+def _place(text: str) -> Place | None:
+    """`file:4:10`, or `file(4,10)` as TypeScript's and Microsoft's compilers write it."""
+    if not text.endswith(")"):
+        return place(text)
+    file, _, inside = text[:-1].rpartition("(")
+    line, _, column = inside.partition(",")
+    if not file or not is_number(line):
+        return None
+    return Place(file, int(line), int(column) if is_number(column) else 0)

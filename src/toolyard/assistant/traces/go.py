@@ -1,0 +1,59 @@
+"""Go: the goroutines of a panic, and tests that failed."""
+
+from __future__ import annotations
+
+from toolyard.assistant.traces.model import Draft, Drafts
+from toolyard.assistant.traces.places import place
+
+_ERRORS = ("panic: ", "fatal error: ")
+_SERVING = "http: panic serving "
+_GOROUTINE = "goroutine "
+_CREATED = "created by "
+_FAILED = "--- FAIL: "
+_SOURCES = (".go", ".s")
+
+
+class GoReader:
+    def __init__(self, drafts: Drafts) -> None:
+        self._drafts = drafts
+        self._draft: Draft | None = None
+        self._error = ""
+        self._function = ""
+        self._test = ""
+
+    def take(self, line: str) -> bool:
+        text = line.strip()
+        if text.startswith(_ERRORS) or _SERVING in text:
+            # One that was recovered has the next below it, indented.
+            self._error = f"{self._error}; {text}" if self._error and line[0].isspace() else text
+            self._draft = None
+            return True
+        if text.startswith(_GOROUTINE) and text.endswith("]:"):
+            self._draft = self._drafts.open("go", self._error or text[:-1])
+            self._error = self._function = self._test = ""
+            return True
+        if text.startswith(_FAILED):
+            self._test = text.removeprefix(_FAILED).partition(" ")[0]
+            self._draft = self._drafts.open("go", text)
+            return True
+        return self._draft is not None and self._inside(self._draft, line, text)
+
+    def _inside(self, draft: Draft, line: str, text: str) -> bool:
+        if not text:
+            self._draft = None
+            return False
+        if not line[0].isspace():
+            self._function = text.removeprefix(_CREATED).partition(" in goroutine ")[0]
+            if text.endswith(")"):
+                self._function = self._function.rpartition("(")[0]
+            return self._function != text
+        said = ""
+        if self._test:
+            text, _, said = text.partition(": ")
+        where = place(text.partition(" ")[0] if not self._test else text)
+        if where is None or not where.file.endswith(_SOURCES):
+            return False
+        if said and not draft.frames:
+            draft.error = f"{self._test}: {said}"
+        draft.add(where.frame(self._test or self._function))
+        return True

@@ -1,0 +1,87 @@
+"""What a trace is, and how one is put together while its lines are read.
+
+Whatever order a language prints them in, the frames of a Trace begin with the deepest. Of a chain of errors the one
+that caused the others comes first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Literal
+
+Language = Literal["python", "javascript", "java", "go", "rust", "c"]
+
+MOST_TRACES = 100
+MOST_FRAMES = 200
+"""Of one trace, those nearest to the error: a recursion has thousands."""
+ERROR_CHARS = 500
+_MOST_DRAFTS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One place. `file` is as the trace names it (of Java: by its package), `column` 0 where none is told."""
+
+    file: str
+    line: int
+    column: int = 0
+    function: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    language: Language
+    error: str
+    frames: tuple[Frame, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Draft:
+    """A trace that is being read."""
+
+    language: Language
+    error: str
+    is_deepest_last: bool = False
+    is_bare: bool = False
+    """Whether it says something without any frame."""
+    frames: deque[Frame] = field(default_factory=deque[Frame])
+
+    def add(self, frame: Frame) -> None:
+        if len(self.frames) < MOST_FRAMES:
+            self.frames.append(frame)
+        elif self.is_deepest_last:
+            self.frames.popleft()
+            self.frames.append(frame)
+
+    def trace(self) -> Trace:
+        frames = reversed(self.frames) if self.is_deepest_last else self.frames
+        return Trace(self.language, self.error[:ERROR_CHARS].strip(), tuple(frames))
+
+
+class Drafts:
+    """The traces of one text, in their order."""
+
+    def __init__(self) -> None:
+        self._all: list[Draft] = []
+
+    def open(
+        self,
+        language: Language,
+        error: str = "",
+        *,
+        is_deepest_last: bool = False,
+        is_bare: bool = False,
+        causes: Draft | None = None,
+    ) -> Draft:
+        """A new one: before the one that it `causes`, else at the end. Of too many, none is kept."""
+        draft = Draft(language, error, is_deepest_last, is_bare)
+        if len(self._all) < _MOST_DRAFTS:
+            at = self._all.index(causes) if causes in self._all else len(self._all)
+            self._all.insert(at, draft)
+        return draft
+
+    def traces(self) -> tuple[Trace, ...]:
+        """Each once: a log may have the same a hundred times."""
+        told = (draft.trace() for draft in self._all if draft.frames or draft.is_bare)
+        return tuple(dict.fromkeys(told))[:MOST_TRACES]

@@ -1,0 +1,61 @@
+"""pytest's own tracebacks, long and short: `shop/prices.py:7: KeyError`, `shop/prices.py:11: in total`."""
+
+from __future__ import annotations
+
+import re
+
+from toolyard.assistant.traces.model import Draft, Drafts, Frame
+from toolyard.assistant.traces.places import leading_number
+
+_ENDING = ".py:"
+_SAID = re.compile(r"E {2,}(\S.*)")
+_NAME = re.compile(r"(?:[^\W\d][\w.]*+)?")
+_FUNCTION = re.compile(r"(?:    |>   )(?:async )?def (\w++)")
+_BETWEEN = ("____", "====", "The above exception was", "During handling of")
+
+
+class PytestReader:
+    def __init__(self, drafts: Drafts) -> None:
+        self._drafts = drafts
+        self._draft: Draft | None = None
+        self._error = ""
+        self._function = ""
+
+    def take(self, line: str) -> bool:
+        if line.startswith(_BETWEEN):
+            self._draft, self._error, self._function = None, "", ""
+            return False
+        if said := _SAID.match(line):
+            self._say(said[1])
+            return True
+        if defined := _FUNCTION.match(line):
+            self._function = defined[1]
+            return False
+        frame = self._frame(line)
+        if frame is None:
+            return False
+        if self._draft is None:
+            self._draft = self._drafts.open("python", self._error, is_deepest_last=True)
+        self._draft.add(frame)
+        return True
+
+    def _say(self, error: str) -> None:
+        """Comes before the place of the error in the long style, after it in the short one; the first line counts."""
+        self._error = self._error or error
+        if self._draft is not None:
+            self._draft.error = self._error
+
+    def _frame(self, line: str) -> Frame | None:
+        at = line.find(_ENDING)
+        if at <= 0 or line[0].isspace():
+            return None
+        rest = line[at + len(_ENDING) :]
+        number = leading_number(rest)
+        after = rest[len(number) :]
+        if not number or not after.startswith(":"):
+            return None
+        after = after[1:].strip()
+        file = line[: at + len(_ENDING) - 1]
+        if after.startswith("in "):
+            return Frame(file, int(number), 0, after.removeprefix("in "))
+        return Frame(file, int(number), 0, self._function) if _NAME.fullmatch(after) else None

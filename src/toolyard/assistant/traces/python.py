@@ -1,0 +1,70 @@
+"""Python's tracebacks: chained, of exception groups, of syntax errors, and those of the fault handler."""
+
+from __future__ import annotations
+
+import re
+
+from toolyard.assistant.traces.model import Draft, Drafts, Frame
+from toolyard.assistant.traces.places import leading_number
+
+_HEADER = "Traceback (most recent call last):"
+_GROUP = "+ Exception Group "
+_FATAL = "Fatal Python error: "
+_FILE = 'File "'
+_LINE = '", line '
+_ERROR = re.compile(r"[^\W\d][\w.]*+(?::|$)")
+
+
+class PythonReader:
+    def __init__(self, drafts: Drafts) -> None:
+        self._drafts = drafts
+        self._draft: Draft | None = None
+        self._prefix = ""
+        """What stands before each line: the mark of a group, or of whoever wrote the log."""
+
+    def take(self, line: str) -> bool:
+        at = line.find(_HEADER)
+        if at >= 0:
+            before = line[:at]
+            self._prefix = f"{before.removesuffix(_GROUP)}| " if before.endswith(_GROUP) else before
+            self._draft = self._drafts.open("python", is_deepest_last=True)
+            return True
+        if line.startswith(_FATAL):
+            self._draft = self._drafts.open("python", line)
+            return True
+        frame = self._frame(line)
+        if frame is not None:
+            if self._draft is None:  # a syntax error in the file that was started has no header
+                self._draft = self._drafts.open("python", is_deepest_last=True)
+            self._draft.add(frame)
+            return True
+        return self._draft is not None and self._other(self._draft, line)
+
+    def _frame(self, line: str) -> Frame | None:
+        at = line.find(_FILE)
+        if at < 0:
+            return None
+        file, said, rest = line[at + len(_FILE) :].partition(_LINE)
+        number = leading_number(rest)
+        if not said or not number:
+            return None
+        if self._draft is None:
+            self._prefix = line[:at].removesuffix("  ")
+        after = rest[len(number) :].removeprefix(",")
+        function = after.removeprefix(" in ") if after.startswith(" in ") else ""
+        return Frame(file, int(number), 0, function.strip())
+
+    def _other(self, draft: Draft, line: str) -> bool:
+        """A line of source or the last one, which says what the error is."""
+        body = line.removeprefix(self._prefix)
+        if not draft.is_deepest_last:
+            if draft.frames:
+                self._draft = None
+            return body.endswith("(most recent call first):")
+        if not body.strip() or body[0].isspace():
+            return True
+        self._draft = None
+        if not draft.frames or not _ERROR.match(body):
+            return False
+        draft.error = body
+        return True

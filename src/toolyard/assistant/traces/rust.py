@@ -1,0 +1,114 @@
+"""Rust: panics as they are printed now and as they were, their backtraces, and the compiler's errors."""
+
+from __future__ import annotations
+
+import re
+
+from toolyard.assistant.traces.model import Draft, Drafts, Frame
+from toolyard.assistant.traces.places import leading_number, place
+
+_PANICKED = " panicked at "
+_QUOTE_ENDS = "', "
+_ASSERTED = ("left: ", "right: ")
+_ADDRESS = re.compile(r"0x[0-9a-f]{1,16} - ")
+_HASH = re.compile(r"::h[0-9a-f]{16}$")
+
+
+class RustReader:
+    def __init__(self, drafts: Drafts) -> None:
+        self._drafts = drafts
+        self._draft: Draft | None = None
+        self._panic: Frame | None = None
+        self._is_message_next = False
+        self._is_quoted = False
+        """Whether the message of a panic goes on: it used to be in quotes, with the place after it."""
+        self._symbol = ""
+        self._diagnosis = ""
+
+    def take(self, line: str) -> bool:
+        text = line.strip()
+        if text.startswith("thread '") and _PANICKED in text:
+            self._begin(text.partition(_PANICKED)[2])
+            return True
+        if self._draft is not None and (self._is_message_next or self._is_quoted):
+            self._read_message(self._draft, text)
+            return True
+        if self._draft is not None and text.startswith(_ASSERTED):
+            self._draft.error = f"{self._draft.error}; {text}"
+            return True
+        if text.startswith("note: "):
+            self._draft = None
+        return self._numbered(text) or self._at(text) or self._compiled(text)
+
+    def _begin(self, said: str) -> None:
+        self._panic, self._symbol, self._is_message_next, self._is_quoted = None, "", False, False
+        self._draft = self._drafts.open("rust", is_bare=True)
+        if said.startswith("'"):
+            self._is_quoted = True
+            self._read_message(self._draft, said[1:])
+        else:
+            self._is_message_next = True
+            self._place(self._draft, said.removesuffix(":"))
+
+    def _read_message(self, draft: Draft, text: str) -> None:
+        if self._is_message_next:
+            draft.error, self._is_message_next = text, False
+            return
+        message, ended, rest = text.rpartition(_QUOTE_ENDS)
+        is_over = bool(ended) and place(rest) is not None
+        said = message if is_over else text
+        draft.error = f"{draft.error}; {said}" if draft.error else said
+        if is_over:
+            self._place(draft, rest)
+        self._is_quoted = not is_over and len(draft.error) < 1_000
+
+    def _place(self, draft: Draft, text: str) -> None:
+        where = place(text)
+        if where is not None:
+            self._panic = where.frame()
+            draft.add(self._panic)
+
+    def _numbered(self, text: str) -> bool:
+        """`  4: shop::prices::of`, with its address before it in a full backtrace."""
+        number = leading_number(text)
+        if not number or not text.startswith(": ", len(number)):
+            return False
+        symbol = text[len(number) + 2 :].lstrip()
+        self._symbol = _HASH.sub("", _ADDRESS.sub("", symbol, count=1)[:500])
+        return self._draft is not None
+
+    def _at(self, text: str) -> bool:
+        if not self._symbol or not text.startswith("at "):
+            return False
+        where = place(text[3:])
+        if where is None:
+            return False
+        if self._draft is None:
+            self._draft = self._drafts.open("rust")
+        frame = where.frame(self._symbol)
+        if self._panic is not None and _is_same(self._panic, frame):
+            self._draft.frames.remove(self._panic)  # here it has a function
+            self._panic = None
+        self._draft.add(frame)
+        self._symbol = ""
+        return True
+
+    def _compiled(self, text: str) -> bool:
+        if text.startswith(("error[", "error: ")):
+            self._diagnosis, self._draft = text, None
+            return True
+        if text.startswith("warning: "):
+            self._diagnosis = ""
+            return True
+        if not text.startswith("--> "):
+            return False
+        where = place(text[4:])
+        if where is None or not self._diagnosis:
+            return False
+        self._drafts.open("rust", self._diagnosis).add(where.frame())
+        self._diagnosis = ""
+        return True
+
+
+def _is_same(one: Frame, other: Frame) -> bool:
+    return one.line == other.line and other.file.removeprefix("./").endswith(one.file.removeprefix("./"))

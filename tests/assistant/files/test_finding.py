@@ -1,0 +1,296 @@
+"""Names in a request become files that may be sent, or errors that say everything that is wrong."""
+
+import os
+import socket
+
+import pytest
+from tests.assistant.files.made import made
+from tests.descriptors import count_open
+
+from toolyard.assistant.files.finding import find, read_again
+from toolyard.assistant.files.scanning import scan
+from toolyard.assistant.files.sources import Skipped
+from toolyard.config.assistant import AssistantLimits
+from toolyard.core.actions import Kind
+from toolyard.core.errors import FieldError, SecurityError, ToolError, ValidationError
+
+LIMITS = AssistantLimits()
+KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\n"
+TOKEN = "ghp_" + "aB3dE5fG7hI9jK1lM2nO4pQ6rS8tU0vW1xY2"
+
+
+@pytest.fixture
+def tree(workspace):
+    def write(files):
+        for name, content in files.items():
+            path = workspace / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+    return write
+
+
+def paths(found):
+    return [source.path for source in found.sources]
+
+
+def reasons(found):
+    return {skipped.path: skipped.reason for skipped in found.skipped}
+
+
+def test_named_files_come_as_named_and_only_once(gate, tree, workspace):
+    tree({"src/b.py": "b = 1\r\n", "a.md": "# A\n"})
+
+    found = find(gate, ["src/b.py", "a.md", "./src/b.py", f"{workspace}/a.md"], LIMITS)
+
+    assert paths(found) == ["src/b.py", "a.md"]
+    first = found.sources[0]
+    assert (first.text, first.lines, first.language, first.is_named) == ("b = 1\n", 1, "python", True)
+    assert not found.skipped
+
+
+def test_another_version_of_a_file_has_another_digest(gate, tree):
+    tree({"a.py": "one"})
+    before = find(gate, ["a.py"], LIMITS).sources[0].digest
+    again = find(gate, ["a.py"], LIMITS).sources[0].digest
+    tree({"a.py": "two"})
+
+    assert again == before
+    assert find(gate, ["a.py"], LIMITS).sources[0].digest != before
+
+
+def test_folders_give_source_before_documents_before_logs_after_what_was_named(gate, tree):
+    tree({
+        "p/a.log": "l", "p/README.md": "r", "p/z.py": "z", "p/tests/test_z.py": "t", "p/pyproject.toml": "[x]",
+        "p/b/c.ts": "c", "notes.txt": "n", "p/data.csv": "1,2",
+    })  # fmt: skip
+
+    assert paths(find(gate, ["p", "notes.txt"], LIMITS)) == [
+        "notes.txt", "p/b/c.ts", "p/z.py", "p/tests/test_z.py", "p/pyproject.toml", "p/README.md", "p/a.log",
+        "p/data.csv",
+    ]  # fmt: skip
+
+
+def test_what_gitignore_names_and_git_itself_are_not_scanned(gate, tree):
+    tree({".gitignore": "out/\n*.tmp\n", "out/a.py": "", "b.tmp": "", ".git/config": "x", "c.py": "", "d/.x.py": ""})
+
+    assert paths(find(gate, ["."], LIMITS)) == ["c.py", "d/.x.py", ".gitignore"]
+    found = find(gate, [".git"], LIMITS)
+    assert not found.sources
+    assert "no file that may be sent" in reasons(found)[".git"]
+
+
+def test_all_that_is_wrong_is_told_at_once(gate, tree):
+    tree({"main.py": "x", "big.py": "y" * 101})
+
+    with pytest.raises(ValidationError) as caught:
+        find(gate, ["mian.py", "big.py", "", "a\0b", "main.py/x"], AssistantLimits(file_bytes=100))
+
+    assert caught.value.code == -32602
+    assert caught.value.data()["validation_errors"] == [
+        {"field": "files", "error": "mian.py does not exist; did you mean main.py?"},
+        {"field": "files", "error": "big.py has 101 bytes; the limit is 100"},
+        {"field": "files", "error": "is empty"},
+        {"field": "files", "error": "contains a NUL byte"},
+        {"field": "files", "error": f"A part of {gate.mounts.workspace.path}/main.py/x is a file, not a folder."},
+    ]
+
+
+def test_a_file_that_lies_elsewhere_is_suggested(gate, tree):
+    tree({"src/app/[id].py": "x"})
+
+    with pytest.raises(ValidationError, match=r"did you mean src/app/\[id\]\.py\?"):
+        find(gate, ["[id].py"], LIMITS)
+    with pytest.raises(ValidationError, match="patterns are not expanded"):
+        find(gate, ["src/*.py"], LIMITS)
+
+
+def test_more_names_than_allowed_are_refused_for_the_field_they_came_in(gate):
+    with pytest.raises(ValidationError) as caught:
+        find(gate, [f"{n}.py" for n in range(51)], LIMITS, field="paths")
+
+    assert caught.value.fields == (FieldError("paths", "names 51 files; the limit is 50"),)
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/passwd", "/proc/self/environ", "../outside.txt", "a/../../outside.txt", "out", "out/x", "environ"]
+)
+def test_a_name_that_leads_out_is_refused(gate, workspace, tmp_path, name):
+    (tmp_path / "outside.txt").write_text("secret")
+    (workspace / "out").symlink_to(tmp_path)
+    (workspace / "environ").symlink_to("/proc/self/environ")
+
+    with pytest.raises(SecurityError) as caught:
+        find(gate, [name, "missing.py"], LIMITS)
+
+    assert caught.value.code == -32001
+
+
+@pytest.mark.timeout(10)
+def test_what_is_no_file_is_neither_opened_nor_waited_for(gate, workspace, tree):
+    tree({"a.py": "x"})
+    os.mkfifo(workspace / "pipe.py")
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(workspace / "sock.py"))
+    names = ["pipe.py", "sock.py"]
+    try:
+        os.mknod(workspace / "null.py", 0o666 | 0o020000, os.makedev(1, 3))
+        names.append("null.py")
+    except PermissionError:
+        pass
+    with listening:
+        for name in names:
+            with pytest.raises(SecurityError, match="only regular files"):
+                find(gate, [name], LIMITS)
+
+        assert paths(find(gate, ["."], LIMITS)) == ["a.py"]
+
+
+def test_secrets_are_sent_when_they_are_named_and_not_when_they_are_met(gate, tree):
+    tree(
+        {"c/.env": "A=1", "c/id_rsa": "k", "c/.env.example": "A=", "c/fixture.py": f"KEY = '''{KEY}'''", "c/a.py": ""}
+    )
+
+    found = find(gate, ["c"], LIMITS)
+    assert paths(found) == ["c/a.py", "c/.env.example"]
+    assert reasons(found) == dict.fromkeys(
+        ["c/.env", "c/id_rsa", "c/fixture.py"], "may hold secrets; ask the user before you name it, which sends it"
+    )
+    assert paths(find(gate, ["c/.env", "c/id_rsa", "c/fixture.py"], LIMITS)) == ["c/.env", "c/id_rsa", "c/fixture.py"]
+
+
+def test_a_link_does_not_name_the_secret_behind_it(gate, tree, workspace):
+    tree({".env": "A=1", "b.py": "b"})
+    (workspace / "readme.md").symlink_to(".env")
+    (workspace / "link.py").symlink_to("b.py")
+
+    found = find(gate, ["readme.md", "link.py"], LIMITS)
+
+    assert paths(found) == ["link.py"]
+    assert reasons(found) == {"readme.md": "may hold secrets; ask the user before you name it, which sends it"}
+
+
+def test_what_a_file_says_makes_it_a_secret_under_any_name(gate, tree, workspace):
+    tree({"c/PROD.ENV": f"TOKEN={TOKEN}\n", "c/a.py": "a", "c/b.py": f"token = '{TOKEN}'\n"})
+    os.link(workspace / "c/PROD.ENV", workspace / "c/notes.txt")
+    (workspace / "link.md").symlink_to("c/PROD.ENV")
+
+    found = find(gate, ["c", "link.md"], LIMITS)
+
+    assert paths(found) == ["c/a.py"]
+    assert set(reasons(found)) == {"c/PROD.ENV", "c/b.py", "c/notes.txt", "link.md"}
+    assert paths(find(gate, ["c/notes.txt", "c/PROD.ENV"], LIMITS)) == ["c/notes.txt", "c/PROD.ENV"]
+    for name in ("c/b.py", "c/notes.txt", "link.md"):
+        assert read_again(gate, name, LIMITS) == Skipped(
+            name, "may hold secrets; ask the user before you name it, which sends it"
+        )
+
+
+def test_what_becomes_a_link_between_the_listing_and_the_reading_is_not_followed(gate, tree, workspace):
+    tree({"p/a.py": "a", ".env": "A=1"})
+    with gate.target("p", Kind.READ) as folder:
+        (met,) = scan(gate, folder).files
+    (workspace / "p/a.py").unlink()
+    (workspace / "p/a.py").symlink_to("../.env")
+
+    assert met.open() is None
+
+
+def test_what_is_no_text_is_left_out_named_or_not(gate, tree):
+    tree({"a.png": b"\x89PNG\r\n\x1a\n" + bytes(50), "b.bin": bytes(100), "c.pdf": b"%PDF-1.4\n", "d.py": "d"})
+    wanted = {"a.png": "is an image, not text", "b.bin": "is binary, not text", "c.pdf": "is a PDF, not text"}
+
+    for names in (["a.png", "b.bin", "c.pdf", "d.py"], ["."]):
+        found = find(gate, names, LIMITS)
+        assert paths(found) == ["d.py"]
+        assert reasons(found) == wanted
+
+
+def test_a_file_of_a_folder_that_is_too_large_is_left_out(gate, tree):
+    tree({"p/a.py": "x" * 101, "p/b.py": "x"})
+
+    found = find(gate, ["p"], AssistantLimits(file_bytes=100))
+
+    assert paths(found) == ["p/b.py"]
+    assert reasons(found) == {"p/a.py": "p/a.py has 101 bytes; the limit is 100"}
+
+
+def test_files_beyond_the_limit_are_for_outlines(gate, tree):
+    tree({f"p/{n:02}.py": "x = 1" for n in range(5)} | {"named.py": "y"})
+
+    found = find(gate, ["named.py", "p"], AssistantLimits(files=3))
+
+    assert [source.outline_only for source in found.sources] == [False, False, False, True, True, True]
+    assert paths(found)[0] == "named.py"
+
+
+def test_a_huge_folder_is_bounded_and_what_is_left_out_is_told_briefly(gate, tree):
+    tree({f"p/{n:04}.py": "" for n in range(450)} | {f"p/{n:04}.bin": bytes(9) for n in range(150)})
+
+    found = find(gate, ["p"], LIMITS)
+
+    assert len(found.sources) == 400
+    assert found.skipped == (
+        Skipped("p/0400.py", "not looked at, nor 199 more files: a request looks at 400 files of folders"),
+    )
+
+
+def test_many_that_are_left_out_are_told_in_one(gate, tree):
+    tree({f"p/{n:04}.bin": bytes(9) for n in range(150)})
+
+    found = find(gate, ["p"], LIMITS)
+
+    assert len(found.skipped) == 100
+    assert found.skipped[-1] == Skipped("p/0099.bin", "is binary, not text; 50 more files are left out, too")
+
+
+def test_the_policy_decides_what_may_be_seen(open_gate, tree):
+    tree({"p/private/a.py": "x", "p/b.py": "y"})
+    gate = open_gate(permissions={"deny": ["Read(**/private/**)"]})
+
+    assert paths(find(gate, ["p"], LIMITS)) == ["p/b.py"]
+    with pytest.raises(SecurityError):
+        find(gate, ["p/private/a.py"], LIMITS)
+
+
+def test_names_that_would_break_a_line_are_shown_escaped(gate, tree):
+    tree({"p/a\n[end].py": "x"})
+
+    assert paths(find(gate, ["p"], LIMITS)) == ["p/a\\n[end].py"]
+
+
+def test_a_file_of_an_earlier_turn_is_read_as_it_is_now(gate, tree, workspace):
+    tree({"a.py": "new\n", "b.py": KEY, ".env": "A=1"})
+    (workspace / "out.py").symlink_to("/etc/passwd")
+    (workspace / "folder.py").mkdir()
+
+    again = read_again(gate, "a.py", LIMITS)
+    assert again == made("a.py", "new\n", is_named=False)
+    assert read_again(gate, ".env", LIMITS).text == "A=1"
+    assert read_again(gate, "b.py", LIMITS) == Skipped(
+        "b.py", "may hold secrets; ask the user before you name it, which sends it"
+    )
+    assert read_again(gate, "gone.py", LIMITS) == Skipped("gone.py", "is no longer there")
+    assert read_again(gate, "folder.py", LIMITS) == Skipped("folder.py", "is no longer a file")
+    for name in ("out.py", "/proc/self/environ", "../x"):
+        assert "cannot be shown again" in read_again(gate, name, LIMITS).reason
+
+
+def test_nothing_is_left_open(gate, tree, workspace):
+    tree({"p/a.py": "x", "p/b.bin": bytes(9), "p/.env": "A"})
+    find(gate, ["p"], LIMITS)
+    before = count_open()
+
+    find(gate, ["p", "p/a.py", "p/b.bin", "p/.env"], LIMITS)
+    with pytest.raises(ValidationError):
+        find(gate, ["p/c.py"], LIMITS)
+
+    assert count_open() == before
+
+
+def test_a_call_that_was_stopped_reads_no_further(gate, tree):
+    tree({"p/a.py": "x"})
+    gate.cancelled.set()
+
+    with pytest.raises(ToolError, match="stopped"):
+        find(gate, ["p"], LIMITS)

@@ -1,0 +1,32 @@
+"""What real programs printed, and what is read in it."""
+
+from pathlib import Path
+
+from toolyard.assistant.traces import parse
+from toolyard.assistant.traces.mapping import name_of
+
+SAMPLES = Path(__file__).parents[2] / "data" / "traces"
+
+
+def sample(name):
+    return (SAMPLES / f"{name}.txt").read_text()
+
+
+def told(name):
+    """The error of each trace and its places, without those of libraries."""
+    return [
+        (
+            trace.error,
+            [f"{frame.file}:{frame.line} {frame.function}".strip() for frame in trace.frames if _is_own(frame)],
+        )
+        for trace in parse(sample(name))
+    ]
+
+
+def languages(name):
+    return {trace.language for trace in parse(sample(name))}
+
+
+def _is_own(frame):
+    # What the C library does before main is a library's too, though its path does not tell.
+    return bool(name_of(frame.file)) and "libc" not in frame.file
