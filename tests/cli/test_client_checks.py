@@ -35,10 +35,10 @@ class Desk:
             found = [*clients.checks(str(self.project))]
         return {check.what.removeprefix("client: "): (check.status.value, check.found, check.fix) for check in found}
 
-    def install(self, client, scope="user"):
+    def install(self, client, scope="user", *, name="toolyard", serves="mcp"):
         program = self.program("toolyard", "")
-        target = Target(CLIENTS[client], scope, self.settings, str(self.project), "toolyard")
-        return install(target, (program, "mcp")).path
+        target = Target(CLIENTS[client], scope, self.settings, str(self.project), name)
+        return install(target, (program, serves)).path
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_with_a_version_and_a_key_a_run_would_attach(desk, monkeypatch):
     found = f"9.61.0 ({path}); a run would attach; not in its own settings"
     assert desk.checks()["gemini"] == ("ok", found, fix)
     settings = desk.install("gemini")
-    found = f"9.61.0 ({path}); a run would attach; in its own settings: {settings}"
+    found = f"9.61.0 ({path}); a run would attach; in its own settings: toolyard ({settings})"
     assert desk.checks()["gemini"] == ("ok", found, "")
 
 
@@ -147,11 +147,21 @@ def is_running(pid):
 
 def test_an_entry_whose_program_is_gone_is_told_with_the_way_to_mend_it(desk):
     path = desk.install("cursor", "project")
-    assert desk.checks()["cursor"] == ("ok", f"in its own settings: {path}", "")
+    assert desk.checks()["cursor"] == ("ok", f"in its own settings: toolyard ({path})", "")
     os.unlink(desk.bin / "toolyard")
     status, found, fix = desk.checks()["cursor"]
     assert (status, fix) == ("warn", "`toolyard install cursor --scope project --name toolyard`")
     assert found == f'"toolyard" in {path} starts {desk.bin}/toolyard, which is not there'
+
+
+@pytest.mark.parametrize("client", ["cursor", "opencode"])  # which spell commands differently
+def test_the_assistant_and_the_tools_are_told_apart(desk, client):
+    desk.install(client, name="toolyard-assistant", serves="assistant")
+    path = desk.install(client)
+    assert f"in its own settings: toolyard-assistant ({path}), toolyard ({path})" in desk.checks()[client][1]
+    os.unlink(desk.bin / "toolyard")
+    fix = f"`toolyard install {client} --assistant --scope user --name toolyard-assistant`"
+    assert client_checks._Attached.of(CLIENTS[client], desk.settings, str(desk.project)).fix == fix
 
 
 def test_a_file_that_cannot_be_read_is_told(desk):

@@ -7,11 +7,13 @@ import pytest
 from click.testing import CliRunner
 
 from toolyard.cli.doctor import doctor
+from toolyard.config.backends import KEY_VARIABLES
 from toolyard.config.clients.clients import CLIENTS
 from toolyard.fs.confine import Confinement
 from toolyard.sandbox.probe import TierReport, Wall
 from toolyard.sandbox.spec import Tier
 from toolyard.storage.state import state_dir
+from toolyard.testing.redis_server import RedisServer
 
 WALLS = (
     *("namespaces", "landlock", "seccomp", "cgroup memory", "cgroup processes"),
@@ -54,6 +56,7 @@ def test_a_sound_machine_passes_every_check(examined, workspace):
         "audit log",
         "permission mode",
         "context cost",
+        "assistant",
         "git",
         "ast-grep",
         "sandbox",
@@ -134,10 +137,45 @@ def test_the_mode_that_allows_everything_is_a_warning(examined, tmp_path):
     assert (code, checks["permission mode"]["status"]) == (0, "warn")
 
 
+def test_a_model_that_is_named_wrongly_is_a_warning_and_a_missing_key_is_none(examined, tmp_path, monkeypatch):
+    for variable in (*KEY_VARIABLES, "OPENAI_BASE_URL", "TOOLYARD_MODEL"):
+        monkeypatch.delenv(variable, raising=False)
+    _, checks = examined()
+    assert checks["assistant"]["status"] == "info"
+    assert "There is no key for" in checks["assistant"]["found"]
+    config = tmp_path / "named.yaml"
+    for wrong in ("model: gemni:pro", "models: {debug: 'gemni:pro'}"):
+        config.write_text(f"assistant:\n  {wrong}\n")
+        code, checks = examined("--config", str(config))
+        assert (code, checks["assistant"]["status"]) == (0, "warn")
+        assert 'Did you mean "gemini:"?' in checks["assistant"]["fix"]
+    monkeypatch.setenv("TOOLYARD_MODEL", "gemni")
+    assert examined()[1]["assistant"]["status"] == "warn"
+
+
+def test_a_redis_that_keeps_threads_is_asked_and_a_dead_one_is_a_warning_without_its_password(examined, tmp_path):
+    config = tmp_path / "redis.yaml"
+    with RedisServer(password="not-to-be-told") as server:
+        config.write_text(f"assistant:\n  storage: {server.url}\n")
+        _, checks = examined("--config", str(config))
+        assert checks["assistant's threads"] == {
+            "status": "ok",
+            "what": "assistant's threads",
+            "found": "in Redis, which answers",
+            "fix": "",
+        }
+        server.stop()
+        code, checks = examined("--config", str(config))
+        assert (code, checks["assistant's threads"]["status"]) == (0, "warn")
+        assert "does not answer" in checks["assistant's threads"]["found"]
+        assert "assistant.storage" in checks["assistant's threads"]["fix"]
+        assert "not-to-be-told" not in json.dumps(checks)
+
+
 def test_without_a_terminal_each_check_is_a_line(workspace, tmp_path):
     result = CliRunner().invoke(doctor, ["--workspace", str(workspace), "--state", str(tmp_path / "state")])
     assert {line[:6] for line in result.stdout.splitlines()} <= {"ok    ", "info  ", "warn  "}
-    assert len(result.stdout.splitlines()) == 17 + len(WALLS) + len(CLIENTS)
+    assert len(result.stdout.splitlines()) == 18 + len(WALLS) + len(CLIENTS)
 
 
 def test_without_bubblewrap_the_next_sandbox_is_named_and_how_to_get_it_back(examined, monkeypatch):

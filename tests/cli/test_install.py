@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from toolyard.cli import install as module
 from toolyard.cli.main import toolyard
+from toolyard.config.backends import PROVIDER_VARIABLES
 from toolyard.core.errors import ToolyardError
 
 PROGRAM = str(Path(sys.executable).with_name("toolyard"))
@@ -33,8 +34,11 @@ class Shell:
         assert ended == code, said
         return said
 
+    def servers(self):
+        return json.loads((self.home / ".claude.json").read_text())["mcpServers"]
+
     def claude(self):
-        return json.loads((self.home / ".claude.json").read_text())["mcpServers"]["toolyard"]
+        return self.servers()["toolyard"]
 
 
 @pytest.fixture
@@ -157,12 +161,14 @@ def test_json_says_what_was_done(shell):
     assert json.loads(shell.run("uninstall", "claude", "--json"))["outcome"] == "absent"
 
 
-def test_a_project_gets_its_own_file_and_the_user_hears_what_is_left_to_do(shell):
-    said = shell.run("install", "claude", "--scope", "project")
+@pytest.mark.parametrize("which", [(), ("--assistant",)], ids=["tools", "assistant"])
+def test_a_project_gets_its_own_file_and_the_user_hears_what_is_left_to_do(shell, which):
+    said = shell.run("install", "claude", *which, "--scope", "project")
     assert (shell.project / ".mcp.json").exists()
     assert "note: Claude Code asks once" in said
+    assert "note: the file holds full paths of this machine" in said
     assert not (shell.home / ".claude.json").exists()
-    shell.run("uninstall", "claude", "--scope", "project")
+    shell.run("uninstall", "claude", *which, "--scope", "project")
     assert os.listdir(shell.project) == []
 
 
@@ -188,3 +194,50 @@ def test_what_the_server_could_not_serve_is_not_installed(shell):
 def test_a_client_that_loses_tools_of_a_set_is_named(shell):
     assert "drops ours in scripts" in shell.run("install", "gemini", "--tools", "reference")
     assert "note" not in shell.run("install", "codex", "--tools", "reference")
+
+
+def test_the_assistant_is_a_server_of_its_own(shell):
+    said = shell.run("install", "claude", "--assistant")
+
+    assert 'Added "toolyard-assistant"' in said
+    assert "GEMINI_API_KEY" in said
+    servers = shell.servers()
+    assert servers["toolyard-assistant"]["args"][0] == "assistant"
+    shell.run("install", "claude")
+    assert set(shell.servers()) == {"toolyard", "toolyard-assistant"}
+    shell.run("uninstall", "claude", "--assistant")
+    assert set(shell.servers()) == {"toolyard"}
+
+
+@pytest.mark.parametrize(
+    ("client", "entry"),
+    [("codex", 'env_vars = ["TOOLYARD_MODEL", "GEMINI_API_KEY", '), ("gemini", '"$GEMINI_API_KEY"')],
+)
+def test_the_key_of_the_assistant_is_named_and_never_written(shell, monkeypatch, client, entry):
+    monkeypatch.setenv("GEMINI_API_KEY", "a-key-that-nobody-may-see")
+    monkeypatch.setenv("HTTPS_PROXY", "http://user:a-key-that-nobody-may-see@proxy:3128")
+    monkeypatch.setenv("TOOLYARD_MODEL", "flash")
+
+    said = shell.run("install", client, "--assistant", "--dry-run")
+
+    assert entry in said
+    assert "TOOLYARD_MODEL, GEMINI_API_KEY reach it from the environment" in said
+    assert "a-key-that-nobody-may-see" not in said
+
+
+@pytest.mark.parametrize(("client", "file"), [("codex", ".codex/config.toml"), ("gemini", ".gemini/settings.json")])
+def test_a_client_that_hands_on_no_keys_is_told_of_those_that_are_set_tomorrow(shell, monkeypatch, client, file):
+    for name in PROVIDER_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SSL_CERT_FILE", "/etc/ours.pem")
+
+    said = shell.run("install", client, "--assistant")
+
+    written = (shell.home / file).read_text()
+    named = ("TOOLYARD_MODEL", *PROVIDER_VARIABLES, "SSL_CERT_FILE", "XDG_STATE_HOME")
+    assert [name for name in named if f'"{name}"' not in written] == []
+    assert "note: set GEMINI_API_KEY" in said
+
+
+def test_what_is_not_for_the_assistant_is_wrong_use(shell):
+    assert "not for --assistant" in shell.run("install", "claude", "--assistant", "--tools", "code", code=2)

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard
-from toolyard.cli import mcp as module
+from toolyard.cli import serving
 from toolyard.cli.main import toolyard
 from toolyard.core.errors import ConfigError
 from toolyard.core.modes import PermissionMode
@@ -114,7 +114,7 @@ def test_an_address_that_is_none_is_wrong_use(served, address):
     ("text", "parsed"), [("127.0.0.1:80", ("127.0.0.1", 80)), ("[::1]:0", ("::1", 0)), ("box:65535", ("box", 65535))]
 )
 def test_addresses_of_both_families_are_read(text, parsed):
-    assert module._address(None, None, text) == parsed
+    assert serving._address(None, None, text) == parsed
 
 
 @pytest.mark.parametrize(

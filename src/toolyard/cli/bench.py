@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import click
 
+from toolyard.bench import assistant as assistant_bench
 from toolyard.bench import codemode as codemode_bench
 from toolyard.bench import context as context_bench
 from toolyard.bench import files as file_bench
@@ -30,6 +31,7 @@ Examples:
   toolyard bench codemode                   tool calls, sync, search, context; ten minutes
   toolyard bench snapshots                  taking and restoring snapshots; ten minutes
   toolyard bench context                    teams of agents: tokens, turns, a hundred at once; ten minutes
+  toolyard bench assistant                  a second opinion: start, calls, threads, files; three minutes
   toolyard bench sandbox --quick            a first look, on small inputs
 """
 _FILES_EXAMPLES = """\b
@@ -63,6 +65,12 @@ Examples:
   toolyard bench context                    everything; ten minutes
   toolyard bench context --quick            a first look, on small inputs
   toolyard bench context --only tokens --check
+"""
+_ASSISTANT_EXAMPLES = """\b
+Examples:
+  toolyard bench assistant                  everything; three minutes
+  toolyard bench assistant --quick          a first look, on small inputs
+  toolyard bench assistant --only start --only waiting --check
 """
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
@@ -152,6 +160,20 @@ def context(*, wants_json: bool, quick: bool, only: tuple[str, ...], out: str | 
     The peer is pydantic-ai's own model, and the model a program of ours that answers at once.
     """
     _measure(context_bench.run, quick=quick, only=only, out=out, check=check, wants_json=wants_json)
+
+
+@bench.command(epilog=_ASSISTANT_EXAMPLES)
+@_JSON
+@_QUICK
+@_only(assistant_bench.MEASURES)
+@_OUT
+@_CHECK
+def assistant(*, wants_json: bool, quick: bool, only: tuple[str, ...], out: str | None, check: bool) -> None:
+    """Measure the assistant: start, tools, what it adds to a call, calls at once, threads, a million tokens of files.
+
+    The peers are a server of one tool on the MCP SDK, and pydantic-ai alone; the model is a program of ours.
+    """
+    _measure(assistant_bench.run, quick=quick, only=only, out=out, check=check, wants_json=wants_json)
 
 
 def _measure(run: Run, *, quick: bool, only: Collection[str], out: str | None, check: bool, wants_json: bool) -> None:

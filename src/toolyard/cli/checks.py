@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from toolyard.app.home import home_of
+from toolyard.cli.assistant_checks import assistant_checks
 from toolyard.cli.check import Check, Status
 from toolyard.cli.client_checks import asking
 from toolyard.cli.opening import Place, find_place
@@ -90,6 +91,7 @@ def _examined(patient: Patient) -> Iterator[Check]:
     yield from _modes(patient, place)
     yield _guarded("context cost", _tokens)
     yield from server_checks(place, patient.settings, patient.state)
+    yield from assistant_checks(place, patient.settings, patient.state)
     yield from _machine(place.config.toolyard.code_execution, patient.settings)
 
 

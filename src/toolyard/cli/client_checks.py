@@ -96,9 +96,10 @@ def asking(settings: Settings) -> Generator[Clients]:
 
 @dataclass(frozen=True, slots=True)
 class _Attached:
-    """Where the client's own settings name our server, and what is wrong with that."""
+    """Where the client's own settings name our servers, and what is wrong with that."""
 
-    paths: tuple[str, ...] = ()
+    entries: tuple[str, ...] = ()
+    """Each a name and its file."""
     trouble: str = ""
     fix: str = ""
 
@@ -107,11 +108,15 @@ class _Attached:
         """For the end of a sentence."""
         if self.trouble:
             return f"; {self.trouble}"
-        return f"; in its own settings: {', '.join(self.paths)}" if self.paths else "; not in its own settings"
+        return f"; {self.told}" if self.entries else "; not in its own settings"
+
+    @property
+    def told(self) -> str:
+        return f"in its own settings: {', '.join(self.entries)}"
 
     @classmethod
     def of(cls, client: Client, settings: Settings, folder: str) -> _Attached:
-        paths: list[str] = []
+        entries: list[str] = []
         for scope in _SCOPES:
             for path in client.paths(scope, settings, folder):
                 try:
@@ -123,20 +128,19 @@ class _Attached:
                         continue
                     program = _program(entry)
                     if shutil.which(program) is None:
-                        again = f"`toolyard install {client.name} --scope {scope} --name {name}`"
+                        which = " --assistant" if _is_assistant(entry) else ""
+                        again = f"`toolyard install {client.name}{which} --scope {scope} --name {name}`"
                         return cls((), f'"{name}" in {path} starts {program}, which is not there', again)
-                    paths.append(path)
-        return cls(
-            tuple(dict.fromkeys(paths)), "", "" if paths else f"`toolyard install {client.name}` adds it there."
-        )
+                    entries.append(f"{name} ({path})")
+        return cls(tuple(entries), "", "" if entries else f"`toolyard install {client.name}` adds it there.")
 
 
 def _editor(client: Client, there: _Attached) -> Check:
     what = f"client: {client.name}"
     if there.trouble:
         return Check(Status.WARN, what, there.trouble, there.fix)
-    if there.paths:
-        return Check(Status.OK, what, f"in its own settings: {', '.join(there.paths)}")
+    if there.entries:
+        return Check(Status.OK, what, there.told)
     path = shutil.which(_EDITORS[client.name])
     if path is None:
         return Check(Status.INFO, what, f"no `{_EDITORS[client.name]}` on the PATH{there.aside}", there.fix)
@@ -202,5 +206,16 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _program(entry: Any) -> str:
-    command = cast("Mapping[str, Any]", entry)["command"]
-    return str(cast("list[Any]", command)[0] if isinstance(command, list) else command)
+    return _words(entry)[0]
+
+
+def _is_assistant(entry: Any) -> bool:
+    """Of one that is ours: whether it starts `toolyard assistant`."""
+    return "assistant" in _words(entry)[1:4]
+
+
+def _words(entry: Any) -> list[str]:
+    keys = cast("Mapping[str, Any]", entry)
+    command, more = keys["command"], keys.get("args", [])
+    words = [*(cast("list[Any]", command) if isinstance(command, list) else [command]), *more]
+    return [str(word) for word in words]

@@ -19,15 +19,17 @@ from toolyard.cli.install_showing import show
 from toolyard.cli.opening import find_place
 from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
 from toolyard.config.agents import agent_of
+from toolyard.config.backends import PROVIDER_VARIABLES
 from toolyard.config.clients import installing
 from toolyard.config.clients.clients import CLIENTS, Scope
 from toolyard.config.clients.installing import Target
 from toolyard.config.load import load_config
-from toolyard.config.settings import Settings
+from toolyard.config.settings import MODEL_VARIABLE, STATE_VARIABLE, Settings
 from toolyard.core.errors import ConfigError, ValidationError
 from toolyard.core.modes import PermissionMode
 
 _PROGRAM = "toolyard"
+_ASSISTANT = "toolyard-assistant"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _SPLIT_AT_UNDERSCORES = frozenset({"gemini", "qwen"})
 _INSTALL = """\b
@@ -36,11 +38,13 @@ Examples:
   toolyard install codex --workspace ~/project --dry-run      see what would be written
   toolyard install cursor --workspace . --scope project       for whoever opens this folder
   toolyard install gemini --config ~/toolyard.yaml --tools code
+  toolyard install claude --assistant --workspace ~/project    a second opinion: chat, codereview, debug ...
 """
 _UNINSTALL = """\b
 Examples:
   toolyard uninstall claude
   toolyard uninstall vscode --scope project --workspace ~/project
+  toolyard uninstall claude --assistant
 """
 
 
@@ -48,7 +52,8 @@ def _shared(function: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--json", "wants_json", is_flag=True, help="Print JSON."),
         click.option("--dry-run", is_flag=True, help="Show what would change, and write nothing."),
-        click.option("--name", default=_PROGRAM, show_default=True, help="What the server is called there."),
+        click.option("--name", help=f"What the server is called there.  [default: {_PROGRAM}, or {_ASSISTANT}]"),
+        click.option("--assistant", is_flag=True, help="The second opinion of `toolyard assistant`."),
         click.option(
             "--scope",
             type=click.Choice(["user", "project"]),
@@ -81,7 +86,8 @@ def install(
     permission_mode: str | None,
     state: str | None,
     scope: str,
-    name: str,
+    name: str | None,
+    assistant: bool,
     dry_run: bool,
     wants_json: bool,
     force: bool,
@@ -91,10 +97,12 @@ def install(
     The rest of the file stays as it is, and what it was is kept beside it. Doing it again changes what was asked for,
     or nothing.
     """
+    if assistant and (agent or tools or permission_mode):
+        raise click.UsageError("--agent, --tools and --permission-mode are not for --assistant.")
     folder = _folder(workspace, config_file, agent, dry_run=dry_run)
-    target = _target(client, scope, name, folder)
+    target = _target(client, scope, name or _named(assistant=assistant), folder)
     sets = sets_of(parse_toolsets(tools)) if tools is not None else ()
-    words = [*program(), "mcp"]
+    words = [*program(), "assistant" if assistant else "mcp"]
     if config_file is not None:
         words += ["--config", os.path.abspath(config_file)]
     if workspace is not None or config_file is None:
@@ -107,17 +115,29 @@ def install(
         words += ["--permission-mode", permission_mode]
     if state is not None:
         words += ["--state", os.path.abspath(state)]
-    report = installing.install(target, tuple(words), force=force, dry_run=dry_run)
+    variables = _variables(target.settings) if assistant else ()
+    report = installing.install(target, tuple(words), variables=variables, force=force, dry_run=dry_run)
     notes = [*_notes(target, sets)]
+    if assistant:
+        notes.append(_about_keys(target))
     show(report, target, words=words, notes=notes, dry_run=dry_run, wants_json=wants_json)
 
 
 @click.command(epilog=_UNINSTALL)
 @_shared
 @workspace_option("The project's folder, for --scope project.  [default: the current folder]")
-def uninstall(*, client: str, workspace: str | None, scope: str, name: str, dry_run: bool, wants_json: bool) -> None:
+def uninstall(
+    *,
+    client: str,
+    workspace: str | None,
+    scope: str,
+    name: str | None,
+    assistant: bool,
+    dry_run: bool,
+    wants_json: bool,
+) -> None:
     """Take Toolyard out of the MCP servers of a client, and whatever was made for it alone."""
-    target = _target(client, scope, name, os.path.abspath(workspace or "."))
+    target = _target(client, scope, name or _named(assistant=assistant), os.path.abspath(workspace or "."))
     report = installing.uninstall(target, dry_run=dry_run)
     show(report, target, words=[], notes=[], dry_run=dry_run, wants_json=wants_json)
 
@@ -134,6 +154,25 @@ def program() -> list[str]:
     if named is not None and os.path.realpath(named) == os.path.realpath(beside):
         return [os.path.abspath(named)]
     return [beside]
+
+
+def _named(*, assistant: bool) -> str:
+    return _ASSISTANT if assistant else _PROGRAM
+
+
+def _variables(settings: Settings) -> tuple[str, ...]:
+    """What the assistant finds its model and its threads by, set here or not: a key may be set tomorrow."""
+    return tuple(dict.fromkeys((MODEL_VARIABLE, *PROVIDER_VARIABLES, *settings.model_access, STATE_VARIABLE)))
+
+
+def _about_keys(target: Target) -> str:
+    title, settings = target.client.title, target.settings
+    found = [name for name in PROVIDER_VARIABLES if name in settings.model_access]
+    found = [MODEL_VARIABLE, *found] if settings.model else found
+    if found:
+        verb = "reach" if len(found) > 1 else "reaches"
+        return f"{', '.join(found)} {verb} it from the environment of {title}; no value was written."
+    return f"set GEMINI_API_KEY (or another provider's key) where {title} is started; nothing of it is written."
 
 
 def _target(client: str, scope: str, name: str, folder: str) -> Target:
@@ -159,7 +198,9 @@ def _folder(workspace: str | None, config_file: str | None, agent: str | None, *
 
 def _notes(target: Target, sets: tuple[Toolset, ...]) -> Iterator[str]:
     title = target.client.title
-    if target.scope == "project" and target.client.project_note:
-        yield target.client.project_note
+    if target.scope == "project":
+        if target.client.project_note:
+            yield target.client.project_note
+        yield "the file holds full paths of this machine: think before you commit it."
     if Toolset.REFERENCE in sets and target.client.name in _SPLIT_AT_UNDERSCORES:
         yield f"{title} has tools of its own called as those of `--tools reference`, and drops ours in scripts."

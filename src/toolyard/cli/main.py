@@ -33,6 +33,8 @@ _COMMANDS = {
     "mcp": ("toolyard.cli.mcp", "Serve a workspace over MCP: stdio, or HTTP with --http."),
     "run": ("toolyard.cli.run", "Let the agents of a configuration work on a task, alone or as a team."),
     "drive": ("toolyard.cli.drive", "Hand a prompt to Gemini CLI, Claude Code, Codex, Qwen Code or opencode."),
+    "assistant": ("toolyard.cli.assistant", "Serve a second opinion over MCP: chat, codereview, debug and more."),
+    "threads": ("toolyard.cli.threads", "See, search, export and delete the threads of the assistant."),
     "sync": ("toolyard.cli.sync", "Ask the MCP servers for their tools and write the tool files."),
     "search": ("toolyard.cli.search", "Find tools of all servers by what they do."),
     "tools": ("toolyard.cli.tools", "List the tools that are known, or show one."),

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import os
-import secrets
-import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode, sets_of
-from toolyard.app.yard import Yard, YardOptions
+from toolyard.app.yard import YardOptions
 from toolyard.cli.choosing import Named, toolsets
 from toolyard.cli.opening import find_place
 from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
-from toolyard.cli.process import OWN_PROCESS
+from toolyard.cli.serving import http_options, serve
 from toolyard.config.settings import Settings
 from toolyard.core.modes import PermissionMode
-
-if TYPE_CHECKING:
-    from toolyard.serve.mcp.http import Address
 
 _EXAMPLES = """\b
 Examples:
@@ -38,19 +30,7 @@ _TOOLSETS = (
     "workspace: snapshots. all: everything. Several with commas: code,workspace."
 )
 _HTTP = "Serve HTTP instead of stdio: MCP at /mcp, plain requests at /tools and /execute (described at /docs)."
-_SHORTEST_TOKEN = 16
-_LARGEST_PORT = 65_535
 _RUNNING, _PYTHON = "code_execution", "execute_python"  # as `in_context_tools` names them
-
-
-def _address(context: click.Context, option: click.Parameter, value: str | None) -> tuple[str, int] | None:
-    del context, option
-    if value is None:
-        return None
-    host, _, port = value.rpartition(":")
-    if not host or not (port.isascii() and port.isdigit()) or int(port) > _LARGEST_PORT:
-        raise click.BadParameter("expected HOST:PORT, such as 127.0.0.1:8765 (port 0 takes a free one)")
-    return host.strip("[]"), int(port)
 
 
 @click.command(epilog=_EXAMPLES)
@@ -59,8 +39,7 @@ def _address(context: click.Context, option: click.Parameter, value: str | None)
 @click.option("--permission-mode", type=Named([m.value for m in PermissionMode]), help="[default: strict]")
 @agent_option("Which agent of the configuration is served.")
 @click.option("--tools", metavar="SET,...", callback=toolsets, default="claude", show_default=True, help=_TOOLSETS)
-@click.option("--http", metavar="HOST:PORT", callback=_address, help=_HTTP)
-@click.option("--allow-host", metavar="NAME", multiple=True, help="A further name this server is reached by.")
+@http_options(_HTTP)
 @state_option("Where the audit log is kept, outside every workspace.")
 def mcp(
     *,
@@ -94,24 +73,7 @@ def mcp(
     if place.config.has_servers and not has_code_mode(options.toolset):
         named = ",".join(sets_of(tools))
         click.echo(f"MCP servers are configured, which --tools {named} does not reach; --tools code does.", err=True)
-    leaves = click.get_current_context().find_root().obj is OWN_PROCESS
-    with Yard.open(options) as yard:
-        if http is None:
-            from toolyard.serve.mcp.run import serve_stdio
-
-            if sys.stdin.isatty():
-                click.echo("Speaking MCP on stdin and stdout: start this from an agent, or try --http.", err=True)
-            serve_stdio(yard, leaves=leaves)
-        else:
-            from toolyard.serve.mcp.http import Address
-
-            _serve_http(yard, settings, Address(*http, allowed_hosts=allow_host))
-            if leaves:
-                from toolyard.serve.mcp.run import ignore_signals
-
-                ignore_signals()
-    if leaves:
-        _leave()
+    serve(options, http, allow_host)
 
 
 def _in_context(options: YardOptions) -> YardOptions:
@@ -138,33 +100,3 @@ def _in_context(options: YardOptions) -> YardOptions:
     return replace(
         options, config=config, toolset=(Toolset.CODE, *(each for each in chosen if each != Toolset.MINIMAL))
     )
-
-
-def _leave() -> NoReturn:
-    """End the process now that everything it owned is given back.
-
-    The interpreter would first take its modules apart. That is a third of a second of processor time, and seconds on
-    a busy machine, during which whoever stopped us waits.
-    """
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # as it is when we were started with the descriptor closed
-            with contextlib.suppress(OSError, ValueError):  # nobody listens any more
-                stream.flush()
-    os._exit(0)
-
-
-def _serve_http(yard: Yard, settings: Settings, address: Address) -> None:
-    from toolyard.serve.mcp.http import PATH, listen, serve_http
-
-    listener = listen(address)
-    host, port = listener.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    click.echo(f"Serving {yard.mounts.workspace.path} at http://{shown}:{port}{PATH}", err=True)
-    token = settings.token
-    if token is None:
-        token = secrets.token_urlsafe(32)
-        click.echo(f"TOOLYARD_TOKEN={token}", err=True)
-    elif len(token) < _SHORTEST_TOKEN:
-        told = f"TOOLYARD_TOKEN has fewer than {_SHORTEST_TOKEN} characters: whoever reaches this port may guess it."
-        click.echo(told, err=True)
-    serve_http(yard, token, address, listener)

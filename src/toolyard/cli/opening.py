@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from toolyard.config.agents import agent_of, check_memory_rights
+from toolyard.config.assistant import IN_STATE
 from toolyard.config.blame import blaming
 from toolyard.config.load import find_config, load_config
 from toolyard.config.models import Config
@@ -196,11 +197,24 @@ def _widenings(config: Config) -> Iterator[str]:
         yield "higher limits for code"
     if config.snapshots.keeps_less_than_defaults():
         yield "fewer snapshots to undo with"
+    yield from _of_assistant(config)
     # A server is a program of the user's, and a custom tool runs in the host's own process.
     if config.has_servers:
         yield "MCP servers"
     if config.toolyard.available_custom_tools:
         yield "custom tools"
+
+
+def _of_assistant(config: Config) -> Iterator[str]:
+    assistant = config.assistant
+    if assistant.storage != IN_STATE or assistant.namespace:
+        yield "threads of the assistant elsewhere"
+    # Whose files go to which provider, on whose account, is not for a repository to say; nor is it to name variables
+    # of the user's where others read them.
+    if assistant.model or assistant.models or assistant.aliases or assistant.allowed_models:
+        yield "models of the assistant"
+    if assistant.exceeds_defaults():
+        yield "higher limits for the assistant"
 
 
 def _of_agents(config: Config) -> Iterator[str]:

@@ -11,7 +11,9 @@ import click
 
 _SAID = "toolyard.options"
 _FLAGS = {"config_file": "--config", "workspace": "--workspace", "agent": "--agent", "state": "--state"}
-_COMMANDS = "audit|call|doctor|exec|init|install|mcp|memory|run|search|share|skill|snapshot|sync|tools"
+_COMMANDS = (
+    "assistant|audit|call|doctor|exec|init|install|mcp|memory|run|search|share|skill|snapshot|sync|threads|tools"
+)
 _NAMED = re.compile(rf"`toolyard (?:{_COMMANDS})\b[^`\n]*`")
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]

@@ -19,8 +19,8 @@ class Command(Protocol):
     def __call__(self, name: str, *examples: str, who: str = "") -> Callable[[Function], click.Command]: ...
 
 
-def placed(group: click.Group, *, who: str, state: str) -> Command:
-    """For the commands of one group. `who` and `state` say what those options mean.
+def placed(group: click.Group, *, who: str | None, state: str) -> Command:
+    """For the commands of one group. `who` and `state` say what those options mean; a `who` of None leaves that out.
 
     The function gets a Where, whether JSON is wanted, and what it declares itself.
     """
@@ -29,7 +29,12 @@ def placed(group: click.Group, *, who: str, state: str) -> Command:
     def command(name: str, *examples: str, who: str = "") -> Callable[[Function], click.Command]:
         def made(function: Function) -> click.Command:
             def run(
-                *, config_file: str | None, workspace: str | None, agent: str | None, state: str | None, **rest: Any
+                *,
+                config_file: str | None,
+                workspace: str | None,
+                agent: str | None = None,
+                state: str | None,
+                **rest: Any,
             ) -> None:
                 function(Where(config_file, workspace, agent, state), **rest)
 
@@ -37,7 +42,7 @@ def placed(group: click.Group, *, who: str, state: str) -> Command:
             for option in (
                 click.option("--json", "wants_json", is_flag=True, help="Print JSON."),
                 state_option(state),
-                agent_option(who or everyones),
+                *([agent_option(who or everyones)] if everyones is not None else []),
                 workspace_option(),
                 config_option(),
             ):

@@ -26,6 +26,7 @@ from toolyard.config.suggest import did_you_mean
 from toolyard.core.errors import ConfigError
 from toolyard.core.paths import beneath, is_beneath
 from toolyard.storage.state import state_dir
+from toolyard.threads.sqlite import FILE as THREADS_FILE
 from toolyard.workspace.layout import AGENTS, COMMUNITY, MEMORY, SKILLS, folder_name
 
 _PACKS = "snapshots/packs"
@@ -39,6 +40,7 @@ class Kept(enum.Enum):
     SKILLS = "skills"
     MEMORY = "memory"
     SHARED = "other agents"
+    THREADS = "threads"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,8 @@ def _has_own(kept: Kept, here: str, state_home: str) -> bool:
         case Kept.SKILLS | Kept.MEMORY:
             own = os.path.join(here, SKILLS if kept is Kept.SKILLS else AGENTS)
             return os.path.isdir(own) and not os.path.islink(own)
+        case Kept.THREADS:
+            return os.path.exists(os.path.join(state_dir(state_home, here), THREADS_FILE))
         case Kept.SHARED:
             return False
 

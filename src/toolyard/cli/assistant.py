@@ -1,0 +1,72 @@
+"""`toolyard assistant`: serve a second opinion to an agent."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+
+import click
+
+from toolyard.app.yard import YardOptions
+from toolyard.assistant.offering import offering
+from toolyard.cli.opening import find_place
+from toolyard.cli.options import config_option, state_option, workspace_option
+from toolyard.cli.serving import http_options, serve
+from toolyard.config.assistant import ASSISTANT_TOOLS, Assistant
+from toolyard.config.settings import Settings
+from toolyard.core.modes import PermissionMode
+from toolyard.models.naming import choose_model
+
+_EXAMPLES = """\b
+Examples:
+  toolyard install claude --assistant --workspace ~/project
+  GEMINI_API_KEY=... toolyard assistant --workspace ~/project
+  TOOLYARD_MODEL=openai-chat:llama3 OPENAI_BASE_URL=http://localhost:11434/v1 toolyard assistant
+  toolyard assistant --http 127.0.0.1:8766
+"""
+_HTTP = "Serve HTTP instead of stdio: MCP at /mcp, plain requests at /tools and /execute (described at /docs)."
+
+
+@click.command(epilog=_EXAMPLES)
+@config_option()
+@workspace_option("The project's folder.  [default: PROJECT_ROOT, else the current folder]")
+@click.option("--model", metavar="NAME", help="provider:name, or an alias.  [default: TOOLYARD_MODEL]")
+@http_options(_HTTP)
+@state_option("Where threads and the audit log are kept, outside every workspace.")
+def assistant(
+    *,
+    config_file: str | None,
+    workspace: str | None,
+    model: str | None,
+    http: tuple[str, int] | None,
+    allow_host: tuple[str, ...],
+    state: str | None,
+) -> None:
+    """Serve chat, thinkdeep, analyze, codereview, debug and precommit over MCP: a second opinion from another model.
+
+    The model is TOOLYARD_MODEL, that of the configuration, or Gemini; its key is in the provider's own variable, such
+    as GEMINI_API_KEY. Files are read inside the project alone, and nothing is changed. HTTP asks for the bearer token
+    in TOOLYARD_TOKEN; without one, a fresh token is printed once on stderr.
+    """
+    settings = Settings.from_environment()
+    if model is not None:
+        settings = replace(settings, model=model)
+    place = find_place(workspace or settings.project_root, config_file)
+    _check_models(place.config.assistant, settings)
+    options = YardOptions(
+        workspace=place.workspace,
+        config=place.config,
+        settings=settings,
+        mode=PermissionMode.PLAN,
+        offering=offering(place.config, settings, place.workspace),
+        state_home=state,
+        tell=functools.partial(click.echo, err=True),
+    )
+    serve(options, http, allow_host)
+
+
+def _check_models(assistant: Assistant, settings: Settings) -> None:
+    """Names that mean nothing are told now. That there is no key is told by the tools that need one."""
+    if settings.model or assistant.model or assistant.models:
+        for tool in ASSISTANT_TOOLS:
+            choose_model(assistant, settings, tool)

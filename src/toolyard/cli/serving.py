@@ -1,0 +1,96 @@
+"""Serving from the command line: over stdio to who started us, or over HTTP to who has the token."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from toolyard.app.yard import Yard, YardOptions
+from toolyard.cli.process import OWN_PROCESS
+
+if TYPE_CHECKING:
+    from toolyard.config.settings import Settings
+    from toolyard.serve.mcp.http import Address
+
+_SHORTEST_TOKEN = 16
+_LARGEST_PORT = 65_535
+
+
+def _address(context: click.Context, option: click.Parameter, value: str | None) -> tuple[str, int] | None:
+    del context, option
+    if value is None:
+        return None
+    host, _, port = value.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit()) or int(port) > _LARGEST_PORT:
+        raise click.BadParameter("expected HOST:PORT, such as 127.0.0.1:8765 (port 0 takes a free one)")
+    return host.strip("[]"), int(port)
+
+
+def http_options(about: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--http` and `--allow-host`."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        hosts = click.option(
+            "--allow-host", metavar="NAME", multiple=True, help="A further name this server is reached by."
+        )
+        return click.option("--http", metavar="HOST:PORT", callback=_address, help=about)(hosts(command))
+
+    return add
+
+
+def serve(options: YardOptions, http: tuple[str, int] | None, allow_host: tuple[str, ...]) -> None:
+    """Open the workspace and serve it until the client leaves, or a signal comes. A process of our own ends here."""
+    leaves = click.get_current_context().find_root().obj is OWN_PROCESS
+    with Yard.open(options) as yard:
+        if http is None:
+            from toolyard.serve.mcp.run import serve_stdio
+
+            if sys.stdin.isatty():
+                click.echo("Speaking MCP on stdin and stdout: start this from an agent, or try --http.", err=True)
+            serve_stdio(yard, leaves=leaves)
+        else:
+            from toolyard.serve.mcp.http import Address
+
+            _serve_http(yard, options.settings, Address(*http, allowed_hosts=allow_host))
+            if leaves:
+                from toolyard.serve.mcp.run import ignore_signals
+
+                ignore_signals()
+    if leaves:
+        _leave()
+
+
+def _leave() -> NoReturn:
+    """End the process now that everything it owned is given back.
+
+    The interpreter would first take its modules apart. That is a third of a second of processor time, and seconds on
+    a busy machine, during which whoever stopped us waits.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # as it is when we were started with the descriptor closed
+            with contextlib.suppress(OSError, ValueError):  # nobody listens any more
+                stream.flush()
+    os._exit(0)
+
+
+def _serve_http(yard: Yard, settings: Settings, address: Address) -> None:
+    from toolyard.serve.mcp.http import PATH, listen, serve_http
+
+    listener = listen(address)
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    click.echo(f"Serving {yard.mounts.workspace.path} at http://{shown}:{port}{PATH}", err=True)
+    token = settings.token
+    if token is None:
+        token = secrets.token_urlsafe(32)
+        click.echo(f"TOOLYARD_TOKEN={token}", err=True)
+    elif len(token) < _SHORTEST_TOKEN:
+        told = f"TOOLYARD_TOKEN has fewer than {_SHORTEST_TOKEN} characters: whoever reaches this port may guess it."
+        click.echo(told, err=True)
+    serve_http(yard, token, address, listener)
