@@ -63,6 +63,6 @@ def test_without_a_tokenizer_nothing_is_counted(monkeypatch):
     def missing(name):
         raise ImportError(name)
 
-    tokens._tokenizer.cache_clear()
+    tokens._loaded.cache_clear()
     monkeypatch.setattr(tokens, "import_module", missing)
     assert count("text") is None

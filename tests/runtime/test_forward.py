@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 import toolyard_runtime
+from toolyard.bench.processes import processor_seconds
 from toolyard.sandbox.proxy import Proxy, ProxyLimits
 from toolyard.sandbox.proxy_rules import AllowList
 from toolyard_runtime.forward import CONNECTIONS
@@ -289,11 +290,6 @@ def test_without_a_proxy_the_program_is_told(tmp_path, forward):
     with dial(forward(tmp_path / "nothing")) as near:
         near.sendall(b"GET http://a.test/ HTTP/1.1\r\n\r\n")
         assert read_all(near).startswith(b"HTTP/1.1 502 The network proxy of this sandbox does not answer\r\n")
-
-
-def processor_seconds(pid):
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_more_connections_than_it_holds_wait_and_cost_nothing(forward, far):

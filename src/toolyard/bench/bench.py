@@ -27,10 +27,14 @@ class Sizes:
     """Of each agent of a team, one after another."""
     agents: int = 100
     """Of a large team."""
+    threads: int = 50
+    """Of an assistant, whose turns come in between each other."""
+    source_tokens: int = 1_000_000
+    """Of the files of one request."""
 
 
 FULL = Sizes(rounds=9, tree_files=20_000, calls=400, starts=9, loops=2_000)
-QUICK = Sizes(rounds=3, tree_files=2_000, calls=100, starts=3, loops=500, turns=10, agents=20)
+QUICK = Sizes(rounds=3, tree_files=2_000, calls=100, starts=3, loops=500, turns=10, agents=20, threads=12)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,32 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from toolyard.bench import context_agents, context_tokens, context_turns
-from toolyard.bench.bench import Bench, Sizes
+from toolyard.bench.bench import Sizes
 from toolyard.bench.machine import describe
-from toolyard.bench.measuring import Measure, Measures, measured
-from toolyard.bench.report import Report, Row, skipped
+from toolyard.bench.measuring import Measures, measured, with_models
+from toolyard.bench.report import Report
 from toolyard.config.settings import Settings
-from toolyard.core.errors import SystemFault
-from toolyard.models.library import require_library
-
-
-def _with_models(name: str, measure: Measure) -> Measure:
-    """The measure, or why no model can be asked."""
-
-    def measure_or_skip(bench: Bench) -> list[Row]:
-        try:
-            require_library()
-        except SystemFault as fault:
-            return [skipped(name, "ms", str(fault))]
-        return measure(bench)
-
-    return measure_or_skip
-
 
 MEASURES: Measures = {
     "tokens": context_tokens.measure_tokens,
-    "turns": _with_models("turns", context_turns.measure_turns),
-    "agents": _with_models("agents", context_agents.measure_agents),
+    "turns": with_models("turns", context_turns.measure_turns),
+    "agents": with_models("agents", context_agents.measure_agents),
 }
 
 

@@ -7,8 +7,10 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from toolyard.bench.bench import Bench, Sizes
-from toolyard.bench.report import Row
+from toolyard.bench.report import Row, skipped
 from toolyard.config.settings import Settings
+from toolyard.core.errors import SystemFault
+from toolyard.models.library import require_library
 
 Measure = Callable[[Bench], list[Row]]
 Measures = Mapping[str, Measure]
@@ -23,3 +25,16 @@ def measured(
         for name, measure in measures.items():
             if not only or name in only:
                 yield from measure(dataclasses.replace(bench, scratch=bench.folder(name)))
+
+
+def with_models(name: str, measure: Measure) -> Measure:
+    """The measure, or why no model can be asked."""
+
+    def measure_or_skip(bench: Bench) -> list[Row]:
+        try:
+            require_library()
+        except SystemFault as fault:
+            return [skipped(name, "ms", str(fault))]
+        return measure(bench)
+
+    return measure_or_skip

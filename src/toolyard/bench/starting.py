@@ -13,7 +13,7 @@ from toolyard.bench.rounds import Measured, interleaved
 from toolyard.bench.wire import Wire
 
 _FACTOR = 1.3
-_MINIMAL = '''\
+MINIMAL = '''\
 """The least that a server on this SDK can be: one tool, over the SDK's own stdio transport."""
 import asyncio
 from mcp.server.lowlevel import Server
@@ -46,7 +46,7 @@ def measure(bench: Bench) -> list[Row]:
     workspace = bench.folder("start")
     script = os.path.join(bench.scratch, "minimal_server.py")
     with open(script, "w", encoding="utf-8") as file:
-        file.write(_MINIMAL)
+        file.write(MINIMAL)
     contenders = {
         "ours": _first_listing(bench.server(workspace)),
         "peer": _first_listing((sys.executable, script)),
