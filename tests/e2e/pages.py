@@ -27,8 +27,8 @@ esac
 """
 
 
-def blocks(page: pathlib.Path, kind: str) -> list[str]:
-    return [body for info, body in FENCE.findall(page.read_text()) if info.strip() == kind]
+def blocks(page: pathlib.Path, *kinds: str) -> list[str]:
+    return [body for info, body in FENCE.findall(page.read_text()) if info.strip() in kinds]
 
 
 def programs(npm: Npm, yard: Yard) -> pathlib.Path:
@@ -51,9 +51,9 @@ def programs(npm: Npm, yard: Yard) -> pathlib.Path:
     return folder
 
 
-def run(script: str, npm: Npm, yard: Yard, cwd: pathlib.Path) -> str:
+def run(script: str, npm: Npm, yard: Yard, cwd: pathlib.Path, **more: str) -> str:
     """What the script prints, run in a home of its own with the workspace in the place of `/tmp/project`."""
-    environment = yard.environment(npm, CLAUDE_CONFIG_DIR=str(yard.home), GEMINI_CLI_HOME=str(yard.home))
+    environment = yard.environment(npm, CLAUDE_CONFIG_DIR=str(yard.home), GEMINI_CLI_HOME=str(yard.home), **more)
     environment["PATH"] = f"{programs(npm, yard)}:{environment['PATH']}"
     ended = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script.replace("/tmp/project", str(yard.workspace))],

@@ -25,7 +25,8 @@ words it asks again, five times in a minute and a half."""
 
 @dataclass
 class ScriptedModel:
-    steps: tuple[Step, ...]
+    steps: tuple[Step | Callable[[Request], Step], ...]
+    """A function makes its step of the request: what it has to say may stand in an earlier result."""
     prefix: str
     """What the client puts before the names of our tools."""
     before: Callable[[int], None] | None = None
@@ -38,6 +39,7 @@ class ScriptedModel:
         step = self.steps[turn] if turn < len(self.steps) and is_ours else DONE
         if is_ours and self.before is not None:
             self.before(turn)
+        step = step(request) if callable(step) else step
         if request.body.get("generationConfig", {}).get("responseMimeType") == "application/json":
             return ROUTED
         if isinstance(step, Call):

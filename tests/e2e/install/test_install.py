@@ -135,4 +135,4 @@ def test_doctor_knows_every_cli_and_what_each_one_lacks(shell, yard):
         may = driver_of(client).works_without_key
         would = "a run would attach" if may else "a run would not attach: it has no key and no login"
         assert re.match(rf"\d+\.\d+\.\d+ \(.*\); {would}", said), said
-        assert "in its own settings: /" in said
+        assert "in its own settings: toolyard (/" in said

@@ -1,0 +1,64 @@
+"""docs/second-opinion.md, run as it is written, with Claude Code. Its own model is scripted, as the page's is."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import sys
+
+from tests.e2e import pages
+from tests.e2e.assistant.clients import SERVER
+from tests.e2e.scripted import LITTLE, ScriptedModel
+from tests.e2e.test_clients_page import free_port
+
+from toolyard.testing.model_server import Call, Turn
+
+PAGE = pages.ROOT / "docs" / "second-opinion.md"
+ID = re.compile(r"continuation_id: (\w{32})")
+
+
+def asked(request):
+    """What Claude does with what the page says to it."""
+    if any("precommit" in said for said in request.users):
+        return Call("precommit", {"path": "."})
+    return Call("codereview", {"files": ["cart.py"], "context": "Prices and shares of a shop."})
+
+
+def then(request):
+    (shown,) = request.results
+    if "Verdict: " in shown:
+        return Turn(f"It says {shown.splitlines()[0]!r}.", usage=LITTLE)
+    return Call("chat", {"prompt": "How would you write split?", "continuation_id": ID.findall(shown)[0]})
+
+
+def at_last(request):
+    return Turn("It says:\n" + "\n".join(request.results), usage=LITTLE)
+
+
+def test_the_guide_does_what_it_says(npm, yard):
+    script = "\n".join(pages.blocks(PAGE, "sh", "sh e2e")).replace("/tmp/", f"{yard.base}/")
+    for port in ("8123", "8766"):
+        assert port in script
+        script = script.replace(port, str(free_port()))
+    script = f"PATH=$PATH:{pathlib.Path(sys.executable).parent}\ntrap 'kill $(jobs -p) 2>/dev/null' EXIT\n{script}"
+    model = ScriptedModel((asked, then, at_last), f"mcp__{SERVER}__")
+    with model.serving() as url:
+        printed = pages.run(
+            *(script, npm, yard, pages.ROOT),
+            ANTHROPIC_BASE_URL=url,
+            ANTHROPIC_API_KEY="not-a-key",
+            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
+            DISABLE_AUTOUPDATER="1",
+        )
+    assert re.search(
+        r"toolyard-assistant: \S+/toolyard assistant --workspace \S+/second-opinion - ✔ Connected", printed
+    )
+    assert printed.count("1. **high** (bug) cart.py:12: The remainder is lost") == 3  # Claude once, curl twice
+    assert printed.count("share, rest = divmod(amount, people)") == 3  # and once in the thread
+    assert "It says 'Verdict: no-go'." in printed
+    assert "- secrets: billing.py:1 AWS Access Key" in printed
+    assert "There is no key for Gemini API." in printed
+    assert "\nno-go partial\n" in printed
+    assert 'Removed "toolyard-assistant" for Claude Code' in printed
+    assert SERVER not in json.loads((yard.home / ".claude.json").read_text()).get("mcpServers", {})
