@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
+from tests.bench.conftest import nothing_left
 
 from toolyard.bench import assistant, assistant_calls, assistant_files, assistant_place, assistant_threads
 from toolyard.bench import assistant_waiting as waiting
@@ -22,7 +23,6 @@ from toolyard.bench.bench import Bench, Sizes
 from toolyard.bench.processes import descendants
 from toolyard.bench.wire import BenchFault
 from toolyard.cli.bench import bench as command
-from toolyard.config.settings import Settings
 from toolyard.core.tokens import can_count
 
 TINY = Sizes(rounds=1, tree_files=4, calls=8, starts=1, loops=2, turns=3, threads=3, source_tokens=20_000)
@@ -33,18 +33,9 @@ SILENT = "import sys; sys.stdin.read()"
 QUESTION = {"contents": [{"role": "user", "parts": [{"text": "canary-001-00-aa and canary-001-01-bb"}]}]}
 
 
-@pytest.fixture
-def settings(tmp_path):
-    temp = tmp_path / "temp"
-    temp.mkdir()
-    return Settings(str(tmp_path), str(tmp_path / "state"), str(temp), str(tmp_path / "Documents"))
-
-
 def measured(settings, only):
-    before = descendants(os.getpid())
-    rows = assistant.run(TINY, settings, lambda _: None, {only}).rows
-    assert os.listdir(settings.temp_dir) == []
-    assert descendants(os.getpid()) <= before
+    with nothing_left(settings):
+        rows = assistant.run(TINY, settings, lambda _: None, {only}).rows
     assert all(row.ours is not None for row in rows), rows
     return {row.name: row for row in rows}
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.bench.conftest import nothing_left
 
 from toolyard.app.codemode.syncing import SyncWish
 from toolyard.bench import (
@@ -22,7 +23,6 @@ from toolyard.bench.codemode_peers import Peer
 from toolyard.bench.codemode_place import Place, Served
 from toolyard.bench.processes import descendants
 from toolyard.bench.wire import BenchFault
-from toolyard.config.settings import Settings
 from toolyard.core.errors import SecurityError
 from toolyard.core.tokens import can_count
 from toolyard.core.upstream import ServerListing, ToolSchema
@@ -37,13 +37,6 @@ CONTENT = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 
 @pytest.fixture
-def settings(tmp_path):
-    temp = tmp_path / "temp"
-    temp.mkdir()
-    return Settings(str(tmp_path), str(tmp_path / "state"), str(temp), str(tmp_path / "Documents"))
-
-
-@pytest.fixture
 def without_fastmcp(monkeypatch):
     def cannot(_):
         raise BenchFault("not here")
@@ -53,11 +46,9 @@ def without_fastmcp(monkeypatch):
 
 def measured(settings, only):
     """The rows of one measure; nothing is left behind."""
-    before = descendants(os.getpid())
-    *rows, others = codemode.run(TINY, settings, lambda _: None, {only}).rows
+    with nothing_left(settings):
+        *rows, others = codemode.run(TINY, settings, lambda _: None, {only}).rows
     assert others == codemode.ELSEWHERE
-    assert os.listdir(settings.temp_dir) == []
-    assert descendants(os.getpid()) <= before
     return {row.name: row for row in rows}
 
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from dataclasses import replace
 from itertools import islice
 
 import pytest
 from click.testing import CliRunner
+from tests.bench.conftest import nothing_left
 
 from toolyard.bench import context, context_agents, context_tokens, context_turns
 from toolyard.bench.bench import Sizes
 from toolyard.bench.context_agents import Figures
 from toolyard.bench.context_team import Heard, ModelProgram, Team
 from toolyard.bench.context_tokens import Seen
-from toolyard.bench.processes import descendants
 from toolyard.bench.wire import BenchFault
 from toolyard.cli.bench import bench as command
-from toolyard.config.settings import Settings
 from toolyard.core.tokens import can_count
 from toolyard.team.events import AgentFailed, AgentStarted, Answered, RoundStarted, Used
 from toolyard.testing.universe import universe
@@ -28,18 +26,9 @@ FIGURES = Figures(1.0, 2.0, 0.5, 3.0, 8, 100.0, 9, 40, 0, 0, 2, 2)
 needs_a_tokenizer = pytest.mark.skipif(not can_count(), reason="there is no tokenizer")
 
 
-@pytest.fixture
-def settings(tmp_path):
-    temp = tmp_path / "temp"
-    temp.mkdir()
-    return Settings(str(tmp_path), str(tmp_path / "state"), str(temp), str(tmp_path / "Documents"))
-
-
 def measured(settings, only):
-    before = descendants(os.getpid())
-    rows = context.run(TINY, settings, lambda _: None, {only}).rows
-    assert os.listdir(settings.temp_dir) == []
-    assert descendants(os.getpid()) <= before
+    with nothing_left(settings):
+        rows = context.run(TINY, settings, lambda _: None, {only}).rows
     return {row.name: row for row in rows}
 
 

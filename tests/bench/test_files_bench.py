@@ -7,19 +7,11 @@ import pytest
 from toolyard.bench import files
 from toolyard.bench.bench import Sizes
 from toolyard.bench.tokens import count
-from toolyard.config.settings import Settings
 from toolyard.core import tokens
 
 pytestmark = pytest.mark.slow  # they measure: small, but with real servers and sandboxes
 
 TINY = Sizes(rounds=1, tree_files=4, calls=2, starts=1, loops=2)
-
-
-@pytest.fixture
-def settings(tmp_path):
-    temp = tmp_path / "temp"
-    temp.mkdir()
-    return Settings(str(tmp_path), str(tmp_path / "state"), str(temp), str(tmp_path / "Documents"))
 
 
 def names_measured(settings, only):

@@ -4,13 +4,12 @@ import os
 import sys
 
 import pytest
+from tests.bench.conftest import nothing_left
 
 from toolyard.bench import sandbox, sandbox_many, sandbox_served
 from toolyard.bench.bench import Sizes
-from toolyard.bench.processes import descendants
 from toolyard.bench.sandbox_subject import Subject, median_milliseconds
 from toolyard.bench.wire import BenchFault
-from toolyard.config.settings import Settings
 from toolyard.core.errors import SecurityError
 from toolyard.sandbox.bubblewrap import find_bubblewrap
 from toolyard.testing.client import StdioClient
@@ -32,21 +31,12 @@ for line in sys.stdin:
 """
 
 
-@pytest.fixture
-def settings(tmp_path):
-    temp = tmp_path / "temp"
-    temp.mkdir()
-    return Settings(str(tmp_path), str(tmp_path / "state"), str(temp), str(tmp_path / "Documents"))
-
-
 def measured(settings, only):
     """The rows of one measure, each with a figure; nothing is left behind."""
-    before = descendants(os.getpid())
-    *rows, others = sandbox.run(TINY, settings, lambda _: None, {only}).rows
+    with nothing_left(settings):
+        *rows, others = sandbox.run(TINY, settings, lambda _: None, {only}).rows
     assert others == sandbox.ELSEWHERE
     assert all(row.ours is not None and row.ours > 0 for row in rows), rows
-    assert os.listdir(settings.temp_dir) == []
-    assert descendants(os.getpid()) <= before
     return rows
 
 

@@ -1,28 +1,19 @@
 from __future__ import annotations
 
-import os
-
 import pytest
+from tests.bench.conftest import nothing_left
 
 from toolyard.bench import snapshots
 from toolyard.bench.bench import Sizes
 from toolyard.bench.snapshots_place import command, stat_walk
 from toolyard.bench.wire import BenchFault
-from toolyard.config.settings import Settings
 
 TINY = Sizes(rounds=1, tree_files=60, calls=2, starts=1, loops=2)
 
 
-@pytest.fixture
-def settings(tmp_path):
-    temp = tmp_path / "temp"
-    temp.mkdir()
-    return Settings(str(tmp_path), str(tmp_path / "state"), str(temp), str(tmp_path / "Documents"))
-
-
 def measured(settings, only):
-    rows = snapshots.run(TINY, settings, lambda _: None, {only}).rows
-    assert os.listdir(settings.temp_dir) == []
+    with nothing_left(settings):
+        rows = snapshots.run(TINY, settings, lambda _: None, {only}).rows
     return {row.name: row for row in rows}
 
 

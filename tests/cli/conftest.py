@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,21 @@ def price_of(part: str, count: int = 1) -> float:
     """What a number of parts costs."""
     return {"bolt": 0.5, "nut": 0.25}[part] * count
 '''
+
+
+def ran_with(
+    words: Sequence[str], *, code: int, typed: str | None = None, color: bool = False, only: str = "output"
+) -> str:
+    """What the program says on both streams, or on `only` one of them, when it ends with that exit code."""
+    ran = CliRunner().invoke(toolyard, words, color=color, input=typed)
+    ended, said = ran.exit_code, str(getattr(ran, only))
+    if isinstance(ran.exception, ToolyardError):  # which the program's entry point prints
+        ended = 2 if ran.exception.kind in {"config", "validation"} else 1
+        said += str(ran.exception)
+    elif ran.exception is not None and not isinstance(ran.exception, SystemExit):
+        raise ran.exception
+    assert ended == code, said
+    return said
 
 
 class Attached:
@@ -42,15 +58,7 @@ class Attached:
         """What the command says on both streams."""
         self.config.write_text(json.dumps(self.document))
         where = ("--config", str(self.config), "--state", str(self.state))
-        ran = CliRunner().invoke(toolyard, [*words, *where], input=stdin)
-        ended, said = ran.exit_code, ran.output
-        if isinstance(ran.exception, ToolyardError):  # which the program's entry point prints
-            ended = 2 if ran.exception.kind in {"config", "validation"} else 1
-            said += str(ran.exception)
-        elif ran.exception is not None and not isinstance(ran.exception, SystemExit):
-            raise ran.exception
-        assert ended == code, said
-        return said
+        return ran_with([*words, *where], code=code, typed=stdin)
 
     def json(self, *words: str, code: int = 0, stdin: str = "") -> Any:
         self.config.write_text(json.dumps(self.document))
@@ -74,14 +82,7 @@ class Place:
     ) -> str:
         """What the command says on both streams, or on `only` one of them."""
         where = ("--workspace", str(self.root), "--state", str(self.state))
-        ran = CliRunner().invoke(toolyard, ["snapshot", *words, *where], color=color, input=typed)
-        ended, said = ran.exit_code, str(getattr(ran, only))
-        if isinstance(ran.exception, ToolyardError):
-            ended, said = 2 if ran.exception.kind in {"config", "validation"} else 1, str(ran.exception)
-        elif ran.exception is not None and not isinstance(ran.exception, SystemExit):
-            raise ran.exception
-        assert ended == code, said
-        return said
+        return ran_with(["snapshot", *words, *where], code=code, color=color, typed=typed, only=only)
 
     def json(self, *words: str, code: int = 0) -> Any:
         return json.loads(self.run(*words, "--json", code=code, only="stdout"))

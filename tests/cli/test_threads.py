@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from tests.cli.conftest import ran_with
 
-from toolyard.cli.main import toolyard
-from toolyard.core.errors import ToolyardError
 from toolyard.storage.state import ensure_state_dir, state_dir
 from toolyard.testing.redis_server import RedisServer
 from toolyard.testing.thread_stores import eventually, has_expired, nobody_waits
@@ -46,14 +44,7 @@ class Place:
         return SqliteThreads(ensure_state_dir(self.folder), terms)
 
     def run(self, *words: str, code: int = 0, only: str = "output", typed: str | None = None) -> str:
-        ran = CliRunner().invoke(toolyard, ["threads", *words, *self.where], input=typed)
-        ended, said = ran.exit_code, str(getattr(ran, only))
-        if isinstance(ran.exception, ToolyardError):
-            ended, said = 2 if ran.exception.kind in {"config", "validation"} else 1, str(ran.exception)
-        elif ran.exception is not None and not isinstance(ran.exception, SystemExit):
-            raise ran.exception
-        assert ended == code, said
-        return said
+        return ran_with(["threads", *words, *self.where], code=code, only=only, typed=typed)
 
     def json(self, *words: str, code: int = 0) -> Any:
         return json.loads(self.run(*words, "--json", code=code, only="stdout"))
