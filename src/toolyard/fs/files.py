@@ -22,6 +22,7 @@ from toolyard.core.paths import beneath, is_beneath
 from toolyard.fs.faults import explain, not_a_file, swapped
 from toolyard.fs.locking import lock
 from toolyard.fs.mounts import Target
+from toolyard.fs.roots import Handle
 from toolyard.fs.temporary import temporary_name
 from toolyard.kernel.renameat2 import rename_without_replacing
 
@@ -55,17 +56,21 @@ def read(target: Target, limits: Limits) -> Contents:
     """The whole of a regular file, at most `limits.file_bytes` of it."""
     if not target.exists:
         raise explain(FileNotFoundError(errno.ENOENT, "not there"), target.path)
-    handle = target.handle
+    return read_handle(target.handle, target.path, limits)
+
+
+def read_handle(handle: Handle, path: str, limits: Limits) -> Contents:
+    """The same of a file that is open already; `path` is what it is called in errors."""
     if not handle.is_file:
-        raise not_a_file(handle.status.st_mode, target.path)
+        raise not_a_file(handle.status.st_mode, path)
     try:
         fd = handle.reopen(os.O_RDONLY)
     except OSError as error:
-        raise explain(error, target.path) from error
+        raise explain(error, path) from error
     try:
-        return _drain(fd, target.path, limits)
+        return _drain(fd, path, limits)
     except OSError as error:
-        raise explain(error, target.path) from error
+        raise explain(error, path) from error
     finally:
         os.close(fd)
 

@@ -12,10 +12,10 @@ from pydantic.json_schema import SkipJsonSchema
 from toolyard.app.gate import Gate
 from toolyard.app.tool import Arguments, Tool
 from toolyard.app.tools.reference_answers import CONTENT, Path, answer, object_schema
-from toolyard.app.tools.resources import uri_of
 from toolyard.core.actions import Kind
 from toolyard.core.calls import Blob, Image, Result
 from toolyard.core.errors import SecurityError, ToolError, ToolyardError, ValidationError
+from toolyard.core.uris import uri_of
 from toolyard.fs import files
 from toolyard.fs.content import images
 from toolyard.fs.content.kinds import Category, sniff

@@ -6,7 +6,6 @@ import base64
 import mimetypes
 from dataclasses import replace
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
 
 from toolyard.app.gate import Gate
 from toolyard.app.tool import Arguments, Tool, output_schema
@@ -14,6 +13,7 @@ from toolyard.app.tools.skill_resources import PREFIX, SKILL_TOOLS, file_of, pag
 from toolyard.core.actions import Kind
 from toolyard.core.calls import Result
 from toolyard.core.errors import ValidationError
+from toolyard.core.uris import path_of, uri_of
 from toolyard.fs import files
 from toolyard.fs.content.kinds import Category, sniff
 from toolyard.fs.content.text import decode
@@ -35,18 +35,11 @@ class ReadArguments(Arguments):
     uri: str
 
 
-def uri_of(path: str) -> str:
-    return "file://" + quote(path)
-
-
-def path_of(uri: str) -> str:
-    try:
-        parts = urlsplit(uri)
-    except ValueError:  # brackets that do not match, characters that only look like a host's
-        raise _not_a_file_uri() from None
-    if parts.scheme != "file" or parts.netloc not in {"", "localhost"} or parts.query or parts.fragment:
+def named_path(uri: str) -> str:
+    path = path_of(uri)
+    if path is None:
         raise _not_a_file_uri()
-    return unquote(parts.path, errors="surrogateescape")
+    return path
 
 
 def _not_a_file_uri() -> ValidationError:
@@ -111,7 +104,7 @@ def _files(after: str, gate: Gate) -> list[_Listed]:
 def read_resource(arguments: ReadArguments, gate: Gate) -> Result:
     if arguments.uri.startswith(PREFIX):
         return read_skill_resource(arguments, gate)
-    return _read(path_of(arguments.uri), gate)
+    return _read(named_path(arguments.uri), gate)
 
 
 def read_skill_resource(arguments: ReadArguments, gate: Gate) -> Result:

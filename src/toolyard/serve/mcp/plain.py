@@ -13,11 +13,11 @@ from typing import Any, cast
 from pydantic_core import PydanticSerializationError, to_json
 
 from toolyard.app.tool import Arguments, Tool
-from toolyard.app.tools.resources import uri_of
 from toolyard.app.tools.skill_resources import PREFIX
 from toolyard.app.yard import Yard
 from toolyard.core.calls import Blob, Image, Link, Part, Result
 from toolyard.core.errors import ToolyardError
+from toolyard.core.uris import uri_of
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

@@ -24,7 +24,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolyard.app.tools.resources import path_of
+from toolyard.app.tools.resources import named_path
 from toolyard.core.errors import ToolyardError
 from toolyard.serve.mcp.changes import Changed, Changes
 
@@ -119,7 +119,7 @@ class Telling:
 
     def _concerns(self, uri: str, changed: list[Changed]) -> bool:
         try:
-            path = self._clean(path_of(uri))
+            path = self._clean(named_path(uri))
         except ToolyardError:
             return False
         return any(one.covers(path) for one in changed)
