@@ -18,6 +18,7 @@ from toolyard.config.assistant import Assistant
 from toolyard.config.backends import BACKENDS, BackendKind, backend_kind, likely_backend
 from toolyard.config.custom_tools import Browser, CustomToolNames, Vision
 from toolyard.config.execution import CodeExecution, Docker, RunLimitsSection
+from toolyard.config.filesystem import Filesystem
 from toolyard.config.section import REFUSED, UNKNOWN_KEY, Seconds, Section, Size, expected
 from toolyard.config.server_entry import ServerEntry, Servers
 from toolyard.config.snapshots import Snapshots
@@ -44,6 +45,8 @@ def _star_or_names(value: Any) -> Any:
     raise expected('a list of tool names, or "*"')
 
 
+Location = tuple[str | int, ...]
+"""The steps from the whole file to a value in it."""
 ToolChoice = Annotated[Literal["*"] | tuple[str, ...], BeforeValidator(_star_or_names)]
 
 
@@ -257,6 +260,9 @@ class LimitsSection(Section):
     def to_limits(self) -> Limits:
         return Limits(**self.model_dump())
 
+    def exceeds_defaults(self) -> bool:
+        return any(getattr(self, name) > getattr(DEFAULT_LIMITS, name) for name in type(self).model_fields)
+
 
 def _agents_by_their_ids(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
     seen: set[str] = set()
@@ -272,7 +278,7 @@ def _agents_by_their_ids(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
 class Config(Section):
     """A configuration file, or the defaults where there is none."""
 
-    internal = frozenset({"source"})
+    internal = frozenset({"source", "templates"})
     other_spellings = frozenset({"massgen", "agent"})
 
     toolyard: ToolyardSection = ToolyardSection()
@@ -287,8 +293,11 @@ class Config(Section):
     snapshots: Snapshots = Snapshots()
     tracing: Tracing = Tracing()
     assistant: Assistant = Assistant()
+    filesystem: Filesystem = Filesystem()
     source: str | None = None
     """The file this was read from (absolute), None for the defaults."""
+    templates: Mapping[Location, str] = Field(default_factory=dict[Location, str], repr=False)
+    """The texts that variables were put into, as the file has them."""
 
     @model_validator(mode="after")
     def _agents_are_told_apart(self) -> Self:
@@ -305,6 +314,10 @@ class Config(Section):
         """Whether any is named, for everybody or for one agent."""
         named = self.servers or self.toolyard.server_files
         return bool(named or any(agent.backend.mcp_servers for agent in self.agents))
+
+    def as_written(self, value: str, *location: str | int) -> str:
+        """How a value that stands there is shown: with its variables, not with what they stand for."""
+        return self.templates.get(location, value)
 
     def folder(self, otherwise: str) -> str:
         """Where relative paths of the file start: beside it."""

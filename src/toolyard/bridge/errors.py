@@ -1,0 +1,141 @@
+"""What can go wrong between a server and the files of its client. All are errors of `toolyard.core.errors`.
+
+    SecurityError
+    ├── PathRefusedError          a path that may not be touched; `violation` says in which way
+    └── ClientRefusedError        a client that tried too often: all it asks is refused until the server restarts
+    ValidationError
+    └── CacheRefusedError         content that the cache cannot take: larger than all of it
+    ToolError
+    ├── SamplingUnsupportedError  this client cannot be asked; the hint names the other ways
+    ├── SamplingTimeoutError      it did not answer in time
+    ├── SamplingRefusedError      it said no, or could not
+    ├── BadAnswerError            it answered something else than what was asked for
+    ├── MissingFileError          there is no such file at the client's
+    └── UnreadableFileError       there is one, and the client may not read it
+
+`facts["reason"]` tells them apart for programs, also across the wire.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar
+
+from toolyard.core.errors import FieldError, SecurityError, ToolError, ValidationError
+
+_SHOWN_CHARS = 200
+
+
+def spelled(path: str) -> str:
+    """What a client calls a file, safe to print: nothing in it acts on a terminal, and it is not a page long."""
+    cut = path if len(path) <= _SHOWN_CHARS else f"{path[: _SHOWN_CHARS - 1]}…"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
+
+
+class Violation(StrEnum):
+    """In which way a path breaks the rules."""
+
+    OUTSIDE = "outside"
+    """It lies outside what is allowed."""
+    TRAVERSAL = "traversal"
+    """It climbs out of the project with `..`."""
+    FORM = "form"
+    """It is spelled in a way that means different things to different systems."""
+    UNICODE = "unicode"
+    """It has characters that cannot be seen, or look like others."""
+    LINK = "link"
+    """It is a link that leads outside."""
+    CIRCULAR = "circular"
+    """It is a link that leads to itself."""
+
+
+class PathRefusedError(SecurityError):
+    def __init__(self, path: str, violation: Violation, why: str, *, hint: str) -> None:
+        super().__init__(
+            f"{spelled(path)} {why}", hint=hint, facts={"reason": "path_refused", "violation": violation}
+        )
+        self.path = path
+        self.violation = violation
+
+
+class ClientRefusedError(SecurityError):
+    def __init__(self, violations: int) -> None:
+        super().__init__(
+            f"This client has asked {violations} times for paths that it may not have, and is not answered any more.",
+            hint="Whoever runs the server can restart it; look at what the client is doing first.",
+            facts={"reason": "client_refused"},
+        )
+
+
+class CacheRefusedError(ValidationError):
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(
+            f"{spelled(path)} {why}",
+            (FieldError("content", why),),
+            hint="Hand over a smaller file, or a part of it under a name of its own.",
+        )
+        self.facts = {"reason": "cache_refused"}
+
+
+class _BridgeError(ToolError):
+    reason: ClassVar[str]
+
+    def __init__(self, message: str, *, hint: str, retryable: bool = False) -> None:
+        super().__init__(message, hint=hint, retryable=retryable, facts={"reason": self.reason})
+
+
+class SamplingUnsupportedError(_BridgeError):
+    reason = "sampling_unsupported"
+
+    def __init__(self, wanted: str, *, hint: str) -> None:
+        super().__init__(f"This client cannot be asked for {wanted}: it does not support MCP sampling.", hint=hint)
+
+
+class SamplingTimeoutError(_BridgeError):
+    reason = "sampling_timeout"
+
+    def __init__(self, wanted: str, seconds: float) -> None:
+        super().__init__(
+            f"The client did not hand over {wanted} within {seconds:g} seconds.",
+            hint="Try again, or have the agent push the file with guide_cache_file.",
+            retryable=True,
+        )
+
+
+class SamplingRefusedError(_BridgeError):
+    reason = "sampling_refused"
+
+    def __init__(self, wanted: str, why: str) -> None:
+        super().__init__(
+            f"The client did not hand over {wanted}: {why}.",
+            hint="Its user may have said no. The agent can push the file with guide_cache_file.",
+        )
+
+
+class BadAnswerError(_BridgeError):
+    reason = "bad_answer"
+
+    def __init__(self, wanted: str, why: str) -> None:
+        super().__init__(
+            f"The client's answer about {wanted} cannot be used: {why}.",
+            hint="Nothing of it was taken. Try again, or have the agent push the file with guide_cache_file.",
+            retryable=True,
+        )
+
+
+class MissingFileError(_BridgeError):
+    reason = "not_found"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"{spelled(path)} does not exist at the client's.", hint="List the folder to see what is there."
+        )
+
+
+class UnreadableFileError(_BridgeError):
+    reason = "permission_denied"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"The client may not read {spelled(path)}.", hint="Its user can change who may read the file."
+        )

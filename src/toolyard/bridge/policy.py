@@ -1,0 +1,170 @@
+"""What may be read of a client's project: nothing but the allowed paths. Judges spelling and touches no disk.
+
+Only `from_file` reads one, the configuration on the server's own disk.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from toolyard.bridge.errors import PathRefusedError, spelled
+from toolyard.bridge.forms import EITHER, Form, Place, climbed, form_of, lies_in
+from toolyard.config.filesystem import DEFAULT_ALLOWED_PATHS
+from toolyard.core.errors import ConfigError, ValidationError
+
+if TYPE_CHECKING:
+    from toolyard.config.models import Config
+
+__all__ = ["DEFAULT_ALLOWED_PATHS", "SecurityPolicy"]
+
+FoldersExist: TypeAlias = Callable[[str], bool]
+
+_LOGGER: Final = logging.getLogger("toolyard.bridge")
+_PROJECT: Final = Place("", ())
+_set: Final = object.__setattr__
+_ABSOLUTE: Final = "Name it as the client does: /home/me/project, or C:\\Users\\me\\project."
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class SecurityPolicy:
+    """The client's project, and what is allowed in it; everything else is denied. Immutable.
+
+    Raises ConfigError for a root that is not absolute, and for allowed paths that cannot be meant.
+    """
+
+    project_root: str | None
+    """As the client spells it, absolute and normal; None where it is not known (yet)."""
+    allowed_paths: tuple[str, ...]
+    """Normal, none within another. Absolute where the root is known, otherwise relative to the project."""
+    missing: tuple[str, ...] = field(compare=False, repr=False)
+    """Those of them that are not there. Nobody is asked before the root is known."""
+    form: Form = field(compare=False, repr=False)
+    """How the client spells its paths."""
+    root: Place = field(compare=False, repr=False)
+    """Where the project starts; a place without an anchor where that is not known."""
+    _allowed: tuple[tuple[Place, Place], ...] = field(compare=False, repr=False)
+    _waiting: tuple[str, ...] = field(repr=False)
+    _given: tuple[str, ...] = field(compare=False, repr=False)
+    _folders_exist: FoldersExist | None = field(compare=False, repr=False)
+
+    def __init__(
+        self,
+        project_root: str | None = None,
+        allowed_paths: Iterable[str] = DEFAULT_ALLOWED_PATHS,
+        *,
+        folders_exist: FoldersExist | None = None,
+    ) -> None:
+        """`folders_exist` tells whether the client has a folder, by its absolute path, where somebody can tell."""
+        if isinstance(allowed_paths, str):
+            raise ConfigError("allowed_paths is a single text", hint=f'Give a list: ["{allowed_paths}"].')
+        given = tuple(allowed_paths)
+        form, root = _root(project_root)
+        # Absolute ones wait for the root: until then no absolute path of the client is taken at all.
+        waiting = tuple(path for path in given if not root.anchor and _absolute_form(path) is not None)
+        places = [_resolved(path, form, root, "the allowed path") for path in given if path not in waiting]
+        allowed = _outermost(form, places)
+        texts = tuple(form.spell(place) for place, _ in allowed)
+        exists = folders_exist if root.anchor else None
+        missing = tuple(path for path in texts if exists is not None and not exists(path))
+        _set(self, "project_root", form.spell(root) if root.anchor else None)
+        _set(self, "allowed_paths", texts)
+        _set(self, "missing", missing)
+        _set(self, "form", form)
+        _set(self, "root", root)
+        _set(self, "_allowed", allowed)
+        _set(self, "_waiting", waiting)
+        _set(self, "_given", given)
+        _set(self, "_folders_exist", folders_exist)
+        for path in self.missing:
+            _LOGGER.warning("%s is allowed, but does not exist at the client's.", spelled(path))
+
+    @classmethod
+    def from_config(
+        cls, config: Config, project_root: str | None = None, *, folders_exist: FoldersExist | None = None
+    ) -> SecurityPolicy:
+        """With `filesystem.allowed_paths` of a configuration; its errors name the file."""
+        _root(project_root)  # what is wrong with it is not the file's fault
+        try:
+            return cls(project_root, config.filesystem.allowed_paths, folders_exist=folders_exist)
+        except ConfigError as error:
+            if config.source is None:
+                raise
+            raise ConfigError(error.message, where=config.source, hint=error.hint) from None
+
+    @classmethod
+    def from_file(
+        cls, path: str, project_root: str | None = None, *, folders_exist: FoldersExist | None = None
+    ) -> SecurityPolicy:
+        """The same, from a file such as toolyard.yaml."""
+        from toolyard.config.load import load_config  # servers without a file do not pay for it
+
+        return cls.from_config(load_config(path), project_root, folders_exist=folders_exist)
+
+    def rooted_at(self, root: str) -> SecurityPolicy:
+        """The same paths allowed, in a project whose root has become known."""
+        return SecurityPolicy(root, self._given, folders_exist=self._folders_exist)
+
+    def relative(self, path: str) -> str:
+        """A validated path for people: from the project's root, with `/`; absolute where it lies elsewhere."""
+        place = self.form.parse(path)
+        inside = self.inside(place)
+        if inside is not None:
+            return "/".join(inside) or "."
+        return self.form.spell(place).replace("\\", "/")
+
+    def inside(self, place: Place) -> tuple[str, ...] | None:
+        """The names that lead to a place from the project's root; None when it lies elsewhere."""
+        is_inside = lies_in(self.form.folded(place), self.form.folded(self.root))
+        return place.names[len(self.root.names) :] if is_inside else None
+
+    def allowed(self, place: Place) -> Place | None:
+        """A place that is allowed, as the policy spells it; None when it is denied."""
+        folded = self.form.folded(place)
+        for outer, outer_folded in self._allowed:
+            if lies_in(folded, outer_folded):
+                # Where folders tell case apart after all, another spelling would be another folder.
+                return Place(outer.anchor, outer.names + place.names[len(outer.names) :])
+        return None
+
+
+def _root(path: object) -> tuple[Form, Place]:
+    if path is None:
+        return EITHER, _PROJECT
+    form = _absolute_form(path)
+    if form is None:
+        raise ConfigError(f"the project root {spelled(str(path))} is not absolute", hint=_ABSOLUTE)
+    return form, _resolved(path, form, _PROJECT, "the project root")
+
+
+def _absolute_form(path: object) -> Form | None:
+    return form_of(path) if isinstance(path, str) else None
+
+
+def _resolved(path: object, form: Form, root: Place, what: str) -> Place:
+    """Where an operator's path leads. A relative one has to stay in the project."""
+    try:
+        place = form.parse(path)
+    except (PathRefusedError, ValidationError) as error:
+        raise ConfigError(f"{what} cannot be used: {error.message}", hint=error.hint) from None
+    names = climbed(() if place.anchor else root.names, place.names)
+    if names is not None:
+        found = Place(place.anchor or root.anchor, names)
+        if place.anchor or lies_in(form.folded(found), form.folded(root)):
+            return found
+    raise ConfigError(
+        f"{what} {spelled(str(path))} climbs out of {'its disk' if place.anchor else 'the project'}",
+        hint="Write it as an absolute path, without `..`, if it is meant to be allowed.",
+    )
+
+
+def _outermost(form: Form, places: list[Place]) -> tuple[tuple[Place, Place], ...]:
+    """Each once and folded, without those that lie in another."""
+    kept: list[tuple[Place, Place]] = []
+    for place in places:
+        folded = form.folded(place)
+        if not any(lies_in(folded, outer) for _, outer in kept):
+            kept = [*((other, inner) for other, inner in kept if not lies_in(inner, folded)), (place, folded)]
+    return tuple(kept)
