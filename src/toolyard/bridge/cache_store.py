@@ -1,0 +1,86 @@
+"""What a cache keeps its files in. `toolyard.testing.file_caches` holds every store to the rules of `FileCache`.
+
+A store knows two orders, of use and of storing, and what all of it takes together. It decides nothing: how much there
+may be, what is too old and what goes first is said once, in `cache.py`. A store belongs to one FileCache, which calls
+it from one thread at a time.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class CachedFile:
+    """A file of a client as it was handed over."""
+
+    path: str
+    content: bytes
+    size: int
+    """In bytes: of the content."""
+    mtime: float | None
+    """When it was last changed at the client's, in seconds since 1970; None where nobody said."""
+    encoding: str
+    is_binary: bool
+    stored: float
+    """When it came into the cache, in seconds since 1970."""
+
+
+class Key(NamedTuple):
+    client: str
+    path: str
+
+
+class Total(NamedTuple):
+    entries: int
+    bytes: int
+
+
+class CacheStore(Protocol):
+    """Every method may raise SystemFault. All but `purge` and `close` are called within `reading` or `changing`."""
+
+    def reading(self) -> AbstractContextManager[object]:
+        """One picture of everything, whatever others who share it change meanwhile."""
+        ...
+
+    def changing(self) -> AbstractContextManager[object]:
+        """What is done within is one step for everybody; where it raises SystemFault, nothing was done."""
+        ...
+
+    def find(self, key: Key) -> CachedFile | None:
+        """None also for what is there and fails its check."""
+        ...
+
+    def add(self, key: Key, file: CachedFile) -> None:
+        """As the last one stored, and the last one used. There is none under this key."""
+        ...
+
+    def touch(self, key: Key) -> None:
+        """It is the last one used."""
+        ...
+
+    def drop(self, key: Key) -> bool:
+        """Whether there was one, whatever its check says."""
+        ...
+
+    def oldest(self) -> float | None:
+        """When the first one of the order of storing was stored; None where there is nothing."""
+        ...
+
+    def drop_oldest(self) -> None: ...
+
+    def drop_least_used(self) -> None: ...
+
+    def drop_all(self, client: str | None) -> None:
+        """Those of one client; None: everybody's."""
+        ...
+
+    def total(self) -> Total: ...
+
+    def purge(self) -> None:
+        """Of what was dropped nothing stays readable anywhere."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,228 @@
+"""Cached files in SQLite: one file, which several processes may share and which stays when they end.
+
+The store owns one connection, open from the first moment to `close()`. The last changes before a power cut may be
+lost, and never a part of one. Content is kept with a digest of all that is known of it; what does not match is as
+good as not there. Whatever else goes wrong with the file is a SystemFault.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import urllib.parse
+from collections.abc import Generator
+from typing import Any
+
+from blake3 import blake3
+
+from toolyard.bridge.cache_store import CachedFile, Key, Total
+from toolyard.core.errors import SystemFault
+from toolyard.storage.databases import make_private, write_ahead
+from toolyard.storage.fullness import FREE_SPACE, is_full
+
+_BUSY_SECONDS = 10.0
+_LOG_BYTES = 8 * 2**20
+"""To which the log is cut back after it was longer."""
+_KIND = 0xFF
+"""Of an error; what is above it says more."""
+_APPLICATION = 0x54594243
+"""By which SQLite's own tools, too, tell our files from others."""
+_VERSION = 1
+# The content is apart, so that to note a use of it is to write a line, not all of it.
+_SCHEMA = (
+    """CREATE TABLE files (
+        id INTEGER PRIMARY KEY, client BLOB NOT NULL, path BLOB NOT NULL, used INTEGER NOT NULL,
+        size INTEGER NOT NULL, mtime REAL, encoding BLOB NOT NULL, is_binary INTEGER NOT NULL, stored REAL NOT NULL,
+        digest BLOB NOT NULL, UNIQUE (client, path)
+    )""",
+    "CREATE INDEX by_use ON files (used)",
+    "CREATE TABLE contents (id INTEGER PRIMARY KEY, content BLOB NOT NULL)",
+    "CREATE TABLE total (entries INTEGER NOT NULL, bytes INTEGER NOT NULL)",
+    "INSERT INTO total VALUES (0, 0)",
+    """CREATE TRIGGER added AFTER INSERT ON files BEGIN
+        UPDATE total SET entries = entries + 1, bytes = bytes + NEW.size;
+    END""",
+    """CREATE TRIGGER dropped AFTER DELETE ON files BEGIN
+        UPDATE total SET entries = entries - 1, bytes = bytes - OLD.size;
+        DELETE FROM contents WHERE id = OLD.id;
+    END""",
+    f"PRAGMA application_id = {_APPLICATION}",
+    f"PRAGMA user_version = {_VERSION}",
+)
+_FIND = """
+    SELECT content, mtime, encoding, is_binary, stored, digest FROM files JOIN contents USING (id)
+    WHERE client = ? AND path = ?
+"""
+_ADD = """
+    INSERT INTO files (client, path, used, size, mtime, encoding, is_binary, stored, digest)
+    VALUES (?, ?, (SELECT coalesce(max(used), 0) + 1 FROM files), ?, ?, ?, ?, ?, ?)
+"""
+_TOUCH = """
+    UPDATE files SET used = (SELECT max(used) + 1 FROM files)
+    WHERE client = ? AND path = ? AND used < (SELECT max(used) FROM files)
+"""
+
+
+class SqliteStore:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Raises SystemFault."""
+        self._path = os.path.abspath(path)
+        with self._minding():
+            make_private(self._path)
+            # One that is gone in this moment is not made anew, open to everybody.
+            uri = f"file:{urllib.parse.quote(self._path)}?mode=rw"
+            self._connection = sqlite3.connect(
+                uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            try:
+                self._prepare()
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def close(self) -> None:
+        with self._minding():
+            self._connection.close()
+
+    @contextlib.contextmanager
+    def reading(self) -> Generator[None]:
+        with self._minding(), self._transaction("BEGIN"):
+            yield
+
+    @contextlib.contextmanager
+    def changing(self) -> Generator[None]:
+        with self._minding(), self._transaction("BEGIN IMMEDIATE"):
+            yield
+
+    def find(self, key: Key) -> CachedFile | None:
+        packed = _packed(key)
+        row = self._row(_FIND, packed)
+        if row is None:
+            return None
+        content, mtime, encoding, is_binary, stored, digest = row
+        if not isinstance(content, bytes) or digest != _digest(packed, (mtime, encoding, is_binary, stored), content):
+            return None
+        told = str(encoding, "utf-8", "surrogatepass")
+        return CachedFile(key.path, content, len(content), mtime, told, is_binary == 1, stored)
+
+    def add(self, key: Key, file: CachedFile) -> None:
+        packed = _packed(key)
+        # Times as they will be read: no whole numbers among them, and no negative zero.
+        mtime = None if file.mtime is None else file.mtime + 0.0
+        about = (mtime, _bytes(file.encoding), int(file.is_binary), file.stored + 0.0)
+        digest = _digest(packed, about, file.content)
+        added = self._connection.execute(_ADD, (*packed, file.size, *about, digest))
+        self._connection.execute("INSERT OR REPLACE INTO contents VALUES (?, ?)", (added.lastrowid, file.content))
+
+    def touch(self, key: Key) -> None:
+        self._connection.execute(_TOUCH, _packed(key))
+
+    def drop(self, key: Key) -> bool:
+        query = "DELETE FROM files WHERE client = ? AND path = ?"
+        return self._connection.execute(query, _packed(key)).rowcount > 0
+
+    def oldest(self) -> float | None:
+        row = self._row("SELECT CAST(stored AS REAL) FROM files ORDER BY id LIMIT 1")
+        return None if row is None else row[0]
+
+    def drop_oldest(self) -> None:
+        self._connection.execute("DELETE FROM files WHERE id = (SELECT min(id) FROM files)")
+
+    def drop_least_used(self) -> None:
+        query = "DELETE FROM files WHERE id = (SELECT id FROM files ORDER BY used LIMIT 1)"
+        if self._connection.execute(query).rowcount == 0:
+            self._recount()  # or whoever needs room would ask for ever
+
+    def drop_all(self, client: str | None) -> None:
+        if client is None:
+            self._connection.execute("DELETE FROM files")
+        else:
+            self._connection.execute("DELETE FROM files WHERE client = ?", (_bytes(client),))
+
+    def total(self) -> Total:
+        return Total(*self._row("SELECT entries, bytes FROM total") or (0, 0))
+
+    def purge(self) -> None:
+        """What was dropped goes out of the log, too; where another process is using that, with a later one."""
+        with self._minding():
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def _row(self, query: str, values: tuple[object, ...] = ()) -> tuple[Any, ...] | None:
+        return self._connection.execute(query, values).fetchone()
+
+    def _recount(self) -> None:
+        self._connection.execute("DELETE FROM total")
+        self._connection.execute("INSERT INTO total SELECT count(*), coalesce(sum(size), 0) FROM files")
+
+    def _prepare(self) -> None:
+        connection = self._connection
+        connection.text_factory = bytes  # there is no text in it, unless it is damaged
+        # Before anything in it is changed; where it is busy, it is asked again in any case.
+        with contextlib.suppress(sqlite3.OperationalError), self._transaction("BEGIN"):
+            self._require_ours()
+        write_ahead(connection, _BUSY_SECONDS)
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA secure_delete = ON")
+        connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
+        with self._transaction("BEGIN IMMEDIATE"):
+            if self._require_ours() == 0:
+                for statement in _SCHEMA:
+                    connection.execute(statement)
+            self._recount()
+
+    def _require_ours(self) -> int:
+        """Its version; 0 for a file that is empty. Called in a transaction: others may be making it meanwhile."""
+        (application,) = self._row("PRAGMA application_id") or (0,)
+        (version,) = self._row("PRAGMA user_version") or (0,)
+        if application != _APPLICATION and (version or self._row("SELECT 1 FROM sqlite_master LIMIT 1")):
+            hint = "Name another file for the cache."
+            raise SystemFault(f"{self._path} is a database of something else, not a cache.", hint=hint)
+        if version > _VERSION:
+            hint = "Use that one, or name another file."
+            raise SystemFault(f"The cache in {self._path} was kept by a newer Toolyard.", hint=hint)
+        return version
+
+    @contextlib.contextmanager
+    def _transaction(self, begin: str) -> Generator[None]:
+        self._connection.execute(begin)
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._connection.rollback()
+            raise
+
+    @contextlib.contextmanager
+    def _minding(self) -> Generator[None]:
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            if isinstance(error, sqlite3.Error) and is_full(error, self._path):
+                said = f"The cache cannot be kept in {self._path}: the disk is full."
+                raise SystemFault(said, hint=FREE_SPACE, retryable=True) from error
+            if _is_damage(error):
+                hint = "Delete the file, with those beside it: all in it can be had again."
+                raise SystemFault(f"The cache in {self._path} is damaged: {error}.", hint=hint) from error
+            raise SystemFault(
+                f"The cache in {self._path} cannot be used: {error}.",
+                hint="Look at the folder and the disk it is on.",
+                retryable=isinstance(error, sqlite3.OperationalError),
+            ) from error
+
+
+def _packed(key: Key) -> tuple[bytes, bytes]:
+    return _bytes(key.client), _bytes(key.path)
+
+
+def _bytes(text: str) -> bytes:
+    """For any text: names may have in them what is not UTF-8."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _digest(key: tuple[bytes, bytes], about: tuple[object, ...], content: bytes) -> bytes:
+    return blake3(ascii((*key, *about)).encode("ascii")).update(content).digest()
+
+
+def _is_damage(error: Exception) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & _KIND in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
