@@ -1,0 +1,222 @@
+"""FilesystemBridge: the files of the client behind one request.
+
+Each is looked for where it is nearest: on the disk, where server and client share one; in the cache, where the client
+has handed it over; among the resources of a server beside the client; and last by asking the client's model, by MCP
+sampling. A client that cannot be asked is told so at once, with the ways that are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, overload
+
+from anyio import to_thread
+
+from toolyard.bridge.answers import read_receipt
+from toolyard.bridge.cache import CachedFile, NewFile
+from toolyard.bridge.client import Answer, Client
+from toolyard.bridge.decoding import text_of
+from toolyard.bridge.errors import BadAnswerError, SamplingUnsupportedError, spelled
+from toolyard.bridge.listing import PathInfo, Wanted, read_listing
+from toolyard.bridge.pushing import arguments_of, checked
+from toolyard.bridge.requests import Question, listing_question, reading_question
+from toolyard.bridge.resources import ResourceFiles, ResourceReader
+from toolyard.bridge.validating import PathValidator
+from toolyard.core.errors import ValidationError
+
+if TYPE_CHECKING:
+    from toolyard.bridge.shared import Shared
+
+_FOUND = CachedFile | NewFile
+_NUL = "\0"
+
+
+class FilesystemBridge:
+    def __init__(self, client: Client, shared: Shared, resources: ResourceReader | None = None) -> None:
+        """`BridgeHost.bridge` makes one for each request. `resources` is a session with a server beside a client."""
+        self._client = client
+        self._shared = shared
+        self._resources = resources
+
+    async def list_directory(self, path: str, recursive: bool = False, pattern: str | None = None) -> list[PathInfo]:
+        """What a folder holds; with `recursive` each folder has its `children`. `pattern` is a glob.
+
+        Raises PathRefusedError, MissingFileError, UnreadableFileError, BadAnswerError, SamplingTimeoutError,
+        SamplingRefusedError or SamplingUnsupportedError.
+        """
+        with self._shared.auditor.operation("list_directory", path, self._client):
+            wanted = Wanted(await self._shared.validated(path, self._client), recursive, pattern)
+            wanted.glob()
+            found = await self._listed(wanted)
+            for entry in found:
+                self._notice(entry)
+            return found
+
+    @overload
+    async def read_file(self, path: str, encoding: str | None = None, binary: Literal[False] = False) -> str: ...
+
+    @overload
+    async def read_file(self, path: str, encoding: str | None = None, *, binary: Literal[True]) -> bytes: ...
+
+    @overload
+    async def read_file(self, path: str, encoding: str | None, binary: Literal[True]) -> bytes: ...
+
+    async def read_file(self, path: str, encoding: str | None = None, binary: bool = False) -> str | bytes:
+        """A file's text, or its bytes with `binary`.
+
+        `encoding` is tried first; where it does not fit, the one that the client named, then whatever does. Raises as
+        `list_directory` does.
+        """
+        [file] = await self._read([path], encoding, is_binary=binary)
+        return file.content if binary else _text(file, encoding)
+
+    async def read_files(self, paths: Sequence[str], encoding: str | None = None) -> dict[str, str]:
+        """The texts of several files, by the paths as given. What has to be asked for is asked for at once."""
+        files = await self._read(paths, encoding, is_binary=False)
+        return {path: _text(file, encoding) for path, file in zip(paths, files, strict=True)}
+
+    async def _read(self, paths: Sequence[str], encoding: str | None, *, is_binary: bool) -> list[_FOUND]:
+        if len(set(paths)) != len(paths):
+            raise ValidationError.of("paths", "one is there twice", hint="Name each file once.")
+        if encoding is not None:
+            text_of(b"", encoding, encoding)  # raises for one that is none, before anybody is asked
+        with self._shared.auditor.operation("read_file", ", ".join(paths), self._client):
+            spellings = [await self._shared.validated(path, self._client) for path in paths]
+            found = {path: await self._near(path, encoding, is_binary=is_binary) for path in spellings}
+            missing = [path for path, file in found.items() if file is None]
+            if missing:
+                asked = await self._asked(missing, encoding, is_binary=is_binary)
+                found |= dict(zip(missing, asked, strict=True))
+            return [file for path in spellings if (file := found[path]) is not None]
+
+    async def _near(self, path: str, encoding: str | None, *, is_binary: bool) -> _FOUND | None:
+        """A file that can be had without asking the client's model."""
+        shared = self._shared
+        if shared.disk:
+            local = await self._on_disk(path)
+            if local is not None:
+                return local
+        if self._client.has_answered(self._question(path, encoding, is_binary=is_binary)):
+            return None  # what the client was asked for in this call is taken as its answer says
+        cached = shared.cache.get(path, client=self._client.identity)
+        if cached is not None or self._resources is None:
+            return cached
+        policy = await shared.rooted(self._client)
+        if policy.project_root is None:  # a URI needs the whole path
+            return None
+        validator = PathValidator(policy)
+        file = await ResourceFiles(self._resources, validator).read(validator.validate(path), shared.file_bytes)
+        [kept] = shared.cache.put_all([replace(file, path=path)], client=self._client.identity)
+        return kept
+
+    async def _on_disk(self, path: str) -> NewFile | None:
+        policy = await self._shared.rooted(self._client)
+
+        def read() -> NewFile | None:
+            with self._shared.disk.opened(policy) as folder:
+                if folder is None:
+                    return None
+                spelled_here = PathValidator(policy).validate(path)
+                return folder.read(spelled_here, self._shared.file_bytes)
+
+        return await to_thread.run_sync(read)
+
+    async def _listed(self, wanted: Wanted) -> list[PathInfo]:
+        if self._shared.disk:
+            local = await self._listed_on_disk(wanted)
+            if local is not None:
+                return local
+        policy = await self._shared.rooted(self._client) if self._resources is not None else self._shared.policy
+        if self._resources is not None and policy.project_root is not None:
+            validator = PathValidator(policy)
+            return await ResourceFiles(self._resources, validator).list(
+                replace(wanted, path=validator.validate(wanted.path))
+            )
+        question = listing_question(wanted)
+        self._require_sampling(question)
+        [answer] = await self._client.ask([question], self._shared.seconds)
+        _require_whole(answer, question)
+        return read_listing(answer.text, wanted, PathValidator(self._shared.policy))
+
+    async def _listed_on_disk(self, wanted: Wanted) -> list[PathInfo] | None:
+        policy = await self._shared.rooted(self._client)
+
+        def listed() -> list[PathInfo] | None:
+            with self._shared.disk.opened(policy) as folder:
+                if folder is None:
+                    return None
+                path = PathValidator(policy).validate(wanted.path)
+                return folder.list(replace(wanted, path=path))
+
+        return await to_thread.run_sync(listed)
+
+    def _notice(self, entry: PathInfo) -> None:
+        """A file that was changed since it was cached is not served from there any more."""
+        for each in entry.walk():
+            if each.type == "file" and each.mtime is not None:
+                self._shared.cache.noticed(each.path, each.mtime, client=self._client.identity)
+
+    async def _asked(self, paths: Sequence[str], encoding: str | None, *, is_binary: bool) -> list[_FOUND]:
+        """Files that the client's model is asked for. They are cached when all have come."""
+        questions = [self._question(path, encoding, is_binary=is_binary) for path in paths]
+        self._require_sampling(questions[0])
+        identity, shared = self._client.identity, self._shared
+        with shared.pending.expecting(identity, paths, shared.seconds):
+            answers = await self._client.ask(questions, shared.seconds)
+            files = [
+                await self._handed_over(question, answer) for question, answer in zip(questions, answers, strict=True)
+            ]
+        fresh = [file for file in files if isinstance(file, NewFile)]
+        shared.cache.put_all(fresh, client=identity)
+        return files
+
+    async def _handed_over(self, question: Question, answer: Answer) -> _FOUND:
+        _require_whole(answer, question)
+        if answer.handed_over:
+            return await self._in_answer(question, answer)
+        read_receipt(answer.text, question.path, question.title)
+        pushed = self._shared.pending.take(self._client.identity, question.path)
+        if pushed is not None:
+            return pushed
+        # Handed over to another process that serves this client, into the cache that they share.
+        cached = self._shared.cache.peek(question.path, client=self._client.identity)
+        if cached is None or cached.stored < answer.asked:
+            raise BadAnswerError(question.title, "it says that the file was handed over, and it was not")
+        return cached
+
+    async def _in_answer(self, question: Question, answer: Answer) -> NewFile:
+        """The file in an answer that is itself a call of guide_cache_file."""
+        try:
+            pushed = [file for call in answer.handed_over for file in arguments_of(call).pushed()[0]]
+            files = await checked(pushed, self._client, self._shared)
+        except ValidationError as error:
+            raise BadAnswerError(question.title, error.message) from error
+        if [file.path for file in files] != [question.path]:
+            raise BadAnswerError(question.title, "it hands over something else than was asked for")
+        return files[0]
+
+    def _question(self, path: str, encoding: str | None, *, is_binary: bool) -> Question:
+        return reading_question(path, encoding, is_binary=is_binary, with_tools=self._client.can_use_tools)
+
+    def _require_sampling(self, question: Question) -> None:
+        if self._client.can_sample:
+            return
+        ways = ["have the agent push the file with the tool guide_cache_file"]
+        if not self._shared.disk:
+            ways.append("share the disk (BridgeHost(shared_disk=[...])), where server and client are on one machine")
+        if self._resources is None:
+            ways.append("connect to an MCP server beside the client that exposes its files as resources")
+        raise SamplingUnsupportedError(question.title, hint=f"Instead: {'; '.join(ways)}.")
+
+
+def _require_whole(answer: Answer, question: Question) -> None:
+    if answer.is_cut:
+        raise BadAnswerError(question.title, "it was cut: the model had said as much as it may")
+
+
+def _text(file: _FOUND, encoding: str | None) -> str:
+    text, _ = text_of(file.content, encoding, file.encoding)
+    if _NUL in text:
+        raise ValidationError.of("binary", f"{spelled(file.path)} is no text", hint="Read it with binary=True.")
+    return text

@@ -1,0 +1,59 @@
+"""A client as the bridge sees it: who it is, what it can do, and a way to ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from toolyard.bridge.requests import Question
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    text: str
+    asked: float
+    """When it was asked, by `time.time()`."""
+    handed_over: tuple[Mapping[str, Any], ...] = ()
+    """The arguments of calls of guide_cache_file that the answer itself is made of."""
+    is_cut: bool = False
+    """Whether the model stopped because it had said too much."""
+
+
+class Client(Protocol):
+    @property
+    def identity(self) -> str:
+        """Whose files these are: nobody with another identity sees them."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """What it calls itself."""
+        ...
+
+    @property
+    def can_sample(self) -> bool: ...
+
+    @property
+    def can_use_tools(self) -> bool:
+        """Whether tools can be handed to its model with a request."""
+        ...
+
+    @property
+    def offers_roots(self) -> bool: ...
+
+    def has_answered(self, question: Question) -> bool:
+        """Whether it was asked that earlier in this very call, and has answered."""
+        ...
+
+    async def ask(self, questions: Sequence[Question], seconds: float) -> list[Answer]:
+        """The answers, in order. Raises SamplingTimeoutError, SamplingRefusedError or BadAnswerError.
+
+        From protocol 2026-07-28 on, the call that asks has to end first: this raises AnswerPending then, and
+        gives the answers when the client repeats the call with them.
+        """
+        ...
+
+    async def roots(self) -> tuple[str, ...]:
+        """The file URIs of its roots. May raise AnswerPending."""
+        ...

@@ -1,0 +1,165 @@
+"""Files of a client that lie on this machine's own disk, reached by directory handle.
+
+Which folders are shared is the word of whoever runs the server, never of a client: one that names its root gets
+nothing that lies elsewhere. A file is opened beneath the root, by the path layer of all of Toolyard, and the policy
+judges where it really lies once it is open: a link cannot lead past it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass, replace
+
+from toolyard.bridge.cache import NewFile
+from toolyard.bridge.errors import BadAnswerError, MissingFileError, PathRefusedError, UnreadableFileError, Violation
+from toolyard.bridge.listing import MOST_ENTRIES, PathInfo, Wanted, with_targets
+from toolyard.bridge.policy import SecurityPolicy
+from toolyard.bridge.validating import PathValidator
+from toolyard.core.errors import ToolyardError
+from toolyard.core.limits import DEFAULT_LIMITS
+from toolyard.core.paths import is_beneath
+from toolyard.fs.faults import explain
+from toolyard.fs.files import read_handle
+from toolyard.fs.roots import Handle, Root
+from toolyard.fs.search.patterns import Glob
+
+_LINKS = "The user can add it to filesystem.allowed_paths."
+
+
+class SharedDisk:
+    """The folders of this machine that a server may read for its clients."""
+
+    def __init__(self, folders: Iterable[str] = ()) -> None:
+        """Raises where one is not there."""
+        self._folders = tuple(os.path.realpath(folder, strict=True) for folder in folders)
+
+    def __bool__(self) -> bool:
+        return bool(self._folders)
+
+    @contextlib.contextmanager
+    def opened(self, policy: SecurityPolicy) -> Generator[LocalFolder | None]:
+        """The project's folder; None where it does not lie in any that is shared."""
+        root = self._root(policy.project_root)
+        if root is None:
+            yield None
+            return
+        try:
+            yield LocalFolder(root, policy)
+        finally:
+            root.close()
+
+    def _root(self, path: str | None) -> Root | None:
+        if path is None or not path.startswith("/") or not self._folders:
+            return None
+        try:
+            root = Root(path)
+        except ToolyardError:
+            return None
+        if any(is_beneath(root.path, folder) for folder in self._folders):
+            return root
+        root.close()
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFolder:
+    root: Root
+    policy: SecurityPolicy
+
+    def read(self, path: str, most_bytes: int) -> NewFile:
+        """A validated path's file."""
+        with self._open(path) as handle:
+            contents = read_handle(handle, path, replace(DEFAULT_LIMITS, file_bytes=most_bytes))
+        return NewFile(path, contents.data, mtime=contents.status.st_mtime)
+
+    def list(self, wanted: Wanted) -> list[PathInfo]:
+        listing = _Listing(self, wanted.glob(), recursive=wanted.recursive)
+        entries = listing.of(wanted.path, ())
+        return with_targets(entries, PathValidator(self.policy).validate_links(listing.links))
+
+    @contextlib.contextmanager
+    def _open(self, path: str) -> Generator[Handle]:
+        try:
+            handle = self.root.open(self.policy.relative(path))
+        except FileNotFoundError:
+            raise MissingFileError(path) from None
+        except PermissionError:
+            raise UnreadableFileError(path) from None
+        except OSError as error:
+            raise explain(error, path) from None
+        with handle:
+            self._require(handle.real, path)
+            yield handle
+
+    def _require(self, real: str, path: str) -> None:
+        """That it lies, links followed, where it is allowed: beneath the root as the policy spells it."""
+        if not is_beneath(real, self.root.path):
+            raise PathRefusedError(path, Violation.LINK, "leads out of the project.", hint=_LINKS)
+        inside = os.path.relpath(real, self.root.path)
+        if not PathValidator(self.policy).is_allowed(inside):
+            raise PathRefusedError(path, Violation.LINK, "leads outside of what is allowed.", hint=_LINKS)
+
+    def entries(self, path: str) -> list[tuple[str, os.stat_result, str | None]]:
+        """What a folder holds: names, what each is, and where links lead."""
+        with self._open(path) as handle:
+            if not handle.is_folder:
+                raise BadAnswerError(path, "it is no folder")
+            try:
+                folder = handle.reopen(os.O_RDONLY | os.O_DIRECTORY)
+            except PermissionError:
+                raise UnreadableFileError(path) from None
+            try:
+                return list(_looked_at(folder))
+            finally:
+                os.close(folder)
+
+
+def _looked_at(folder: int) -> Generator[tuple[str, os.stat_result, str | None]]:
+    for name in sorted(os.listdir(folder)):
+        with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            is_link = stat.S_ISLNK(status.st_mode)
+            yield name, status, os.readlink(name, dir_fd=folder) if is_link else None
+
+
+class _Listing:
+    def __init__(self, folder: LocalFolder, glob: Glob | None, *, recursive: bool) -> None:
+        self._folder = folder
+        self._glob = glob
+        self._recursive = recursive
+        self._child: Callable[[str, str], str] = PathValidator(folder.policy).validate_child
+        self._count = 0
+        self.links: dict[str, str] = {}
+
+    def of(self, path: str, above: tuple[str, ...]) -> list[PathInfo]:
+        found: list[PathInfo] = []
+        for name, status, target in self._folder.entries(path):
+            self._count += 1
+            if self._count > MOST_ENTRIES:
+                raise BadAnswerError(path, f"it has more than {MOST_ENTRIES:,} entries")
+            info = self._info(path, name, status, target, above)
+            if info is not None:
+                found.append(info)
+        return found
+
+    def _info(
+        self, folder: str, name: str, status: os.stat_result, target: str | None, above: tuple[str, ...]
+    ) -> PathInfo | None:
+        path = self._child(folder, name)
+        names = (*above, name)
+        is_listed = self._glob is None or self._glob.matches(names)
+        if stat.S_ISDIR(status.st_mode):
+            children = tuple(self.of(path, names)) if self._recursive else None
+            is_on_the_way = bool(children) or (self._glob is None and self._recursive)
+            if not (is_listed or is_on_the_way):
+                return None
+            return PathInfo(name, path, "directory", mtime=status.st_mtime, children=children)
+        if not is_listed or not (target is not None or stat.S_ISREG(status.st_mode)):
+            return None
+        if target is not None:
+            self.links[path] = target
+            return PathInfo(name, path, "symlink", mtime=status.st_mtime)
+        return PathInfo(name, path, "file", status.st_size, status.st_mtime)

@@ -1,0 +1,264 @@
+"""The client behind one request of the MCP SDK, in both eras of the protocol.
+
+Before 2026-07-28 it is asked in the middle of the call, by `sampling/createMessage` and `roots/list`. From then on
+the call ends with `input_required` and comes back with the answers; what was asked and what was answered so far
+travels in the request state, which the SDK seals, so that a client cannot answer what nobody asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar, cast
+
+import anyio
+import mcp_types as types
+import pydantic
+from mcp.server.context import ServerRequestContext
+from mcp.server.mcpserver import Context
+from mcp.server.request_state import authenticated_principal
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from toolyard.bridge.client import Answer
+from toolyard.bridge.errors import BadAnswerError, SamplingRefusedError, SamplingTimeoutError, spelled
+from toolyard.bridge.requests import TOOL, Question
+from toolyard.core.calls import AnswerPending
+from toolyard.core.errors import ConfigError
+
+AnyContext = Context[Any, Any] | ServerRequestContext[Any, Any]
+Identify = Callable[[ServerRequestContext[Any, Any]], str]
+
+_SESSION_HEADER: Final = "mcp-session-id"
+_LOCAL: Final = "local"
+"""Whoever is at the other end of stdio: there is one."""
+_MOST_TOKENS: Final = 32_000
+"""Of an answer. A file is not in it, where tools cannot be handed over; a listing is."""
+_CUT: Final = "maxTokens"
+_SHOWN_CHARS: Final = 200
+_ROOTS: Final = "roots"
+_T = TypeVar("_T", bound=pydantic.BaseModel)
+
+
+class RoundNeeded(AnswerPending):
+    """What the client of a 2026-07-28 session is sent in place of the tool's result."""
+
+    def __init__(self, result: types.InputRequiredResult) -> None:
+        super().__init__("the client has to answer first: decorate this tool with BridgeHost.asks")
+        self.result = result
+
+
+class McpClient:
+    def __init__(
+        self,
+        context: AnyContext,
+        params: types.InputResponseRequestParams | None = None,
+        *,
+        tool: types.Tool | None = None,
+        identify: Identify | None = None,
+    ) -> None:
+        """`params` are those of a request to a low-level server; `tool` is guide_cache_file as it is offered."""
+        if isinstance(context, ServerRequestContext):
+            self._context = context
+            responses, state = (params.input_responses, params.request_state) if params else (None, None)
+        else:
+            self._context = context.request_context
+            responses, state = context.input_responses, context.request_state
+        self._tool = tool
+        self._is_modern = self._context.protocol_version in MODERN_PROTOCOL_VERSIONS
+        self._rounds = _Rounds(responses or {}, state)
+        self.identity = (identify or identity_of)(self._context)
+
+    @property
+    def title(self) -> str:
+        known = self._context.session.client_params
+        return spelled(f"{known.client_info.name} {known.client_info.version}")[:_SHOWN_CHARS] if known else ""
+
+    @property
+    def can_sample(self) -> bool:
+        return self._can(types.ClientCapabilities(sampling=types.SamplingCapability()))
+
+    @property
+    def can_use_tools(self) -> bool:
+        with_tools = types.SamplingCapability(tools=types.SamplingToolsCapability())
+        return self._tool is not None and self._can(types.ClientCapabilities(sampling=with_tools))
+
+    @property
+    def offers_roots(self) -> bool:
+        return self._can(types.ClientCapabilities(roots=types.RootsCapability()))
+
+    def _can(self, capability: types.ClientCapabilities) -> bool:
+        session = self._context.session
+        return session.check_client_capability(capability) and (self._is_modern or session.can_send_request)
+
+    def has_answered(self, question: Question) -> bool:
+        return self._is_modern and self._rounds.was_asked(_key(question))
+
+    async def ask(self, questions: Sequence[Question], seconds: float) -> list[Answer]:
+        if self._is_modern:
+            return self._from_rounds(questions, seconds)
+        answers: list[Answer | None] = [None] * len(questions)
+
+        async def one(number: int, question: Question) -> None:
+            answers[number] = await self._sampled(question, seconds)
+
+        try:
+            async with anyio.create_task_group() as group:
+                for number, question in enumerate(questions):
+                    group.start_soon(one, number, question)
+        except BaseExceptionGroup as errors:
+            raise _first_of(errors) from None
+        return [answer for answer in answers if answer is not None]
+
+    async def roots(self) -> tuple[str, ...]:
+        if not self._is_modern:
+            listed = await self._told(types.ListRootsRequest(), types.ListRootsResult, "its roots")
+        else:
+            found = self._rounds.answered(_ROOTS, "its roots", None)
+            if found is None:
+                raise self._rounds.needed({_ROOTS: types.ListRootsRequest()})
+            listed = found
+        if not isinstance(listed, types.ListRootsResult):
+            raise BadAnswerError("its roots", "it is no list of roots")
+        return tuple(str(root.uri) for root in listed.roots)
+
+    async def _sampled(self, question: Question, seconds: float) -> Answer:
+        asked = time.time()
+        params = self._message(question)
+        shape = types.CreateMessageResultWithTools if params.tools else types.CreateMessageResult
+        try:
+            with anyio.fail_after(seconds):
+                result = await self._told(types.CreateMessageRequest(params=params), shape, question.title)
+        except TimeoutError:
+            raise SamplingTimeoutError(question.title, seconds) from None
+        return _answer(result, question, asked)
+
+    async def _told(self, request: types.ServerRequest, shape: type[_T], wanted: str) -> _T:
+        metadata = ServerMessageMetadata(related_request_id=self._context.request_id)
+        try:
+            return await self._context.session.send_request(request, shape, metadata=metadata)
+        except MCPError as error:
+            raise SamplingRefusedError(wanted, spelled(str(error))[:_SHOWN_CHARS]) from None
+        except pydantic.ValidationError:
+            raise BadAnswerError(wanted, "it is no answer to that request") from None
+
+    def _from_rounds(self, questions: Sequence[Question], seconds: float) -> list[Answer]:
+        """All that are not answered yet are asked in one round: clients allow only so many."""
+        answers: list[Answer] = []
+        missing: dict[str, types.InputRequest] = {}
+        for question in questions:
+            key = _key(question)
+            found = self._rounds.answered(key, question.title, seconds)
+            if found is None:
+                missing[key] = types.CreateMessageRequest(params=self._message(question))
+            else:
+                answers.append(_answer(found, question, self._rounds.asked_at(key)))
+        if missing:
+            raise self._rounds.needed(missing)
+        return answers
+
+    def _message(self, question: Question) -> types.CreateMessageRequestParams:
+        tools = [self._tool] if self._tool is not None and question.is_handed_over and self.can_use_tools else None
+        return types.CreateMessageRequestParams(
+            messages=[types.SamplingMessage(role="user", content=types.TextContent(type="text", text=question.text))],
+            system_prompt=question.system,
+            max_tokens=_MOST_TOKENS,
+            temperature=0.0,
+            metadata=question.request,
+            tools=tools,
+        )
+
+
+class _Rounds:
+    """What was asked and answered in the rounds of one call before this one."""
+
+    def __init__(self, responses: Mapping[str, types.InputResponse], state: str | None) -> None:
+        # The SDK has unsealed the state and vouches that we wrote it.
+        known = cast("dict[str, Any]", json.loads(state)) if state else {}
+        self._asked = cast("dict[str, float]", known.get("asked", {}))
+        self._kept = cast("dict[str, dict[str, Any]]", known.get("answers", {}))
+        self._now = {key: each for key, each in responses.items() if key in self._asked and key not in self._kept}
+
+    def was_asked(self, key: str) -> bool:
+        return key in self._asked
+
+    def asked_at(self, key: str) -> float:
+        return self._asked[key]
+
+    def answered(self, key: str, wanted: str, seconds: float | None) -> types.InputResponse | None:
+        """None where it was not asked yet. Raises where it was, and there is no answer in time."""
+        if key not in self._asked:
+            return None
+        if key in self._kept:
+            return _ANSWERS.validate_python(self._kept[key])
+        if key not in self._now:
+            raise SamplingRefusedError(wanted, "it came back without an answer")
+        if seconds is not None and time.time() - self._asked[key] > seconds:
+            raise SamplingTimeoutError(wanted, seconds)
+        return self._now[key]
+
+    def needed(self, requests: Mapping[str, types.InputRequest]) -> RoundNeeded:
+        now = time.time()
+        answers = {
+            key: each.model_dump(mode="json", by_alias=True, exclude_none=True) for key, each in self._now.items()
+        }
+        state = json.dumps(
+            {"asked": {**self._asked, **dict.fromkeys(requests, now)}, "answers": {**self._kept, **answers}}
+        )
+        return RoundNeeded(types.InputRequiredResult(input_requests=dict(requests), request_state=state))
+
+
+_ANSWERS: pydantic.TypeAdapter[types.InputResponse] = pydantic.TypeAdapter(types.InputResponse)
+
+
+def identity_of(context: ServerRequestContext[Any, Any]) -> str:
+    """Who is behind a request: who signed in, else the session, else whoever is at the other end of stdio.
+
+    Raises ConfigError over HTTP where nothing tells clients apart: they would see each other's files.
+    """
+    principal = authenticated_principal(context)
+    if principal is not None:
+        return f"principal-{_digest(principal)}"
+    headers = getattr(context.request, "headers", None)
+    if headers is None:
+        return _LOCAL
+    for name in (_SESSION_HEADER, "authorization"):
+        if value := headers.get(name):
+            return f"{name}-{_digest(value)}"
+    raise ConfigError(
+        "This request has neither a session nor a sign-in, so that nothing tells this client from others.",
+        hint="Have clients sign in, or say with BridgeHost(identify=...) whose files are whose.",
+    )
+
+
+def _answer(result: object, question: Question, asked: float) -> Answer:
+    if not isinstance(result, (types.CreateMessageResult, types.CreateMessageResultWithTools)):
+        raise BadAnswerError(question.title, "it is no message")
+    content = result.content if isinstance(result.content, list) else [result.content]
+    texts = [block.text for block in content if isinstance(block, types.TextContent)]
+    calls = [block for block in content if isinstance(block, types.ToolUseContent)]
+    if len(texts) + len(calls) != len(content) or len(texts) > 1 or (texts and calls):
+        raise BadAnswerError(question.title, "it is more than one text, or than calls of a tool")
+    if any(call.name != TOOL for call in calls):
+        raise BadAnswerError(question.title, f"it calls another tool than {TOOL}")
+    handed_over = tuple(call.input for call in calls)
+    return Answer("".join(texts), asked, handed_over, is_cut=result.stop_reason == _CUT)
+
+
+def _key(question: Question) -> str:
+    said = json.dumps(question.request, sort_keys=True)
+    return f"files-{_digest(said)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+def _first_of(error: BaseException) -> BaseException:
+    """Of those that happened at once, the one to tell of."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error

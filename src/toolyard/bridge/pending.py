@@ -1,0 +1,100 @@
+"""Reads that are under way: what a client hands over for one is kept aside until the read is done.
+
+So a read that fails, by time or by a wrong answer, leaves the cache as it was, although the content had come already.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from toolyard.bridge.cache import NewFile
+from toolyard.bridge.errors import CacheRefusedError
+from toolyard.core.calls import AnswerPending
+from toolyard.core.errors import ToolError
+
+_MOST_READS = 1_000
+
+
+@dataclass(slots=True)
+class _Expected:
+    until: float
+    readers: int = 0
+    file: NewFile | None = None
+
+
+class PendingReads:
+    def __init__(self, most_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """`most_bytes` is what may be kept aside at a time, for all clients together."""
+        self._most_bytes = most_bytes
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._expected: dict[tuple[str, str], _Expected] = {}
+
+    @contextmanager
+    def expecting(self, client: str, paths: Sequence[str], seconds: float) -> Generator[None]:
+        """From here on, what that client hands over for these paths is for this read.
+
+        A read that goes on with the client's next request (AnswerPending) is expected until its time is up.
+        """
+        keys = [(client, path) for path in paths]
+        until = self._clock() + seconds
+        with self._lock:
+            self._sweep()
+            if len(self._expected) + len(keys) > _MOST_READS:
+                raise ToolError("Too many files are being waited for.", hint="Try again in a minute.", retryable=True)
+            for key in keys:
+                expected = self._expected.setdefault(key, _Expected(until))
+                expected.until = max(expected.until, until)
+                expected.readers += 1
+        try:
+            yield
+        except AnswerPending:
+            self._leave(keys, forget=False)
+            raise
+        except BaseException:
+            self._leave(keys, forget=True)
+            raise
+        self._leave(keys, forget=True)
+
+    def take(self, client: str, path: str) -> NewFile | None:
+        """What was handed over for a read that is under way."""
+        with self._lock:
+            expected = self._expected.get((client, path))
+            return expected.file if expected is not None else None
+
+    def waits_for(self, client: str, path: str) -> bool:
+        with self._lock:
+            expected = self._expected.get((client, path))
+            return expected is not None and expected.until >= self._clock()
+
+    def keep_all(self, client: str, files: Sequence[NewFile]) -> None:
+        """Keep files for the reads that wait for them: all or none. Raises CacheRefusedError."""
+        with self._lock:
+            held = {key: len(each.file.content) for key, each in self._expected.items() if each.file is not None}
+            held |= {(client, file.path): len(file.content) for file in files}
+            if sum(held.values()) > self._most_bytes:
+                raise CacheRefusedError(files[-1].path, "cannot be taken now: too much else is under way")
+            for file in files:
+                if (expected := self._expected.get((client, file.path))) is not None:
+                    expected.file = file
+
+    def _leave(self, keys: Sequence[tuple[str, str]], *, forget: bool) -> None:
+        with self._lock:
+            for key in keys:
+                expected = self._expected.get(key)
+                if expected is None:
+                    continue
+                expected.readers -= 1
+                if forget and expected.readers <= 0:
+                    del self._expected[key]
+
+    def _sweep(self) -> None:
+        """Reads whose clients never came back."""
+        now = self._clock()
+        over = [key for key, each in self._expected.items() if each.until < now and each.readers <= 0]
+        for key in over:
+            del self._expected[key]

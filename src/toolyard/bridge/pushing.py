@@ -1,0 +1,163 @@
+"""guide_cache_file: a client hands files over. All of a batch is checked before any of it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field
+
+from toolyard.bridge.cache import NewFile
+from toolyard.bridge.client import Client
+from toolyard.bridge.decoding import bytes_of, from_base64
+from toolyard.bridge.errors import CacheRefusedError, spelled
+from toolyard.bridge.shared import Shared
+from toolyard.bridge.validating import PathValidator
+from toolyard.core.errors import FieldError, ValidationError
+
+MOST_FILES = 10_000
+_BASE64 = "base64"
+_SHOWN_ERRORS = 20
+
+
+class PushedFile(BaseModel):
+    """A file as a client hands it over."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    path: Annotated[str, Field(description="Relative to the project, or absolute")]
+    content: Annotated[str, Field(description="All of it: text, or base64")]
+    encoding: Annotated[str, Field(description='What the file has, or "base64" for one that is no text')] = "utf-8"
+    size: Annotated[int | None, Field(ge=0, description="In bytes; content of another size is refused")] = None
+    mtime: Annotated[float | None, Field(description="When it was changed, in seconds since 1970")] = None
+    target: Annotated[str | None, Field(description="Where it leads, if it is a link")] = None
+
+
+class PushArguments(BaseModel):
+    """One file, or several under `files`."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    path: str | None = None
+    content: str | None = None
+    encoding: str = "utf-8"
+    size: Annotated[int | None, Field(ge=0)] = None
+    mtime: float | None = None
+    target: str | None = None
+    files: list[PushedFile] | None = None
+
+    def pushed(self) -> tuple[list[PushedFile], bool]:
+        """What is handed over, and whether as a batch. Raises ValidationError."""
+        alone = self.path is not None or self.content is not None
+        if alone == (self.files is not None):
+            raise ValidationError.of(
+                "files", "send either path and content, or files", hint="One file, or a batch: not both, not neither."
+            )
+        if self.files is not None:
+            return self.files, True
+        if self.path is None or self.content is None:
+            field = "path" if self.path is None else "content"
+            raise ValidationError.of(field, "is missing", hint="A file has a path and its content.")
+        one = PushedFile(
+            path=self.path,
+            content=self.content,
+            encoding=self.encoding,
+            size=self.size,
+            mtime=self.mtime,
+            target=self.target,
+        )
+        return [one], False
+
+
+class CacheState(BaseModel):
+    """The cache after it."""
+
+    entries: int
+    bytes: int
+    hits: int
+    misses: int
+    evictions: int
+
+
+class Pushed(BaseModel):
+    """What became of a push."""
+
+    cached: int
+    """How many files were taken."""
+    bytes: int
+    files: list[str]
+    """Their paths, as the policy spells them."""
+    for_reads: int
+    """How many of them a read was waiting for."""
+    cache: CacheState
+
+
+def arguments_of(raw: Any) -> PushArguments:
+    """Raises ValidationError."""
+    try:
+        return PushArguments.model_validate(raw)
+    except pydantic.ValidationError as error:
+        fields = tuple(
+            FieldError(".".join(map(str, each["loc"])), each["msg"])
+            for each in error.errors(include_url=False, include_input=False)[:_SHOWN_ERRORS]
+        )
+        first = fields[0]
+        raise ValidationError(
+            f"{first.field}: {first.error}", fields, hint="Send path and content, or a list of files."
+        ) from None
+
+
+async def push(arguments: PushArguments, client: Client, shared: Shared) -> Pushed:
+    """Take what a client hands over: all of it, or nothing. Raises PathRefusedError or ValidationError."""
+    pushed, is_batch = arguments.pushed()
+    named = f"{len(pushed)} files" if is_batch else pushed[0].path
+    with shared.auditor.operation("guide_cache_file", named, client):
+        files = await checked(pushed, client, shared)
+        waited = [file for file in files if shared.pending.waits_for(client.identity, file.path)]
+        shared.pending.keep_all(client.identity, waited)
+        others = [file for file in files if file not in waited]
+        shared.cache.put_all(others, client=client.identity)
+    return Pushed(
+        cached=len(files),
+        bytes=sum(len(file.content) for file in files),
+        files=[file.path for file in files],
+        for_reads=len(waited),
+        cache=state_of(shared),
+    )
+
+
+async def checked(pushed: Sequence[PushedFile], client: Client, shared: Shared) -> list[NewFile]:
+    """Every file of a push. Raises for the first that cannot be taken."""
+    if not pushed or len(pushed) > MOST_FILES:
+        raise ValidationError.of(
+            "files", f"are none, or more than {MOST_FILES:,}", hint="Send them in several calls."
+        )
+    paths = [await shared.validated(file.path, client) for file in pushed]
+    if len(set(paths)) != len(paths):
+        twice = next(path for number, path in enumerate(paths) if path in paths[:number])
+        raise ValidationError.of("files", f"{spelled(twice)} is there twice", hint="Send each file once.")
+    validator = PathValidator(shared.policy)
+    for path, file in zip(paths, pushed, strict=True):
+        if file.target is not None:
+            validator.validate_link(path, file.target)
+    return [_new(path, file, shared.file_bytes) for path, file in zip(paths, pushed, strict=True)]
+
+
+def _new(path: str, file: PushedFile, most: int) -> NewFile:
+    is_binary = file.encoding == _BASE64
+    data, encoding = (from_base64(file.content), _BASE64) if is_binary else bytes_of(file.content, file.encoding)
+    if len(data) > most:
+        raise CacheRefusedError(path, f"has {len(data):,} bytes; at most {most:,} are taken")
+    if file.size is not None and file.size != len(data):
+        raise ValidationError.of(
+            "size",
+            f"{spelled(path)} has {file.size:,} bytes, and {len(data):,} came: it was cut, or changed on the way",
+            hint="Send all of the file as it is; what is no plain text, as base64.",
+        )
+    return NewFile(path, data, file.mtime, "utf-8" if is_binary else encoding, is_binary)
+
+
+def state_of(shared: Shared) -> CacheState:
+    now = shared.cache.statistics
+    return CacheState(entries=now.entries, bytes=now.bytes, hits=now.hits, misses=now.misses, evictions=now.evictions)

@@ -1,0 +1,134 @@
+"""Files of a client that an MCP server beside it exposes as resources: `toolyard mcp`, say, over HTTP.
+
+The author of the server connects to it, and hands the session over; what it says is held to the same rules as the
+answers of a client.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import AsyncGenerator, Iterator
+from typing import Protocol, TypeAlias
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+
+from toolyard.bridge.cache import NewFile
+from toolyard.bridge.errors import BadAnswerError, MissingFileError, PathRefusedError, SamplingRefusedError, spelled
+from toolyard.bridge.listing import MOST_ENTRIES, PathInfo, Wanted
+from toolyard.bridge.validating import PathValidator
+from toolyard.core.uris import path_of, uri_of
+
+_NOT_FOUND = -32002
+_Tree: TypeAlias = "dict[str, _Tree | int | None]"
+"""Folders, and the sizes of files."""
+_MOST_PAGES = 200
+
+
+class ResourceReader(Protocol):
+    """The part of the SDK's `Client` that is used."""
+
+    async def read_resource(self, uri: str) -> types.ReadResourceResult: ...
+
+    async def list_resources(self, *, cursor: str | None = None) -> types.ListResourcesResult: ...
+
+
+def file_uri(path: str) -> str:
+    """An absolute path, POSIX or Windows, as a URI."""
+    slashed = path.replace("\\", "/")
+    return uri_of(slashed if slashed.startswith("/") else f"/{slashed}")
+
+
+def file_path(uri: str) -> str | None:
+    """The path that a file URI of a client names, POSIX or Windows; None for one of another kind."""
+    path = path_of(uri)
+    is_drive = path is not None and path[:1] == "/" and path[2:3] == ":" and path[1:2].isalpha()
+    return path[1:] if path and is_drive else path or None
+
+
+class ResourceFiles:
+    def __init__(self, reader: ResourceReader, validator: PathValidator) -> None:
+        self._reader = reader
+        self._validator = validator
+
+    async def read(self, path: str, most_bytes: int) -> NewFile:
+        """A validated, absolute path's file."""
+        try:
+            result = await self._reader.read_resource(file_uri(path))
+        except MCPError as error:
+            if error.error.code == _NOT_FOUND:
+                raise MissingFileError(path) from None
+            raise SamplingRefusedError(spelled(path), spelled(str(error))) from None
+        if len(result.contents) != 1 or file_path(str(result.contents[0].uri)) != path:
+            raise BadAnswerError(spelled(path), "it is about something else")
+        content = result.contents[0]
+        is_binary = isinstance(content, types.BlobResourceContents)
+        data = _decoded(content.blob, path) if is_binary else content.text.encode("utf-8", "surrogatepass")
+        if len(data) > most_bytes:
+            raise BadAnswerError(spelled(path), f"it has more than {most_bytes:,} bytes")
+        return NewFile(path, data, is_binary=is_binary)
+
+    async def list(self, wanted: Wanted) -> list[PathInfo]:
+        tree: _Tree = {}
+        glob, base = wanted.glob(), self._validator.policy.relative(wanted.path)
+        async for path, size in self._files(wanted):
+            names = tuple(self._validator.policy.relative(path).split("/"))
+            inside = names[0 if base == "." else base.count("/") + 1 :]
+            if glob is not None and not glob.matches(inside):
+                continue
+            _grow(tree, inside, size)
+        return list(self._infos(tree, wanted.path, recursive=wanted.recursive, all_folders=glob is None))
+
+    async def _files(self, wanted: Wanted) -> AsyncGenerator[tuple[str, int | None]]:
+        cursor, count = None, 0
+        for _ in range(_MOST_PAGES):
+            page = await self._reader.list_resources(cursor=cursor)
+            for resource in page.resources:
+                path = self._inside(str(resource.uri), wanted.path)
+                if path is None:
+                    continue
+                count += 1
+                if count > MOST_ENTRIES:
+                    raise BadAnswerError(wanted.title, f"it has more than {MOST_ENTRIES:,} entries")
+                yield path, resource.size
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+        raise BadAnswerError(wanted.title, f"it has more than {_MOST_PAGES} pages")
+
+    def _inside(self, uri: str, folder: str) -> str | None:
+        """A resource's path, where it lies in that folder and is allowed."""
+        named = file_path(uri)
+        if named is None:
+            return None
+        try:
+            path = self._validator.validate(named)
+        except PathRefusedError:
+            return None  # others are of no concern here
+        return path if self._validator.lies_in(path, folder) and path != folder else None
+
+    def _infos(self, tree: _Tree, folder: str, *, recursive: bool, all_folders: bool) -> Iterator[PathInfo]:
+        for name, below in sorted(tree.items()):
+            path = self._validator.validate_child(folder, name)
+            if not isinstance(below, dict):
+                yield PathInfo(name, path, "file", below)
+            elif recursive or all_folders:
+                inner = self._infos(below, path, recursive=recursive, all_folders=all_folders)
+                yield PathInfo(name, path, "directory", children=tuple(inner) if recursive else None)
+
+
+def _grow(tree: _Tree, names: tuple[str, ...], size: int | None) -> None:
+    for name in names[:-1]:
+        below = tree.setdefault(name, {})
+        if not isinstance(below, dict):  # a file of that name is listed too
+            return
+        tree = below
+    tree.setdefault(names[-1], size)
+
+
+def _decoded(blob: str, path: str) -> bytes:
+    try:
+        return base64.b64decode(blob, validate=True)
+    except binascii.Error:
+        raise BadAnswerError(spelled(path), "it is no base64") from None

@@ -1,0 +1,56 @@
+"""What all bridges of one server share: the policy, the cache, who waits for what, and who is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolyard.bridge.auditing import Auditor
+from toolyard.bridge.cache import FileCache
+from toolyard.bridge.client import Client
+from toolyard.bridge.disk import SharedDisk
+from toolyard.bridge.pending import PendingReads
+from toolyard.bridge.policy import SecurityPolicy
+from toolyard.bridge.resources import file_path
+from toolyard.bridge.validating import PathValidator
+from toolyard.core.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    policy: SecurityPolicy
+    cache: FileCache
+    pending: PendingReads
+    auditor: Auditor
+    disk: SharedDisk
+    seconds: float
+    """How long a client may take for an answer."""
+    file_bytes: int
+    """Of one file."""
+
+    async def validated(self, path: str, client: Client) -> str:
+        """The path as the policy spells it. Raises PathRefusedError or ValidationError.
+
+        Where the project's root is not known, an absolute path is held against the root that the client offers.
+        """
+        if self.policy.project_root is None and is_absolute(path) and client.offers_roots:
+            rooted = await self.rooted(client)
+            return rooted.relative(PathValidator(rooted).validate(path))
+        return PathValidator(self.policy).validate(path)
+
+    async def rooted(self, client: Client) -> SecurityPolicy:
+        """The policy with the project's root, as far as it can be known."""
+        if self.policy.project_root is not None or not client.offers_roots:
+            return self.policy
+        for uri in await client.roots():
+            path = file_path(uri)
+            if path is not None:
+                try:
+                    return self.policy.rooted_at(path)
+                except ConfigError:
+                    continue  # a root that cannot be one
+        return self.policy
+
+
+def is_absolute(path: str) -> bool:
+    """In either form."""
+    return path.startswith(("/", "\\")) or path[1:2] == ":"

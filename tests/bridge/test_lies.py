@@ -1,0 +1,189 @@
+"""Clients that lie: in what they list, in what they hand over, and about what they were asked."""
+
+from __future__ import annotations
+
+import json
+
+import mcp_types as types
+import pytest
+from tests.bridge.agent import honest, saying
+
+AT = "/home/me/project"
+A = {"name": "a.py", "type": "file", "size": 1, "mtime": 1.0}
+
+
+def listing(entries, **more):
+    return {"path": f"{AT}/src", "complete": True, "count": len(entries), "entries": entries, **more}
+
+
+def reason(error):
+    return error.error.data["reason"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"Here is the listing:\n{json.dumps(listing([A]))}",
+        f"```json\n{json.dumps(listing([A]))}\n```",
+        json.dumps(listing([A])) + "\nLet me know if you need more!",
+        json.dumps(listing([A]))[:-10],
+        json.dumps([A]),
+        "",
+        "null",
+        "{}",
+        listing([A], count=2),
+        listing([A], complete=False),
+        listing([A], path=f"{AT}/docs"),
+        listing([A], path="src"),
+        listing([A], more="entries"),
+        listing([A, A]),
+        listing([{**A, "name": "a\u200bb"}]) | {"count": 2},
+        listing([{**A, "type": "socket"}]),
+        listing([{**A, "size": -1}]),
+        listing([{**A, "size": "1"}]),
+        listing([{**A, "target": "b"}]),
+        listing([{"name": "l", "type": "symlink"}]),
+        listing([{"name": "d", "type": "directory", "entries": []}]),
+        json.dumps(listing([A])).replace('"count": 1', '"count": 1, "count": 1'),
+        json.dumps(listing([A])).replace('"mtime": 1.0', '"mtime": NaN'),
+        '{"path": ' * 100_000,
+        "[" * 100_000,
+        {"path": f"{AT}/docs", "error": "not_found"},
+        {"path": f"{AT}/src", "error": "no idea"},
+    ],
+)
+async def test_a_listing_that_is_not_plainly_right_is_an_error(connect_inside, answer):
+    async with connect_inside(saying(answer)) as agent:
+        assert reason(await agent.fails("list_directory", path="src")) == "bad_answer"
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "a/b", "a\\b", "/etc/passwd", "a\0b", "x\u202ey", "\uff0e\uff0e", "a" * 300]
+)
+async def test_a_name_that_cannot_be_one_is_an_error(connect_inside, name):
+    async with connect_inside(saying(listing([{**A, "name": name}]))) as agent:
+        error = await agent.fails("list_directory", path="src")
+    assert error.error.code in {-32001, -32602, -32603}
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [{"name": "l", "type": "symlink", "target": "/etc"}],
+        [{"name": "l", "type": "symlink", "target": "../../x"}],
+        [{"name": "l", "type": "symlink", "target": "."}],
+        [{"name": "l", "type": "symlink", "target": "l/x"}],
+        [{"name": "a", "type": "symlink", "target": "b"}, {"name": "b", "type": "symlink", "target": "a"}],
+    ],
+)
+async def test_links_that_lead_out_or_round_are_refused(connect_inside, entries):
+    async with connect_inside(saying(listing(entries))) as agent:
+        error = await agent.fails("list_directory", path="src")
+    assert error.error.data["violation"] in {"link", "circular"}
+
+
+async def test_a_recursive_listing_has_the_entries_of_every_folder(connect_inside):
+    async with connect_inside(saying(listing([{"name": "d", "type": "directory"}]))) as agent:
+        assert reason(await agent.fails("list_directory", path="src", recursive=True)) == "bad_answer"
+
+
+async def test_what_does_not_match_the_pattern_was_not_asked_for(connect_inside):
+    async with connect_inside(saying(listing([A]))) as agent:
+        assert reason(await agent.fails("list_directory", path="src", pattern="*.md")) == "bad_answer"
+
+
+async def test_a_pattern_that_is_none_is_the_callers_mistake(connect_inside):
+    async with connect_inside() as agent:
+        error = await agent.fails("list_directory", path="src", pattern="")
+    assert error.error.code == -32602
+
+
+def receipt(path):
+    return {"path": path, "status": "cached"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        receipt(f"{AT}/src/a.py"),
+        "print('a')\n",
+        {"path": f"{AT}/src/a.py", "content": "print('a')\n"},
+        receipt(f"{AT}/src/b.txt"),
+        f"Done! {json.dumps(receipt(f'{AT}/src/a.py'))}",
+        {"path": f"{AT}/src/A.py", "status": "cached"},
+    ],
+)
+async def test_a_file_that_was_not_handed_over_is_not_read(connect_inside, answer):
+    async with connect_inside(saying(answer)) as agent:
+        assert reason(await agent.fails("read_file", path="src/a.py")) == "bad_answer"
+        assert (await agent.noted())["cache"]["entries"] == 0
+
+
+async def test_a_right_file_with_a_wrong_answer_is_not_kept(connect_inside):
+    async def script(agent, request):
+        await honest(agent, request)
+        return "I have cached it for you."
+
+    async with connect_inside(script) as agent:
+        assert reason(await agent.fails("read_file", path="src/a.py")) == "bad_answer"
+        assert (await agent.noted())["cache"]["entries"] == 0
+
+
+async def test_another_file_than_the_one_that_was_asked_for_does_not_pass_for_it(connect_inside):
+    async def script(agent, request):
+        await agent.push("src/b.txt")
+        return receipt(request["path"])
+
+    async with connect_inside(script) as agent:
+        assert reason(await agent.fails("read_file", path="src/a.py")) == "bad_answer"
+
+
+async def test_an_old_copy_does_not_pass_for_a_file_that_was_just_handed_over(connect_inside):
+    """The cache holds a version that is not to be used any more; saying `cached` does not bring it back."""
+
+    async def script(agent, request):
+        return receipt(request["path"])
+
+    async with connect_inside(script, ttl=0.01) as agent:
+        await agent.push("src/a.py")
+        assert reason(await agent.fails("read_file", path="src/a.py")) == "bad_answer"
+
+
+def use(**arguments):
+    return types.ToolUseContent(name="guide_cache_file", id="1", input=arguments)
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        [use(path="src/b.txt", content="x")],
+        [use(path="src/a.py", content="x", size=9)],
+        [use(path="src/a.py", content="x", encoding="base64")],
+        [use(path="src/a.py")],
+        [use(path="src/a.py", content="x"), use(path="src/a.py", content="y")],
+        [use(path="src/a.py", content="x"), types.TextContent(type="text", text="There you are.")],
+        [types.ToolUseContent(name="another", id="1", input={"path": "src/a.py", "content": "x"})],
+        [use(files=[{"path": "src/a.py", "content": "x"}, {"path": "src/b.txt", "content": "x"}])],
+    ],
+)
+async def test_a_call_in_an_answer_that_is_not_plainly_right_is_an_error(connect_inside, blocks):
+    answer = types.CreateMessageResultWithTools(role="assistant", content=blocks, model="m", stop_reason="toolUse")
+    async with connect_inside(saying(answer), tools=True) as agent:
+        error = await agent.fails("read_file", path="src/a.py")
+        assert reason(error) == "bad_answer"
+        assert (await agent.noted())["cache"]["entries"] == 0
+
+
+async def test_a_call_in_an_answer_cannot_touch_what_is_not_allowed(connect_inside):
+    answer = types.CreateMessageResultWithTools(
+        role="assistant", content=[use(path="../x", content="x")], model="m", stop_reason="toolUse"
+    )
+    async with connect_inside(saying(answer), tools=True) as agent:
+        assert (await agent.fails("read_file", path="src/a.py")).error.code == -32001
+
+
+async def test_answers_that_are_no_text_are_errors(connect_inside):
+    picture = types.ImageContent(type="image", data="", mime_type="image/png")
+    answer = types.CreateMessageResult(role="assistant", content=picture, model="m")
+    async with connect_inside(saying(answer)) as agent:
+        assert reason(await agent.fails("list_directory", path="src")) == "bad_answer"

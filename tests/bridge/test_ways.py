@@ -1,0 +1,254 @@
+"""The ways to a client's files beside sampling in its plain form: tools, batches, roots, a shared disk, resources."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+
+import mcp_types as types
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+from mcp.server.lowlevel import Server
+from mcp.server.mcpserver import Context, MCPServer
+from tests.bridge.agent import Agent, hangs, honest, message
+
+from toolyard.bridge import BridgeHost, RoundNeeded, SecurityPolicy, on_the_wire
+from toolyard.core.errors import ToolyardError
+
+AT = "/home/me/project"
+
+
+def reason(error):
+    return error.error.data["reason"]
+
+
+async def test_both_questions_on_the_other_ways(connect_otherwise):
+    async with connect_otherwise() as agent:
+        assert len(json.loads(await agent.call("list_directory", path="src"))) == 3
+        assert await agent.call("read_file", path="src/a.py") == "print('a')\n"
+        assert (await agent.fails("read_file", path="../x")).error.code == -32001
+
+
+async def test_a_model_that_can_be_given_tools_hands_the_file_over_in_its_answer(connect_inside):
+    async with connect_inside(tools=True) as agent:
+        assert await agent.call("read_file", path="src/a.py") == "print('a')\n"
+        noted = await agent.noted()
+    [request] = agent.requests
+    assert [tool.name for tool in request.tools] == ["guide_cache_file"]
+    assert noted["cache"]["entries"] == 1
+
+
+async def test_several_files_are_asked_for_at_once(connect_inside):
+    async with connect_inside() as agent:
+        paths = ["src/a.py", "src/b.txt", "docs/page.md"]
+        read = json.loads(await agent.call("read_files", paths=paths))
+        noted = await agent.noted()
+    assert read == {"src/a.py": "print('a')\n", "src/b.txt": "bé\n", "docs/page.md": "# A page\n"}
+    assert sum(each["outcome"] == "asked" for each in noted["operations"]) <= 1
+
+
+async def test_of_several_files_one_that_is_missing_keeps_all_out_of_the_cache(connect_inside):
+    async with connect_inside() as agent:
+        error = await agent.fails("read_files", paths=["src/a.py", "src/gone"])
+        noted = await agent.noted()
+    assert reason(error) == "not_found"
+    assert noted["cache"]["entries"] == 0
+
+
+async def test_a_tool_may_ask_one_question_after_the_other(connect_inside):
+    async with connect_inside() as agent:
+        read = json.loads(await agent.call("list_then_read", folder="src"))
+    assert read == {"a.py": "print('a')\n", "b.txt": "bé\n"}
+
+
+async def test_a_client_without_sampling_is_told_at_once(connect_inside):
+    async with connect_inside(sampling=False) as agent:
+        await agent.fails("read_file", path="src/a.py")
+        started = time.perf_counter()
+        await agent.fails("read_file", path="src/b.txt")
+        assert time.perf_counter() - started < 0.1
+
+
+async def test_an_absolute_path_is_held_against_the_root_that_the_client_offers(connect_inside):
+    async with connect_inside(root=None, roots=[f"file://{AT}"]) as agent:
+        assert await agent.call("read_file", path=f"{AT}/src/a.py") == "print('a')\n"
+        assert await agent.call("read_file", path="src/a.py") == "print('a')\n"
+        outside = await agent.fails("read_file", path="/home/me/other/src/a.py")
+    assert agent.asked[0]["path"] == "src/a.py"
+    assert len(agent.asked) == 1
+    assert outside.error.code == -32001
+
+
+async def test_without_roots_an_absolute_path_cannot_be_judged(connect_inside):
+    async with connect_inside(root=None) as agent:
+        error = await agent.fails("read_file", path=f"{AT}/src/a.py")
+    assert error.error.code == -32001
+
+
+@pytest.mark.parametrize("roots", [[], ["file://elsewhere/x"], ["file:///"]])
+async def test_roots_that_do_not_hold_it_say_nothing(connect_inside, roots):
+    async with connect_inside(root=None, roots=roots) as agent:
+        error = await agent.fails("read_file", path=f"{AT}/src/a.py")
+    assert error.error.code == -32001
+
+
+async def test_on_a_shared_disk_nobody_is_asked(connect_inside, project):
+    async with connect_inside(hangs, root=str(project), disk=[str(project.parent)]) as agent:
+        assert await agent.call("read_file", path="src/a.py") == "print('a')\n"
+        listed = json.loads(await agent.call("list_directory", path="src", recursive=True, pattern="*.py"))
+        assert [each["name"] for each in listed] == ["a.py", "inner"]
+        assert (await agent.fails("read_file", path=".env")).error.code == -32001
+        assert reason(await agent.fails("read_file", path="src/gone")) == "not_found"
+        (project / "src/a.py").write_text("new\n")
+        assert await agent.call("read_file", path="src/a.py") == "new\n"
+    assert agent.asked == []
+
+
+async def test_the_root_that_a_client_offers_is_read_where_the_disk_is_shared(connect_inside, project):
+    async with connect_inside(
+        sampling=False, root=None, roots=[project.as_uri()], disk=[str(project.parent)]
+    ) as agent:
+        assert await agent.call("read_file", path="src/a.py") == "print('a')\n"
+        assert await agent.call("read_file", path=f"{project}/src/a.py") == "print('a')\n"
+
+
+async def test_a_root_that_is_not_shared_is_not_read_whatever_a_client_says(connect_inside, project, tmp_path):
+    other = tmp_path / "other"
+    (other / "src").mkdir(parents=True)
+    (other / "src/a.py").write_text("secret")
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    os.symlink(other, shared / "way")
+    for root in (other, shared / "way", shared / ".." / "other"):
+        async with connect_inside(sampling=False, root=None, roots=[f"file://{root}"], disk=[str(shared)]) as agent:
+            assert reason(await agent.fails("read_file", path="src/a.py")) == "sampling_unsupported"
+
+
+@pytest.mark.parametrize("target", ["../.env", "/etc/passwd", "../../outside"])
+async def test_a_link_on_a_shared_disk_leads_nowhere_else(connect_inside, project, target):
+    (project.parent / "outside").write_text("secret")
+    os.symlink(target, project / "src/way")
+    os.symlink(project, project / "docs/up")
+    async with connect_inside(sampling=False, root=str(project), disk=[str(project.parent)]) as agent:
+        error = await agent.fails("read_file", path="src/way")
+        through = await agent.fails("read_file", path="docs/up/.env")
+        listed = await agent.fails("list_directory", path="src")
+    assert [each.error.code for each in (error, through, listed)] == [-32001] * 3
+
+
+async def test_special_files_on_a_shared_disk_are_not_opened(connect_inside, project):
+    os.mkfifo(project / "src/pipe")
+    async with connect_inside(sampling=False, root=str(project), disk=[str(project.parent)]) as agent:
+        error = await asyncio.wait_for(agent.fails("read_file", path="src/pipe"), 10)
+        listed = json.loads(await agent.call("list_directory", path="src"))
+    assert error.error.code == -32001
+    assert "pipe" not in {each["name"] for each in listed}
+
+
+def with_resources(project, reader):
+    """A server whose bridge reads the resources of another, beside the client."""
+    host = BridgeHost(SecurityPolicy(str(project)))
+    server: MCPServer = MCPServer("resourceful")
+
+    @server.tool(structured_output=False)
+    @host.asks
+    async def read_file(ctx: Context, path: str) -> str:
+        return await host.bridge(ctx, resources=reader).read_file(path)
+
+    @server.tool(structured_output=False)
+    @host.asks
+    async def list_directory(ctx: Context, path: str, recursive: bool = False, pattern: str | None = None) -> str:
+        listed = await host.bridge(ctx, resources=reader).list_directory(path, recursive, pattern)
+        return json.dumps([each.path for top in listed for each in top.walk()])
+
+    return host, server
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_the_resources_of_toolyard_mcp_are_a_way_in(project, tmp_path, mode):
+    command = ["-m", "toolyard", "mcp", "--workspace", str(project), "--state", str(tmp_path / "state")]
+    beside = StdioServerParameters(command=sys.executable, args=command, env={"PATH": os.environ["PATH"]})
+    async with Client(beside, mode=mode) as reader:
+        host, server = with_resources(project, reader)
+        async with Client(server) as client:
+            agent = Agent(project, str(project))
+            agent.client = client
+            assert await agent.call("read_file", path="src/a.py") == "print('a')\n"
+            flat = json.loads(await agent.call("list_directory", path="src"))
+            deep = json.loads(await agent.call("list_directory", path="src", recursive=True, pattern="*.py"))
+            missing = await agent.fails("read_file", path="src/gone")
+            outside = await agent.fails("read_file", path=".env")
+        assert host.cache.statistics.entries == 1
+    assert flat == [f"{project}/src/{name}" for name in ("a.py", "b.txt", "inner")]
+    assert deep == [f"{project}/src/{name}" for name in ("a.py", "inner", "inner/c.py")]
+    assert reason(missing) in {"not_found", "sampling_refused"}
+    assert outside.error.code == -32001
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_a_low_level_server_offers_and_asks_as_well(project, mode):
+    host = BridgeHost(SecurityPolicy(AT))
+
+    async def list_tools(context, params):
+        tool = types.Tool(name="read_file", input_schema={"type": "object"})
+        return types.ListToolsResult(tools=[host.TOOL, tool])
+
+    async def call_tool(context, params):
+        if params.name == host.TOOL.name:
+            return await host.handle(context, params)
+        try:
+            text = await host.bridge(context, params).read_file(params.arguments["path"])
+        except RoundNeeded as needed:
+            return needed.result
+        except ToolyardError as error:
+            raise on_the_wire(error) from error
+        return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
+
+    server = Server("low", on_list_tools=list_tools, on_call_tool=call_tool)
+    agent = Agent(project, AT)
+    async with Client(server, mode=mode, sampling_callback=agent.sampled) as client:
+        agent.client = client
+        assert await agent.call("read_file", path="src/a.py") == "print('a')\n"
+        assert (await agent.push("docs/page.md"))["cached"] == 1
+        assert (await agent.fails("guide_cache_file", path="../x", content="")).error.code == -32001
+        assert (await agent.fails("guide_cache_file", path="src/x", content="", more=1)).error.code == -32602
+
+
+async def test_what_is_handed_over_while_a_read_waits_is_that_reads_alone(connect_inside):
+    """The push is told apart from one that nobody waits for."""
+
+    async def script(agent, request):
+        pushed = await agent.push(request["path"])
+        assert (pushed["for_reads"], pushed["cache"]["entries"]) == (1, 0)
+        other = await agent.push("docs/page.md")
+        assert (other["for_reads"], other["cache"]["entries"]) == (0, 1)
+        return {"path": request["path"], "status": "cached"}
+
+    async with connect_inside(script) as agent:
+        assert await agent.call("read_file", path="src/a.py") == "print('a')\n"
+        assert (await agent.noted())["cache"]["entries"] == 2
+
+
+async def test_a_client_that_says_no_is_heard(connect_inside):
+    async def script(agent, request):
+        return types.ErrorData(code=-1, message="the user said no")
+
+    async with connect_inside(script) as agent:
+        error = await agent.fails("read_file", path="src/a.py")
+    assert "the user said no" in str(error)
+
+
+async def test_an_answer_that_was_cut_is_not_taken(connect_inside):
+    async def script(agent, request):
+        said = await honest(agent, request)
+        return message(json.dumps(said), stop_reason="maxTokens")
+
+    async with connect_inside(script) as agent:
+        assert reason(await agent.fails("list_directory", path="src")) == "bad_answer"
+        assert reason(await agent.fails("read_file", path="src/a.py")) == "bad_answer"
+        assert (await agent.noted())["cache"]["entries"] == 0

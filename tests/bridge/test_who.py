@@ -1,0 +1,220 @@
+"""Whose files are whose, who is counted, and what is written down."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from tests.bridge.agent import Agent
+from tests.bridge.conftest import LEGACY, MODERN, ROOT, SERVER
+
+from toolyard.bridge import (
+    BridgeHost,
+    ClientRefusedError,
+    NewFile,
+    PathRefusedError,
+    SecurityPolicy,
+    Violation,
+)
+from toolyard.bridge.auditing import TRACE, Auditor
+from toolyard.bridge.errors import CacheRefusedError
+from toolyard.bridge.mcp_client import identity_of
+from toolyard.bridge.pending import PendingReads
+from toolyard.bridge.violations import Violations
+from toolyard.core.calls import AnswerPending
+from toolyard.core.errors import ConfigError, ToolError
+from toolyard.storage.audit_log import AuditLog
+from toolyard.storage.audit_read import read
+
+CLIENT = SimpleNamespace(identity="c", title="scripted 1.0")
+
+
+@contextlib.asynccontextmanager
+async def connected(port, era, project, **headers):
+    async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+        transport = streamable_http_client(f"http://127.0.0.1:{port}/mcp", http_client=http)
+        agent = Agent(project, ROOT)
+        async with Client(transport, mode=era) as client:
+            agent.client = client
+            yield agent
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("era", [LEGACY, MODERN])
+async def test_files_of_one_client_are_not_served_to_another(project, era):
+    command = [sys.executable, SERVER, "--root", ROOT, "--violations", "1", "--http"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            port = int(process.stdout.readline())
+            async with (
+                connected(port, era, project, Authorization="Bearer one") as one,
+                connected(port, era, project, Authorization="Bearer two") as two,
+            ):
+                await one.push("src/a.py")
+                assert await one.call("read_file", path="src/a.py") == "print('a')\n"
+                error = await two.fails("read_file", path="src/a.py")
+                assert error.error.data["reason"] == "sampling_unsupported"
+                await two.fails("read_file", path="/etc/passwd")
+                refused = await two.fails("read_file", path="src/a.py")
+                assert refused.error.data["reason"] == "client_refused"
+                assert await one.call("read_file", path="src/a.py") == "print('a')\n"
+        finally:
+            process.terminate()
+
+
+def context(**headers):
+    return SimpleNamespace(request=SimpleNamespace(headers=headers) if headers is not None else None)
+
+
+def test_clients_are_told_apart_by_session_or_sign_in():
+    one, other = identity_of(context(authorization="Bearer a")), identity_of(context(authorization="Bearer b"))
+    assert one != other
+    assert "Bearer" not in one
+    assert identity_of(context(**{"mcp-session-id": "s"})) != one
+    assert identity_of(SimpleNamespace(request=None)) == "local"
+
+
+def test_where_nothing_tells_clients_apart_nothing_is_served():
+    with pytest.raises(ConfigError) as error:
+        identity_of(context(**{"user-agent": "x"}))
+    assert "identify" in error.value.hint
+
+
+async def test_who_runs_the_server_may_say_whose_files_are_whose(project):
+    host = BridgeHost(SecurityPolicy(ROOT), identify=lambda _: "everybody")
+    from mcp.server.mcpserver import MCPServer
+
+    server: MCPServer = MCPServer("shared")
+    host.offer(server)
+    agent = Agent(project, ROOT)
+    async with Client(server) as client:
+        agent.client = client
+        await agent.push("src/a.py")
+    assert host.cache.get(f"{ROOT}/src/a.py", client="everybody").content == b"print('a')\n"
+
+
+def test_past_the_threshold_a_client_is_refused_and_stays_so():
+    violations = Violations(2)
+    violations.check("c")
+    assert [violations.add("c"), violations.add("c")] == [1, 2]
+    with pytest.raises(ClientRefusedError):
+        violations.check("c")
+    violations.check("other")
+
+
+def test_clients_that_come_and_go_do_not_push_out_one_that_is_refused(monkeypatch):
+    monkeypatch.setattr("toolyard.bridge.violations._MOST_CLIENTS", 5)
+    violations = Violations(2)
+    violations.add("bad")
+    violations.add("bad")
+    for number in range(50):
+        violations.add(f"c{number}")
+    with pytest.raises(ClientRefusedError):
+        violations.check("bad")
+
+
+def refused():
+    return PathRefusedError("x\x1b[2J", Violation.OUTSIDE, "is out.", hint="no")
+
+
+def test_a_violation_is_told_with_path_kind_stack_and_client(caplog):
+    auditor = Auditor(Violations())
+    with pytest.raises(PathRefusedError), auditor.operation("read_file", "x\x1b[2J", CLIENT):
+        raise refused()
+    [record] = caplog.records
+    assert (record.levelno, record.name) == (logging.WARNING, "toolyard.bridge")
+    assert "\x1b" not in record.getMessage()
+    told = record.bridge
+    assert (told.violation, told.event.target, told.event.agent) == ("outside", "x\\x1b[2J", "scripted 1.0")
+    assert "test_a_violation_is_told" in told.stack
+
+
+def test_what_goes_well_is_told_at_trace_alone(caplog):
+    auditor = Auditor(Violations())
+    with auditor.operation("read_file", "a", CLIENT):
+        pass
+    assert caplog.records == []
+    with caplog.at_level(TRACE, "toolyard.bridge"), auditor.operation("read_file", "a", CLIENT):
+        pass
+    assert [record.levelname for record in caplog.records] == ["TRACE"]
+
+
+def test_every_ending_is_one_line_of_the_audit_log(tmp_path):
+    with AuditLog.open(str(tmp_path / "state")) as log:
+        auditor = Auditor(Violations(), log)
+        with auditor.operation("read_file", "a", CLIENT):
+            pass
+        for error in (refused(), ToolError("no"), AnswerPending(), KeyboardInterrupt()):
+            with contextlib.suppress(type(error)), auditor.operation("read_file", "a", CLIENT):
+                raise error
+    outcomes = [(each.event.outcome, each.event.code) for each in read(str(tmp_path / "state"))]
+    assert outcomes == [("ok", 0), ("denied", -32001), ("failed", -32603), ("asked", 0), ("cancelled", 0)]
+
+
+def test_a_log_that_cannot_be_written_fails_the_operation():
+    def full(_):
+        raise ToolError("the disk is full")
+
+    auditor = Auditor(Violations(), SimpleNamespace(append=full))
+    with pytest.raises(ToolError, match="full"), auditor.operation("read_file", "a", CLIENT):
+        pass
+
+
+A, B = NewFile("a", b"12345"), NewFile("b", b"12345")
+
+
+def test_what_is_handed_over_is_kept_for_a_read_and_gone_after_it():
+    pending = PendingReads(100)
+    assert not pending.waits_for("c", "a")
+    with pending.expecting("c", ["a"], 10):
+        assert pending.waits_for("c", "a")
+        assert not pending.waits_for("other", "a")
+        pending.keep_all("c", [A])
+        assert pending.take("c", "a") is A
+    assert pending.take("c", "a") is None
+
+
+def test_a_read_that_goes_on_with_the_next_request_is_waited_for_until_its_time_is_up():
+    now = [0.0]
+    pending = PendingReads(100, lambda: now[0])
+    with pytest.raises(AnswerPending), pending.expecting("c", ["a"], 10):
+        raise AnswerPending
+    pending.keep_all("c", [A])
+    with pytest.raises(AnswerPending), pending.expecting("c", ["a"], 10):
+        assert pending.take("c", "a") is A
+        raise AnswerPending
+    now[0] = 11
+    assert not pending.waits_for("c", "a")
+    with pending.expecting("c", ["b"], 10):
+        assert pending.take("c", "a") is None
+
+
+def test_two_reads_of_one_file_do_not_take_it_from_each_other():
+    pending = PendingReads(100)
+    with pending.expecting("c", ["a"], 10):
+        with pending.expecting("c", ["a"], 10):
+            pending.keep_all("c", [A])
+        assert pending.take("c", "a") is A
+
+
+def test_what_is_kept_aside_has_a_limit_and_a_batch_is_kept_whole_or_not():
+    pending = PendingReads(9)
+    with pending.expecting("c", ["a", "b"], 10):
+        with pytest.raises(CacheRefusedError):
+            pending.keep_all("c", [A, B])
+        assert pending.take("c", "a") is None
+        pending.keep_all("c", [A])
+        pending.keep_all("c", [A])  # in place of itself
+
+
+def test_there_is_an_end_to_what_is_waited_for():
+    pending = PendingReads(9)
+    with pytest.raises(ToolError, match="Too many"), pending.expecting("c", [str(n) for n in range(2_000)], 10):
+        raise AssertionError
