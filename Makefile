@@ -61,6 +61,7 @@ bench: setup
 	$(BIN)/toolyard bench snapshots
 	$(BIN)/toolyard bench context
 	$(BIN)/toolyard bench assistant
+	$(BIN)/toolyard bench bridge
 
 # Pins for everything above; the file names packages and versions, never where they come from.
 constraints: pyproject.toml

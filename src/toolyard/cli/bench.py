@@ -13,6 +13,7 @@ from typing import TypeVar
 import click
 
 from toolyard.bench import assistant as assistant_bench
+from toolyard.bench import bridge as bridge_bench
 from toolyard.bench import codemode as codemode_bench
 from toolyard.bench import context as context_bench
 from toolyard.bench import files as file_bench
@@ -32,6 +33,7 @@ Examples:
   toolyard bench snapshots                  taking and restoring snapshots; ten minutes
   toolyard bench context                    teams of agents: tokens, turns, a hundred at once; ten minutes
   toolyard bench assistant                  a second opinion: start, calls, threads, files; three minutes
+  toolyard bench bridge                     a client's files in a server's cache; two minutes
   toolyard bench sandbox --quick            a first look, on small inputs
 """
 _FILES_EXAMPLES = """\b
@@ -71,6 +73,12 @@ Examples:
   toolyard bench assistant                  everything; three minutes
   toolyard bench assistant --quick          a first look, on small inputs
   toolyard bench assistant --only start --only waiting --check
+"""
+_BRIDGE_EXAMPLES = """\b
+Examples:
+  toolyard bench bridge                     everything; two minutes
+  toolyard bench bridge --quick             a first look, on small inputs
+  toolyard bench bridge --only hit --check
 """
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
@@ -174,6 +182,20 @@ def assistant(*, wants_json: bool, quick: bool, only: tuple[str, ...], out: str 
     The peers are a server of one tool on the MCP SDK, and pydantic-ai alone; the model is a program of ours.
     """
     _measure(assistant_bench.run, quick=quick, only=only, out=out, check=check, wants_json=wants_json)
+
+
+@bench.command(epilog=_BRIDGE_EXAMPLES)
+@_JSON
+@_QUICK
+@_only(bridge_bench.MEASURES)
+@_OUT
+@_CHECK
+def bridge(*, wants_json: bool, quick: bool, only: tuple[str, ...], out: str | None, check: bool) -> None:
+    """Measure the cache of clients' files: a hit, many entries beside few, batches; and files handed to a server.
+
+    In memory and in SQLite, each beside the other or beside less of the same.
+    """
+    _measure(bridge_bench.run, quick=quick, only=only, out=out, check=check, wants_json=wants_json)
 
 
 def _measure(run: Run, *, quick: bool, only: Collection[str], out: str | None, check: bool, wants_json: bool) -> None:
