@@ -59,7 +59,7 @@ SAID = {
         "Ready: nothing stands in the way of a run.",
         "helper  ✓ Bash   python hello.py Ada  Hello, Ada!",
         "`hello.py` greets whoever you name: it printed `Hello, Ada!`.",
-        "helper: answer of round 1",
+        "helper: before a change",  # the one after it is named by whoever came first: the change, or the answer
         "Goodbye, {sys.argv[1]}",
         "The note is written.",
         "# A note",
