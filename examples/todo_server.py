@@ -13,7 +13,7 @@ import re
 
 from mcp.server.mcpserver import Context, MCPServer
 
-from toolyard.bridge import DEFAULT_ALLOWED_PATHS, BridgeHost, SecurityPolicy
+from toolyard.bridge import DEFAULT_ALLOWED_PATHS, BridgeHost, SecurityPolicy, one_client
 
 MARK = re.compile(r"\b(TODO|FIXME)\b.*")
 
@@ -55,7 +55,8 @@ def main() -> None:
     parser.add_argument("--http", type=int, metavar="PORT")
     given = parser.parse_args()
     policy = SecurityPolicy(given.root, given.allow or DEFAULT_ALLOWED_PATHS)
-    with BridgeHost(policy, shared_disk=given.shared_disk) as host:
+    # Over HTTP it listens on this machine alone, for whoever works here.
+    with BridgeHost(policy, shared_disk=given.shared_disk, identify=one_client) as host:
         server = build(host)
         if given.http:
             server.run("streamable-http", port=given.http)

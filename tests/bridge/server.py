@@ -30,6 +30,7 @@ def told(info: PathInfo) -> dict[str, Any]:
         "mtime": info.mtime,
         "target": info.target,
         "children": children,
+        "refused": info.refused,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import mcp_types as types
@@ -37,7 +38,6 @@ def reason(error):
         listing([A], path="src"),
         listing([A], more="entries"),
         listing([A, A]),
-        listing([{**A, "name": "a\u200bb"}]) | {"count": 2},
         listing([{**A, "type": "socket"}]),
         listing([{**A, "size": -1}]),
         listing([{**A, "size": "1"}]),
@@ -57,29 +57,60 @@ async def test_a_listing_that_is_not_plainly_right_is_an_error(connect_inside, a
         assert reason(await agent.fails("list_directory", path="src")) == "bad_answer"
 
 
-@pytest.mark.parametrize(
-    "name", ["", ".", "..", "a/b", "a\\b", "/etc/passwd", "a\0b", "x\u202ey", "\uff0e\uff0e", "a" * 300]
-)
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\\b", "/etc/passwd", "a" * 300])
 async def test_a_name_that_cannot_be_one_is_an_error(connect_inside, name):
     async with connect_inside(saying(listing([{**A, "name": name}]))) as agent:
         error = await agent.fails("list_directory", path="src")
     assert error.error.code in {-32001, -32602, -32603}
 
 
+@pytest.mark.parametrize("name", ["a\0b", "x\u202ey", "\uff0e\uff0e", "a\u2026b.md", "a\u200bb"])
+async def test_an_entry_with_a_name_that_is_not_taken_is_told_of_and_cannot_be_used(connect_inside, name):
+    async with connect_inside(saying(listing([A, {**A, "name": name}]))) as agent:
+        fine, odd = json.loads(await agent.call("list_directory", path="src"))
+        noted = await agent.noted()
+    assert (fine["name"], fine["refused"]) == ("a.py", None)
+    assert (odd["path"], odd["refused"]) == ("", "unicode")
+    assert odd["name"].isprintable()
+    assert noted["operations"][-1]["violations"] == 0  # its client did nothing wrong
+
+
+LINK = {"type": "symlink"}
+
+
 @pytest.mark.parametrize(
-    "entries",
+    ("entries", "refused"),
     [
-        [{"name": "l", "type": "symlink", "target": "/etc"}],
-        [{"name": "l", "type": "symlink", "target": "../../x"}],
-        [{"name": "l", "type": "symlink", "target": "."}],
-        [{"name": "l", "type": "symlink", "target": "l/x"}],
-        [{"name": "a", "type": "symlink", "target": "b"}, {"name": "b", "type": "symlink", "target": "a"}],
+        ([{"name": "l", "target": "/etc"}], {"l": "link"}),
+        ([{"name": "l", "target": "../../x"}], {"l": "link"}),
+        ([{"name": "l", "target": "."}], {"l": "circular"}),
+        ([{"name": "l", "target": "l/x"}], {"l": "circular"}),
+        ([{"name": "l", "target": "a.py"}, {"name": "m", "target": "../.env"}], {"l": None, "m": "link"}),
     ],
 )
-async def test_links_that_lead_out_or_round_are_refused(connect_inside, entries):
+async def test_links_that_lead_out_or_round_cannot_be_used(connect_inside, entries, refused):
+    async with connect_inside(saying(listing([{**LINK, **entry} for entry in entries]))) as agent:
+        listed = json.loads(await agent.call("list_directory", path="src"))
+    assert {each["name"]: each["refused"] for each in listed} == refused
+    assert all(each["target"] is None for each in listed if each["refused"])
+
+
+async def test_links_that_lead_to_each_other_or_over_one_that_leads_out_cannot_be_used(connect_inside):
+    ways = {"a": "b", "b": "a", "c": "a", "out": "/etc", "over": "out/passwd", "fine": "a.py"}
+    entries = [{**LINK, "name": name, "target": target} for name, target in ways.items()]
     async with connect_inside(saying(listing(entries))) as agent:
-        error = await agent.fails("list_directory", path="src")
-    assert error.error.data["violation"] in {"link", "circular"}
+        listed = json.loads(await agent.call("list_directory", path="src"))
+    assert {each["name"]: each["refused"] for each in listed} == {
+        **dict.fromkeys("abc", "circular"),
+        **dict.fromkeys(("out", "over"), "link"),
+        "fine": None,
+    }
+
+
+async def test_there_is_an_end_to_links_that_cannot_be_used(connect_inside):
+    entries = [{**LINK, "name": f"l{number}", "target": "/etc"} for number in range(300)]
+    async with connect_inside(saying(listing(entries))) as agent:
+        assert reason(await agent.fails("list_directory", path="src")) == "bad_answer"
 
 
 async def test_a_recursive_listing_has_the_entries_of_every_folder(connect_inside):
@@ -144,8 +175,9 @@ async def test_an_old_copy_does_not_pass_for_a_file_that_was_just_handed_over(co
     async def script(agent, request):
         return receipt(request["path"])
 
-    async with connect_inside(script, ttl=0.01) as agent:
+    async with connect_inside(script, ttl=0.05) as agent:
         await agent.push("src/a.py")
+        await asyncio.sleep(0.1)
         assert reason(await agent.fails("read_file", path="src/a.py")) == "bad_answer"
 
 

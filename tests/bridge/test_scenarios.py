@@ -132,14 +132,17 @@ async def test_symbolic_link_validation(connect):
             "fine": f"{AT}/src/a.py"
         }
         os.symlink("../.env", source / "out")
-        outside = await agent.fails("list_directory", path="src")
-        (source / "out").unlink()
         os.symlink("two", source / "one")
         os.symlink("one", source / "two")
-        circular = await agent.fails("list_directory", path="src")
+        listed = json.loads(await agent.call("list_directory", path="src"))
+        noted = await agent.noted()
         pushed = await agent.fails("guide_cache_file", path="src/l", content="x", target="../../secret")
-    assert [outside.error.data["violation"], circular.error.data["violation"]] == ["link", "circular"]
-    assert pushed.error.data["violation"] == "link"
+        circular = await agent.fails("guide_cache_file", path="src/l", content="x", target="./l")
+    refused = {each["name"]: (each["refused"], each["target"]) for each in listed if each["refused"]}
+    assert refused == {"out": ("link", None), "one": ("circular", None), "two": ("circular", None)}
+    told = {each["target"] for each in noted["operations"] if each["violation"] and each["level"] == logging.WARNING}
+    assert told == {f"{AT}/src/{name}" for name in refused}
+    assert [pushed.error.data["violation"], circular.error.data["violation"]] == ["link", "circular"]
 
 
 # Security Policy Configuration

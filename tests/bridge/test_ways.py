@@ -16,10 +16,11 @@ from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import Context, MCPServer
 from tests.bridge.agent import Agent, hangs, honest, message
 
-from toolyard.bridge import BridgeHost, RoundNeeded, SecurityPolicy, on_the_wire
+from toolyard.bridge import BridgeHost, FileCache, RoundNeeded, SecurityPolicy, on_the_wire
 from toolyard.core.errors import ToolyardError
 
 AT = "/home/me/project"
+LOCAL = "local"
 
 
 def reason(error):
@@ -136,8 +137,12 @@ async def test_a_link_on_a_shared_disk_leads_nowhere_else(connect_inside, projec
     async with connect_inside(sampling=False, root=str(project), disk=[str(project.parent)]) as agent:
         error = await agent.fails("read_file", path="src/way")
         through = await agent.fails("read_file", path="docs/up/.env")
-        listed = await agent.fails("list_directory", path="src")
-    assert [each.error.code for each in (error, through, listed)] == [-32001] * 3
+        listed = json.loads(await agent.call("list_directory", path="src"))
+        noted = await agent.noted()
+    assert [each.error.data["violation"] for each in (error, through)] == ["link"] * 2
+    assert {each["name"]: each["refused"] for each in listed if each["refused"]} == {"way": "link"}
+    violations = [each for each in noted["operations"] if each["violation"] and each["stack"]]
+    assert [each["violations"] for each in violations] == [1, 2]
 
 
 async def test_special_files_on_a_shared_disk_are_not_opened(connect_inside, project):
@@ -182,11 +187,16 @@ async def test_the_resources_of_toolyard_mcp_are_a_way_in(project, tmp_path, mod
             flat = json.loads(await agent.call("list_directory", path="src"))
             deep = json.loads(await agent.call("list_directory", path="src", recursive=True, pattern="*.py"))
             missing = await agent.fails("read_file", path="src/gone")
+            nowhere = await agent.fails("list_directory", path="tests")
             outside = await agent.fails("read_file", path=".env")
-        assert host.cache.statistics.entries == 1
+            (project / "src/a.py").write_text("changed\n")
+            assert await agent.call("read_file", path="src/a.py") == "changed\n"
+        host.cache.put(f"{project}/src/handed", b"over", client=LOCAL)
+        assert host.cache.statistics.entries == 1  # what was handed over alone
     assert flat == [f"{project}/src/{name}" for name in ("a.py", "b.txt", "inner")]
     assert deep == [f"{project}/src/{name}" for name in ("a.py", "inner", "inner/c.py")]
-    assert reason(missing) in {"not_found", "sampling_refused"}
+    assert (reason(missing), reason(nowhere)) == ("resource_refused", "not_found")
+    assert "guide_cache_file" in str(missing)
     assert outside.error.code == -32001
 
 
@@ -252,3 +262,80 @@ async def test_an_answer_that_was_cut_is_not_taken(connect_inside):
         assert reason(await agent.fails("list_directory", path="src")) == "bad_answer"
         assert reason(await agent.fails("read_file", path="src/a.py")) == "bad_answer"
         assert (await agent.noted())["cache"]["entries"] == 0
+
+
+async def test_a_text_that_was_handed_over_is_that_text_whatever_encoding_is_asked_for(connect_inside):
+    async with connect_inside(sampling=False) as agent:
+        await agent.client.call_tool("guide_cache_file", {"path": "src/c", "content": "caf\u00e9"})
+        assert await agent.call("read_file", path="src/c", encoding="latin-1") == "caf\u00e9"
+
+
+async def test_bytes_are_read_in_the_encoding_that_is_asked_for(connect_inside, project):
+    (project / "src/c").write_bytes("caf\u00e9".encode("latin-1"))
+    async with connect_inside(sampling=False, root=str(project), disk=[str(project)]) as agent:
+        assert await agent.call("read_file", path="src/c", encoding="latin-1") == "caf\u00e9"
+        assert await agent.call("read_file", path="src/c", encoding="cp437") == "caf\u0398"
+        assert await agent.call("read_file", path="src/c") == "caf\u00e9"
+
+
+async def test_all_that_is_missing_is_named_at_once(connect_inside):
+    async with connect_inside(sampling=False) as agent:
+        error = await agent.fails("read_files", paths=["src/a.py", "src/b.txt"])
+        folder = await agent.fails("list_directory", path="src")
+    assert "src/a.py" in str(error)
+    assert "src/b.txt" in str(error)
+    assert "by their names" in str(folder)
+
+
+async def test_a_path_as_windows_spells_it_is_held_against_the_root_that_is_offered(connect_inside):
+    async with connect_inside(sampling=False, root=None, roots=["file:///C:/work"]) as agent:
+        for path in ("src\\app.py", "C:\\work\\src\\app.py", "c:/work/SRC/app.py"):
+            await agent.client.call_tool("guide_cache_file", {"path": path, "content": path})
+            assert await agent.call("read_file", path="src/app.py") == path
+        assert (await agent.fails("read_file", path="C:\\other\\src\\app.py")).error.code == -32001
+
+
+async def test_a_low_level_server_passes_on_that_roots_are_needed_for_a_push():
+    host = BridgeHost(SecurityPolicy())
+
+    async def call_tool(context, params):
+        return await host.handle(context, params)
+
+    async def list_tools(context, params):
+        return types.ListToolsResult(tools=[host.TOOL])
+
+    async def roots(_):
+        return types.ListRootsResult(roots=[types.Root(uri=f"file://{AT}")])
+
+    server = Server("low", on_list_tools=list_tools, on_call_tool=call_tool)
+    async with Client(server, mode="2026-07-28", list_roots_callback=roots) as client:
+        result = await client.call_tool("guide_cache_file", {"path": f"{AT}/src/a", "content": "x"})
+    assert result.structured_content["files"] == ["src/a"]
+
+
+def add_reading(server, host):
+    @server.tool(structured_output=False)
+    @host.asks
+    async def read_file(ctx: Context, path: str) -> str:
+        return await host.bridge(ctx).read_file(path)
+
+
+async def test_processes_that_share_a_cache_and_know_no_root_do_not_share_files(tmp_path, project):
+    """Relative paths of two projects are the same."""
+    with FileCache.in_sqlite(tmp_path / "cache.sqlite3") as cache:
+        for root, reads in ((None, False), (AT, True)):
+            for number in range(2):
+                server: MCPServer = MCPServer("one")
+                host = BridgeHost(SecurityPolicy(root), cache=cache)
+                host.offer(server)
+
+                add_reading(server, host)
+                async with Client(server) as client:
+                    agent = Agent(project, AT)
+                    agent.client = client
+                    if number == 0:
+                        await agent.push("src/a.py")
+                    elif reads:
+                        assert await agent.call("read_file", path="src/a.py") == "print('a')\n"
+                    else:
+                        assert reason(await agent.fails("read_file", path="src/a.py")) == "sampling_unsupported"

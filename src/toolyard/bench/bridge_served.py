@@ -29,7 +29,7 @@ from mcp.server.mcpserver import Context, MCPServer
 
 from toolyard.bridge import BridgeHost, SecurityPolicy
 
-server = MCPServer("bench")
+server = MCPServer("bench", log_level="ERROR")
 host = BridgeHost(SecurityPolicy("/home/me/project"))
 host.offer(server)
 

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from toolyard.bridge.auditing import TRACE, Operation
+from toolyard.bridge.auditing import TRACE, Listener, Operation
 from toolyard.bridge.bridge import FilesystemBridge
 from toolyard.bridge.cache import CachedFile, CacheStatistics, FileCache, NewFile
 from toolyard.bridge.errors import (
@@ -16,6 +16,7 @@ from toolyard.bridge.errors import (
     ClientRefusedError,
     MissingFileError,
     PathRefusedError,
+    ResourceRefusedError,
     SamplingRefusedError,
     SamplingTimeoutError,
     SamplingUnsupportedError,
@@ -24,37 +25,48 @@ from toolyard.bridge.errors import (
 )
 from toolyard.bridge.host import BridgeHost, on_the_wire
 from toolyard.bridge.listing import PathInfo
-from toolyard.bridge.mcp_client import RoundNeeded
+from toolyard.bridge.mcp_client import Identify, RoundNeeded, one_client
 from toolyard.bridge.policy import DEFAULT_ALLOWED_PATHS, SecurityPolicy
+from toolyard.bridge.resources import ResourceReader
 from toolyard.bridge.validating import PathValidator
-from toolyard.core.errors import SecurityError, ToolError, ValidationError
+from toolyard.core.errors import ConfigError, SecurityError, SystemFault, ToolError, ToolyardError, ValidationError
+from toolyard.storage.audit_log import AuditLog
 
 __all__ = [
     "DEFAULT_ALLOWED_PATHS",
     "TRACE",
+    "AuditLog",
     "BadAnswerError",
     "BridgeHost",
     "CacheRefusedError",
     "CacheStatistics",
     "CachedFile",
     "ClientRefusedError",
+    "ConfigError",
     "FileCache",
     "FilesystemBridge",
+    "Identify",
+    "Listener",
     "MissingFileError",
     "NewFile",
     "Operation",
     "PathInfo",
     "PathRefusedError",
     "PathValidator",
+    "ResourceReader",
+    "ResourceRefusedError",
     "RoundNeeded",
     "SamplingRefusedError",
     "SamplingTimeoutError",
     "SamplingUnsupportedError",
     "SecurityError",
     "SecurityPolicy",
+    "SystemFault",
     "ToolError",
+    "ToolyardError",
     "UnreadableFileError",
     "ValidationError",
     "Violation",
     "on_the_wire",
+    "one_client",
 ]

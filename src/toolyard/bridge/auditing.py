@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from toolyard.bridge.errors import ClientRefusedError, PathRefusedError, spelled
+from toolyard.bridge.errors import ClientRefusedError, PathRefusedError, Violation, spelled
 from toolyard.core.calls import AnswerPending
 from toolyard.core.errors import SecurityError, ToolyardError, ValidationError
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
@@ -82,36 +82,50 @@ class Auditor:
             raise
         self._tell(about, Outcome.OK)
 
+    def refused_entry(self, name: str, path: str, violation: Violation | None, client: Client) -> None:
+        """An entry of a folder that nobody can use. Telling of it is no violation of the client's."""
+        about = _About(name, path, client, time.monotonic())
+        event = _event(about, Outcome.DENIED, "deny", f"{violation}: an entry that cannot be used", 0)
+        self._hand_out(Operation(logging.WARNING, event, str(violation), "", self._violations.of(client.identity)))
+
     def _tell(self, about: _About, outcome: Outcome, error: ToolyardError | None = None) -> None:
-        client = about.client
         violation = error if isinstance(error, PathRefusedError) else None
-        event = Event(
-            call=new_id(),
-            surface=_SURFACE,
-            agent=client.title[:TARGET_CHARS],
-            session=client.identity[:TARGET_CHARS],
-            tool=about.name,
-            kind="read",
-            target=spelled(about.path)[:TARGET_CHARS],
-            decision="deny" if isinstance(error, SecurityError) else "allow",
-            reason=_reason(error)[:TARGET_CHARS],
-            outcome=outcome,
-            code=error.code if error is not None else 0,
-            milliseconds=(time.monotonic() - about.started) * 1e3,
-        )
+        decision = "deny" if isinstance(error, SecurityError) else "allow"
+        event = _event(about, outcome, decision, _reason(error), error.code if error is not None else 0)
         counted = self._violations.of if violation is None else self._violations.add
-        told = Operation(
-            level=_level(error),
-            event=event,
-            violation="" if violation is None else violation.violation.value,
-            stack="" if violation is None else _stack(violation),
-            violations=counted(client.identity),
+        self._hand_out(
+            Operation(
+                level=_level(error),
+                event=event,
+                violation="" if violation is None else violation.violation.value,
+                stack="" if violation is None else _stack(violation),
+                violations=counted(about.client.identity),
+            )
         )
+
+    def _hand_out(self, told: Operation) -> None:
         _write(told)
         if self._log is not None:
-            self._log.append(event)
+            self._log.append(told.event)
         if self._listen is not None:
             self._listen(told)
+
+
+def _event(about: _About, outcome: Outcome, decision: str, reason: str, code: int) -> Event:
+    return Event(
+        call=new_id(),
+        surface=_SURFACE,
+        agent=about.client.title[:TARGET_CHARS],
+        session=about.client.identity[:TARGET_CHARS],
+        tool=about.name,
+        kind="read",
+        target=spelled(about.path)[:TARGET_CHARS],
+        decision=decision,
+        reason=reason[:TARGET_CHARS],
+        outcome=outcome,
+        code=code,
+        milliseconds=(time.monotonic() - about.started) * 1e3,
+    )
 
 
 def _outcome(error: ToolyardError) -> Outcome:
@@ -146,6 +160,6 @@ def _write(told: Operation) -> None:
         event.tool,
         event.target,
         event.outcome,
-        f" ({event.reason}; violation {told.violations} of {event.agent})" if told.violation else "",
+        f" ({event.reason}; {event.agent}, {told.violations} violations)" if event.reason else "",
         extra={"bridge": told},
     )

@@ -17,22 +17,31 @@ from toolyard.bridge.answers import read_receipt
 from toolyard.bridge.cache import CachedFile, NewFile
 from toolyard.bridge.client import Answer, Client
 from toolyard.bridge.decoding import text_of
-from toolyard.bridge.errors import BadAnswerError, SamplingUnsupportedError, spelled
+from toolyard.bridge.errors import (
+    BadAnswerError,
+    MissingFileError,
+    ResourceRefusedError,
+    SamplingUnsupportedError,
+    spelled,
+)
 from toolyard.bridge.listing import PathInfo, Wanted, read_listing
 from toolyard.bridge.pushing import arguments_of, checked
 from toolyard.bridge.requests import Question, listing_question, reading_question
 from toolyard.bridge.resources import ResourceFiles, ResourceReader
 from toolyard.bridge.validating import PathValidator
-from toolyard.core.errors import ValidationError
+from toolyard.core.errors import ToolyardError, ValidationError
 
 if TYPE_CHECKING:
     from toolyard.bridge.shared import Shared
 
 _FOUND = CachedFile | NewFile
 _NUL = "\0"
+_MOST_NAMED = 20
 
 
 class FilesystemBridge:
+    """The files of one client. Every method may raise a `ToolyardError`, each with a code and what to do next."""
+
     def __init__(self, client: Client, shared: Shared, resources: ResourceReader | None = None) -> None:
         """`BridgeHost.bridge` makes one for each request. `resources` is a session with a server beside a client."""
         self._client = client
@@ -51,7 +60,9 @@ class FilesystemBridge:
             found = await self._listed(wanted)
             for entry in found:
                 self._notice(entry)
-            return found
+        for each in (each for entry in found for each in entry.walk() if each.refused is not None):
+            self._shared.auditor.refused_entry("list_directory", each.path or each.name, each.refused, self._client)
+        return found
 
     @overload
     async def read_file(self, path: str, encoding: str | None = None, binary: Literal[False] = False) -> str: ...
@@ -77,12 +88,12 @@ class FilesystemBridge:
         return {path: _text(file, encoding) for path, file in zip(paths, files, strict=True)}
 
     async def _read(self, paths: Sequence[str], encoding: str | None, *, is_binary: bool) -> list[_FOUND]:
-        if len(set(paths)) != len(paths):
-            raise ValidationError.of("paths", "one is there twice", hint="Name each file once.")
-        if encoding is not None:
-            text_of(b"", encoding, encoding)  # raises for one that is none, before anybody is asked
         with self._shared.auditor.operation("read_file", ", ".join(paths), self._client):
+            if encoding is not None:
+                text_of(b"", encoding, encoding)  # raises for one that is none, before anybody is asked
             spellings = [await self._shared.validated(path, self._client) for path in paths]
+            if len(set(spellings)) != len(paths):
+                raise ValidationError.of("paths", "one is there twice", hint="Name each file once.")
             found = {path: await self._near(path, encoding, is_binary=is_binary) for path in spellings}
             missing = [path for path, file in found.items() if file is None]
             if missing:
@@ -97,18 +108,28 @@ class FilesystemBridge:
             local = await self._on_disk(path)
             if local is not None:
                 return local
+        exposed = await self._as_resource(path)
+        if isinstance(exposed, NewFile):
+            return exposed
         if self._client.has_answered(self._question(path, encoding, is_binary=is_binary)):
             return None  # what the client was asked for in this call is taken as its answer says
         cached = shared.cache.get(path, client=self._client.identity)
-        if cached is not None or self._resources is None:
-            return cached
-        policy = await shared.rooted(self._client)
-        if policy.project_root is None:  # a URI needs the whole path
+        if cached is None and exposed is not None:
+            raise exposed
+        return cached
+
+    async def _as_resource(self, path: str) -> NewFile | ToolyardError | None:
+        """What the server beside the client gives; why it gives nothing; None where there is no such server."""
+        policy = await self._shared.rooted(self._client) if self._resources is not None else self._shared.policy
+        if self._resources is None or policy.project_root is None:  # a URI needs the whole path
             return None
         validator = PathValidator(policy)
-        file = await ResourceFiles(self._resources, validator).read(validator.validate(path), shared.file_bytes)
-        [kept] = shared.cache.put_all([replace(file, path=path)], client=self._client.identity)
-        return kept
+        try:
+            return await ResourceFiles(self._resources, validator).read(
+                validator.validate(path), self._shared.file_bytes
+            )
+        except (MissingFileError, ResourceRefusedError) as error:
+            return error
 
     async def _on_disk(self, path: str) -> NewFile | None:
         policy = await self._shared.rooted(self._client)
@@ -134,7 +155,7 @@ class FilesystemBridge:
                 replace(wanted, path=validator.validate(wanted.path))
             )
         question = listing_question(wanted)
-        self._require_sampling(question)
+        self._require_sampling([question])
         [answer] = await self._client.ask([question], self._shared.seconds)
         _require_whole(answer, question)
         return read_listing(answer.text, wanted, PathValidator(self._shared.policy))
@@ -160,7 +181,7 @@ class FilesystemBridge:
     async def _asked(self, paths: Sequence[str], encoding: str | None, *, is_binary: bool) -> list[_FOUND]:
         """Files that the client's model is asked for. They are cached when all have come."""
         questions = [self._question(path, encoding, is_binary=is_binary) for path in paths]
-        self._require_sampling(questions[0])
+        self._require_sampling(questions)
         identity, shared = self._client.identity, self._shared
         with shared.pending.expecting(identity, paths, shared.seconds):
             answers = await self._client.ask(questions, shared.seconds)
@@ -188,7 +209,7 @@ class FilesystemBridge:
     async def _in_answer(self, question: Question, answer: Answer) -> NewFile:
         """The file in an answer that is itself a call of guide_cache_file."""
         try:
-            pushed = [file for call in answer.handed_over for file in arguments_of(call).pushed()[0]]
+            pushed = [file for call in answer.handed_over for file in arguments_of(call).pushed()]
             files = await checked(pushed, self._client, self._shared)
         except ValidationError as error:
             raise BadAnswerError(question.title, error.message) from error
@@ -199,15 +220,21 @@ class FilesystemBridge:
     def _question(self, path: str, encoding: str | None, *, is_binary: bool) -> Question:
         return reading_question(path, encoding, is_binary=is_binary, with_tools=self._client.can_use_tools)
 
-    def _require_sampling(self, question: Question) -> None:
+    def _require_sampling(self, questions: Sequence[Question]) -> None:
         if self._client.can_sample:
             return
-        ways = ["have the agent push the file with the tool guide_cache_file"]
-        if not self._shared.disk:
-            ways.append("share the disk (BridgeHost(shared_disk=[...])), where server and client are on one machine")
-        if self._resources is None:
-            ways.append("connect to an MCP server beside the client that exposes its files as resources")
-        raise SamplingUnsupportedError(question.title, hint=f"Instead: {'; '.join(ways)}.")
+        first = questions[0]
+        if first.is_handed_over:
+            ways = ["have the agent push what is missing with the tool guide_cache_file, all in one call"]
+        else:
+            ways = ["ask for files by their names, which the agent can push with the tool guide_cache_file"]
+        has_root = self._shared.policy.project_root is not None
+        rooted = "" if has_root or self._client.offers_roots else ", and tell SecurityPolicy the project's root"
+        ways.append(f"share the disk with BridgeHost(shared_disk=[...]), where both are on one machine{rooted}")
+        ways.append(f"read the resources of an MCP server beside the client, such as `toolyard mcp`{rooted}")
+        names = [question.title for question in questions[:_MOST_NAMED]]
+        more = f" and {len(questions) - len(names)} more" if len(questions) > len(names) else ""
+        raise SamplingUnsupportedError(f"{', '.join(names)}{more}", hint=f"Instead: {'; '.join(ways)}.")
 
 
 def _require_whole(answer: Answer, question: Question) -> None:
@@ -216,7 +243,8 @@ def _require_whole(answer: Answer, question: Question) -> None:
 
 
 def _text(file: _FOUND, encoding: str | None) -> str:
-    text, _ = text_of(file.content, encoding, file.encoding)
+    # Text was handed over as text: what its bytes are in is known, whatever encoding somebody has in mind.
+    text, _ = text_of(file.content, encoding if file.is_binary else None, file.encoding)
     if _NUL in text:
         raise ValidationError.of("binary", f"{spelled(file.path)} is no text", hint="Read it with binary=True.")
     return text

@@ -10,15 +10,22 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass, replace
 
 from toolyard.bridge.cache import NewFile
-from toolyard.bridge.errors import BadAnswerError, MissingFileError, PathRefusedError, UnreadableFileError, Violation
-from toolyard.bridge.listing import MOST_ENTRIES, PathInfo, Wanted, with_targets
+from toolyard.bridge.errors import (
+    BadAnswerError,
+    MissingFileError,
+    PathRefusedError,
+    UnreadableFileError,
+    Violation,
+    spelled,
+)
+from toolyard.bridge.listing import MOST_ENTRIES, Children, PathInfo, Wanted, judged, with_targets
 from toolyard.bridge.policy import SecurityPolicy
 from toolyard.bridge.validating import PathValidator
-from toolyard.core.errors import ToolyardError
+from toolyard.core.errors import ConfigError, SecurityError, ToolyardError, ValidationError
 from toolyard.core.limits import DEFAULT_LIMITS
 from toolyard.core.paths import is_beneath
 from toolyard.fs.faults import explain
@@ -32,9 +39,15 @@ _LINKS = "The user can add it to filesystem.allowed_paths."
 class SharedDisk:
     """The folders of this machine that a server may read for its clients."""
 
-    def __init__(self, folders: Iterable[str] = ()) -> None:
-        """Raises where one is not there."""
-        self._folders = tuple(os.path.realpath(folder, strict=True) for folder in folders)
+    def __init__(self, folders: Iterable[str | os.PathLike[str]] = ()) -> None:
+        """Raises ConfigError where one is not there."""
+        try:
+            self._folders = tuple(os.path.realpath(folder, strict=True) for folder in folders)
+        except OSError as error:
+            raise ConfigError(
+                f"The shared folder {error.filename} cannot be opened: {error.strerror}.",
+                hint="Give a list of folders of this machine.",
+            ) from None
 
     def __bool__(self) -> bool:
         return bool(self._folders)
@@ -73,12 +86,12 @@ class LocalFolder:
         """A validated path's file."""
         with self._open(path) as handle:
             contents = read_handle(handle, path, replace(DEFAULT_LIMITS, file_bytes=most_bytes))
-        return NewFile(path, contents.data, mtime=contents.status.st_mtime)
+        return NewFile(path, contents.data, mtime=contents.status.st_mtime, is_binary=True)
 
     def list(self, wanted: Wanted) -> list[PathInfo]:
         listing = _Listing(self, wanted.glob(), recursive=wanted.recursive)
         entries = listing.of(wanted.path, ())
-        return with_targets(entries, PathValidator(self.policy).validate_links(listing.links))
+        return with_targets(entries, judged(listing.links, PathValidator(self.policy)))
 
     @contextlib.contextmanager
     def _open(self, path: str) -> Generator[Handle]:
@@ -89,7 +102,10 @@ class LocalFolder:
         except PermissionError:
             raise UnreadableFileError(path) from None
         except OSError as error:
-            raise explain(error, path) from None
+            told = explain(error, path)
+            if isinstance(told, SecurityError):
+                raise PathRefusedError(path, Violation.LINK, "leads out of the project.", hint=_LINKS) from None
+            raise told from None
         with handle:
             self._require(handle.real, path)
             yield handle
@@ -106,7 +122,7 @@ class LocalFolder:
         """What a folder holds: names, what each is, and where links lead."""
         with self._open(path) as handle:
             if not handle.is_folder:
-                raise BadAnswerError(path, "it is no folder")
+                raise ValidationError.of("path", f"{spelled(path)} is no folder", hint="Read it as a file.")
             try:
                 folder = handle.reopen(os.O_RDONLY | os.O_DIRECTORY)
             except PermissionError:
@@ -130,7 +146,7 @@ class _Listing:
         self._folder = folder
         self._glob = glob
         self._recursive = recursive
-        self._child: Callable[[str, str], str] = PathValidator(folder.policy).validate_child
+        self._child = Children(PathValidator(folder.policy))
         self._count = 0
         self.links: dict[str, str] = {}
 
@@ -149,6 +165,8 @@ class _Listing:
         self, folder: str, name: str, status: os.stat_result, target: str | None, above: tuple[str, ...]
     ) -> PathInfo | None:
         path = self._child(folder, name)
+        if isinstance(path, PathInfo):
+            return path
         names = (*above, name)
         is_listed = self._glob is None or self._glob.matches(names)
         if stat.S_ISDIR(status.st_mode):

@@ -9,6 +9,7 @@
     ├── SamplingUnsupportedError  this client cannot be asked; the hint names the other ways
     ├── SamplingTimeoutError      it did not answer in time
     ├── SamplingRefusedError      it said no, or could not
+    ├── ResourceRefusedError      the server beside it, whose resources are read, said no
     ├── BadAnswerError            it answered something else than what was asked for
     ├── MissingFileError          there is no such file at the client's
     └── UnreadableFileError       there is one, and the client may not read it
@@ -50,6 +51,8 @@ class Violation(StrEnum):
 
 
 class PathRefusedError(SecurityError):
+    """A path that may not be touched."""
+
     def __init__(self, path: str, violation: Violation, why: str, *, hint: str) -> None:
         super().__init__(
             f"{spelled(path)} {why}", hint=hint, facts={"reason": "path_refused", "violation": violation}
@@ -59,6 +62,8 @@ class PathRefusedError(SecurityError):
 
 
 class ClientRefusedError(SecurityError):
+    """A client that has asked too often for what it may not have."""
+
     def __init__(self, violations: int) -> None:
         super().__init__(
             f"This client has asked {violations} times for paths that it may not have, and is not answered any more.",
@@ -68,6 +73,8 @@ class ClientRefusedError(SecurityError):
 
 
 class CacheRefusedError(ValidationError):
+    """Content that cannot be kept."""
+
     def __init__(self, path: str, why: str) -> None:
         super().__init__(
             f"{spelled(path)} {why}",
@@ -85,6 +92,8 @@ class _BridgeError(ToolError):
 
 
 class SamplingUnsupportedError(_BridgeError):
+    """The client cannot be asked; the hint names what else can be done."""
+
     reason = "sampling_unsupported"
 
     def __init__(self, wanted: str, *, hint: str) -> None:
@@ -92,6 +101,8 @@ class SamplingUnsupportedError(_BridgeError):
 
 
 class SamplingTimeoutError(_BridgeError):
+    """The client was asked, and did not answer in time."""
+
     reason = "sampling_timeout"
 
     def __init__(self, wanted: str, seconds: float) -> None:
@@ -103,16 +114,32 @@ class SamplingTimeoutError(_BridgeError):
 
 
 class SamplingRefusedError(_BridgeError):
+    """The client was asked, and said no, or could not."""
+
     reason = "sampling_refused"
 
     def __init__(self, wanted: str, why: str) -> None:
         super().__init__(
-            f"The client did not hand over {wanted}: {why}.",
+            f"The client did not hand over {wanted}: {why.rstrip('.')}.",
             hint="Its user may have said no. The agent can push the file with guide_cache_file.",
         )
 
 
+class ResourceRefusedError(_BridgeError):
+    """The server beside the client, whose resources are read, did not give one."""
+
+    reason = "resource_refused"
+
+    def __init__(self, wanted: str, why: str) -> None:
+        super().__init__(
+            f"The server beside the client did not give {wanted}: {why.rstrip('.')}.",
+            hint="Look at what that server exposes. The agent can push the file with guide_cache_file.",
+        )
+
+
 class BadAnswerError(_BridgeError):
+    """The client answered something else than what it was asked for."""
+
     reason = "bad_answer"
 
     def __init__(self, wanted: str, why: str) -> None:
@@ -124,6 +151,8 @@ class BadAnswerError(_BridgeError):
 
 
 class MissingFileError(_BridgeError):
+    """There is no such file or folder at the client's."""
+
     reason = "not_found"
 
     def __init__(self, path: str) -> None:
@@ -133,6 +162,8 @@ class MissingFileError(_BridgeError):
 
 
 class UnreadableFileError(_BridgeError):
+    """There is one, and the client may not read it."""
+
     reason = "permission_denied"
 
     def __init__(self, path: str) -> None:

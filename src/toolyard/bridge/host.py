@@ -15,6 +15,8 @@ It owns the cache that it made itself, which `close()` ends; one that it is give
 from __future__ import annotations
 
 import functools
+import os
+import secrets
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Final, ParamSpec, TypeVar, cast
 
@@ -30,7 +32,7 @@ from toolyard.bridge.disk import SharedDisk
 from toolyard.bridge.mcp_client import AnyContext, Identify, McpClient, RoundNeeded
 from toolyard.bridge.pending import PendingReads
 from toolyard.bridge.policy import SecurityPolicy
-from toolyard.bridge.pushing import PushArguments, Pushed, PushedFile, arguments_of, push
+from toolyard.bridge.pushing import PushArguments, Pushed, PushedFile, push
 from toolyard.bridge.requests import TOOL
 from toolyard.bridge.shared import Shared
 from toolyard.bridge.violations import DEFAULT_MOST, Violations
@@ -54,12 +56,14 @@ _FILE_BYTES = 10 * MIB
 
 
 class BridgeHost(Closing):
+    """What the bridges of one server share, and the tool that goes with them. Made once, beside the server."""
+
     def __init__(
         self,
         policy: SecurityPolicy | None = None,
         *,
         cache: FileCache | None = None,
-        shared_disk: Iterable[str] = (),
+        shared_disk: Iterable[str | os.PathLike[str]] = (),
         seconds: float = _SECONDS,
         file_bytes: int = _FILE_BYTES,
         most_violations: int = DEFAULT_MOST,
@@ -75,13 +79,15 @@ class BridgeHost(Closing):
         self._owns_cache = cache is None
         self._cache = cache or FileCache()
         self._identify = identify
+        # Relative paths of two projects are the same: where the root is not known, a process is one project.
+        self._process = "" if policy is not None and policy.project_root is not None else secrets.token_hex(8)
         self.violations = Violations(most_violations)
         self._shared = Shared(
             policy=policy or SecurityPolicy(),
             cache=self._cache,
             pending=PendingReads(self._cache.max_bytes),
             auditor=Auditor(self.violations, audit, listen),
-            disk=SharedDisk(shared_disk),
+            disk=SharedDisk([shared_disk] if isinstance(shared_disk, (str, os.PathLike)) else shared_disk),
             seconds=seconds,
             file_bytes=file_bytes,
         )
@@ -135,19 +141,27 @@ class BridgeHost(Closing):
             target: Annotated[str | None, Field(description="Where it leads, if it is a link")] = None,
             files: Annotated[list[PushedFile] | None, Field(description="Several files at once")] = None,
         ) -> Pushed:
-            given = PushArguments(
-                path=path, content=content, encoding=encoding, size=size, mtime=mtime, target=target, files=files
-            )
+            given = {
+                "path": path,
+                "content": content,
+                "encoding": encoding,
+                "size": size,
+                "mtime": mtime,
+                "target": target,
+                "files": None if files is None else [file.model_dump() for file in files],
+            }
             return await push(given, self._client(ctx), self._shared)
 
         server.add_tool(self.asks(guide_cache_file), name=TOOL, description=DESCRIPTION)
 
-    async def handle(self, context: AnyContext, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def handle(
+        self, context: AnyContext, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
         """Answer a call of guide_cache_file to a low-level server, whose list of tools has `BridgeHost.TOOL`."""
         try:
-            pushed = await push(arguments_of(params.arguments or {}), self._client(context, params), self._shared)
-        except RoundNeeded:
-            raise
+            pushed = await push(params.arguments or {}, self._client(context, params), self._shared)
+        except RoundNeeded as needed:
+            return needed.result
         except ToolyardError as error:
             raise on_the_wire(error) from error
         told = pushed.model_dump()
@@ -156,7 +170,7 @@ class BridgeHost(Closing):
         )
 
     def _client(self, context: AnyContext, params: types.InputResponseRequestParams | None = None) -> McpClient:
-        return McpClient(context, params, tool=self.TOOL, identify=self._identify)
+        return McpClient(context, params, tool=self.TOOL, identify=self._identify, process=self._process)
 
     TOOL: Final = types.Tool(
         name=TOOL,

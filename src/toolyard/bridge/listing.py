@@ -13,13 +13,14 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from toolyard.bridge.answers import Said, read_answer
-from toolyard.bridge.errors import BadAnswerError, spelled
+from toolyard.bridge.errors import BadAnswerError, PathRefusedError, Violation, spelled
 from toolyard.bridge.validating import PathValidator
 from toolyard.core.limits import DEFAULT_LIMITS
 from toolyard.fs.search.patterns import Glob, compile_glob
 
 MOST_ENTRIES = 10_000
 _DEEPEST = 64
+_MOST_REFUSED = 200
 
 Kind = Literal["file", "directory", "symlink"]
 
@@ -38,6 +39,8 @@ class PathInfo:
     """Where a link leads, links on the way followed."""
     children: tuple[PathInfo, ...] | None = None
     """What a folder holds, where that was asked for."""
+    refused: Violation | None = None
+    """Why it cannot be used: a link that leads out or round, a name with characters that are not taken."""
 
     def walk(self) -> Iterator[PathInfo]:
         """Itself, and everything below it."""
@@ -89,7 +92,7 @@ def read_listing(text: str, wanted: Wanted, validator: PathValidator) -> list[Pa
         raise BadAnswerError(wanted.title, f"it is not complete: {counted} entries of {said.count}")
     made = _Reading(wanted, validator)
     entries = made.entries(said.entries, wanted.path, ())
-    return with_targets(entries, validator.validate_links(made.links))
+    return with_targets(entries, judged(made.links, validator))
 
 
 class _Reading:
@@ -97,7 +100,7 @@ class _Reading:
 
     def __init__(self, wanted: Wanted, validator: PathValidator) -> None:
         self._wanted = wanted
-        self._validator = validator
+        self._child = Children(validator)
         self._glob = wanted.glob()
         self.links: dict[str, str] = {}
 
@@ -108,7 +111,9 @@ class _Reading:
         return [self._entry(entry, folder, above) for entry in said]
 
     def _entry(self, said: _Entry, folder: str, above: tuple[str, ...]) -> PathInfo:
-        path = self._validator.validate_child(folder, said.name)
+        path = self._child(folder, said.name)
+        if isinstance(path, PathInfo):
+            return path
         names = (*above, said.name)
         if (said.target is not None) != (said.type == "symlink"):
             raise self._bad(path, "is a link without a target, or has one and is none")
@@ -133,15 +138,58 @@ class _Reading:
         return BadAnswerError(self._wanted.title, f"{spelled(path)} {why}")
 
 
-def with_targets(entries: Iterable[PathInfo], targets: Mapping[str, str]) -> list[PathInfo]:
-    return [
-        replace(
-            entry,
-            target=targets.get(entry.path),
-            children=None if entry.children is None else tuple(with_targets(entry.children, targets)),
-        )
-        for entry in entries
-    ]
+class Children:
+    """The paths of entries that are reported; of those whose names are not taken, what is told of them instead."""
+
+    def __init__(self, validator: PathValidator) -> None:
+        self._validator = validator
+
+    def __call__(self, folder: str, name: str) -> str | PathInfo:
+        """Raises PathRefusedError for what is no name of an entry at all."""
+        try:
+            return self._validator.validate_child(folder, name)
+        except PathRefusedError as error:
+            if error.violation is not Violation.UNICODE:
+                raise
+            return PathInfo(spelled(name), "", "file", refused=error.violation)
+
+
+def judged(links: Mapping[str, str], validator: PathValidator) -> dict[str, str | Violation]:
+    """Where links lead in the end; of those that lead out or round, that they do."""
+    left, refused = dict(links), dict[str, Violation]()
+    while True:
+        try:
+            ends = validator.validate_links(left)
+        except PathRefusedError as error:
+            if error.path not in left:
+                raise
+            refused[error.path] = error.violation
+            del left[error.path]
+            if len(refused) > _MOST_REFUSED:
+                many = f"it has more than {_MOST_REFUSED} links that lead out or round"
+                raise BadAnswerError("a folder", many) from None
+            continue
+        through = {link: _through(end, refused, validator) for link, end in ends.items()}
+        return {**refused, **{link: through[link] or end for link, end in ends.items()}}
+
+
+def _through(end: str, refused: Mapping[str, Violation], validator: PathValidator) -> Violation | None:
+    """Where another link leads over one that is refused: what that one is refused for."""
+    return next((why for path, why in refused.items() if validator.lies_in(end, path)), None)
+
+
+def with_targets(entries: Iterable[PathInfo], targets: Mapping[str, str | Violation]) -> list[PathInfo]:
+    return [_with_target(entry, targets) for entry in entries]
+
+
+def _with_target(entry: PathInfo, targets: Mapping[str, str | Violation]) -> PathInfo:
+    target = targets.get(entry.path)
+    return replace(
+        entry,
+        target=None if isinstance(target, Violation) else target,
+        refused=target if isinstance(target, Violation) else entry.refused,
+        children=None if entry.children is None else tuple(with_targets(entry.children, targets)),
+    )
 
 
 def _count(entries: list[_Entry], wanted: str) -> int:

@@ -59,8 +59,12 @@ class McpClient:
         *,
         tool: types.Tool | None = None,
         identify: Identify | None = None,
+        process: str = "",
     ) -> None:
-        """`params` are those of a request to a low-level server; `tool` is guide_cache_file as it is offered."""
+        """`params` are those of a request to a low-level server; `tool` is guide_cache_file as it is offered.
+
+        `process` tells whoever is at the other end of stdio from those of other processes that share a cache.
+        """
         if isinstance(context, ServerRequestContext):
             self._context = context
             responses, state = (params.input_responses, params.request_state) if params else (None, None)
@@ -70,7 +74,8 @@ class McpClient:
         self._tool = tool
         self._is_modern = self._context.protocol_version in MODERN_PROTOCOL_VERSIONS
         self._rounds = _Rounds(responses or {}, state)
-        self.identity = (identify or identity_of)(self._context)
+        known = (identify or identity_of)(self._context)
+        self.identity = f"{known}-{process}" if known == _LOCAL and process else known
 
     @property
     def title(self) -> str:
@@ -225,13 +230,20 @@ def identity_of(context: ServerRequestContext[Any, Any]) -> str:
     headers = getattr(context.request, "headers", None)
     if headers is None:
         return _LOCAL
-    for name in (_SESSION_HEADER, "authorization"):
+    for name in ("authorization", _SESSION_HEADER):  # a session is free to open: who has a token is the same in all
         if value := headers.get(name):
             return f"{name}-{_digest(value)}"
     raise ConfigError(
         "This request has neither a session nor a sign-in, so that nothing tells this client from others.",
-        hint="Have clients sign in, or say with BridgeHost(identify=...) whose files are whose.",
+        hint="Have clients sign in or send a token, or say with BridgeHost(identify=...) whose files are whose: "
+        "identify=one_client where there is one user alone.",
     )
+
+
+def one_client(context: ServerRequestContext[Any, Any]) -> str:
+    """For `BridgeHost(identify=one_client)`: a server that one user alone can reach, whoever of theirs connects."""
+    del context
+    return _LOCAL
 
 
 def _answer(result: object, question: Question, asked: float) -> Answer:

@@ -6,6 +6,7 @@ Only `from_file` reads one, the configuration on the server's own disk.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -52,7 +53,7 @@ class SecurityPolicy:
 
     def __init__(
         self,
-        project_root: str | None = None,
+        project_root: str | os.PathLike[str] | None = None,
         allowed_paths: Iterable[str] = DEFAULT_ALLOWED_PATHS,
         *,
         folders_exist: FoldersExist | None = None,
@@ -61,7 +62,7 @@ class SecurityPolicy:
         if isinstance(allowed_paths, str):
             raise ConfigError("allowed_paths is a single text", hint=f'Give a list: ["{allowed_paths}"].')
         given = tuple(allowed_paths)
-        form, root = _root(project_root)
+        form, root = _root(os.fspath(project_root) if isinstance(project_root, os.PathLike) else project_root)
         # Absolute ones wait for the root: until then no absolute path of the client is taken at all.
         waiting = tuple(path for path in given if not root.anchor and _absolute_form(path) is not None)
         places = [_resolved(path, form, root, "the allowed path") for path in given if path not in waiting]
@@ -85,8 +86,13 @@ class SecurityPolicy:
     def from_config(
         cls, config: Config, project_root: str | None = None, *, folders_exist: FoldersExist | None = None
     ) -> SecurityPolicy:
-        """With `filesystem.allowed_paths` of a configuration; its errors name the file."""
+        """With `filesystem.allowed_paths` of a configuration; its errors name the file.
+
+        Where nobody says who can tell what exists, and the project's root is a folder of this machine, its disk does.
+        """
         _root(project_root)  # what is wrong with it is not the file's fault
+        if folders_exist is None and project_root is not None and os.path.isdir(project_root):
+            folders_exist = os.path.isdir
         try:
             return cls(project_root, config.filesystem.allowed_paths, folders_exist=folders_exist)
         except ConfigError as error:

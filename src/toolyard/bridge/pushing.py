@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, cast
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
@@ -18,7 +18,7 @@ from toolyard.core.errors import FieldError, ValidationError
 
 MOST_FILES = 10_000
 _BASE64 = "base64"
-_SHOWN_ERRORS = 20
+_SHOWN_ERRORS = _SHOWN_FILES = 20
 
 
 class PushedFile(BaseModel):
@@ -47,15 +47,15 @@ class PushArguments(BaseModel):
     target: str | None = None
     files: list[PushedFile] | None = None
 
-    def pushed(self) -> tuple[list[PushedFile], bool]:
-        """What is handed over, and whether as a batch. Raises ValidationError."""
+    def pushed(self) -> list[PushedFile]:
+        """What is handed over. Raises ValidationError."""
         alone = self.path is not None or self.content is not None
         if alone == (self.files is not None):
             raise ValidationError.of(
                 "files", "send either path and content, or files", hint="One file, or a batch: not both, not neither."
             )
         if self.files is not None:
-            return self.files, True
+            return self.files
         if self.path is None or self.content is None:
             field = "path" if self.path is None else "content"
             raise ValidationError.of(field, "is missing", hint="A file has a path and its content.")
@@ -67,7 +67,7 @@ class PushArguments(BaseModel):
             mtime=self.mtime,
             target=self.target,
         )
-        return [one], False
+        return [one]
 
 
 class CacheState(BaseModel):
@@ -87,7 +87,7 @@ class Pushed(BaseModel):
     """How many files were taken."""
     bytes: int
     files: list[str]
-    """Their paths, as the policy spells them."""
+    """The paths of the first of them, as the policy spells them."""
     for_reads: int
     """How many of them a read was waiting for."""
     cache: CacheState
@@ -108,12 +108,10 @@ def arguments_of(raw: Any) -> PushArguments:
         ) from None
 
 
-async def push(arguments: PushArguments, client: Client, shared: Shared) -> Pushed:
+async def push(raw: Any, client: Client, shared: Shared) -> Pushed:
     """Take what a client hands over: all of it, or nothing. Raises PathRefusedError or ValidationError."""
-    pushed, is_batch = arguments.pushed()
-    named = f"{len(pushed)} files" if is_batch else pushed[0].path
-    with shared.auditor.operation("guide_cache_file", named, client):
-        files = await checked(pushed, client, shared)
+    with shared.auditor.operation("guide_cache_file", _named(raw), client):
+        files = await checked(arguments_of(raw).pushed(), client, shared)
         waited = [file for file in files if shared.pending.waits_for(client.identity, file.path)]
         shared.pending.keep_all(client.identity, waited)
         others = [file for file in files if file not in waited]
@@ -121,10 +119,19 @@ async def push(arguments: PushArguments, client: Client, shared: Shared) -> Push
     return Pushed(
         cached=len(files),
         bytes=sum(len(file.content) for file in files),
-        files=[file.path for file in files],
+        files=[file.path for file in files[:_SHOWN_FILES]],
         for_reads=len(waited),
         cache=state_of(shared),
     )
+
+
+def _named(raw: Any) -> str:
+    """What a push is about, as far as it says so."""
+    given = cast("Mapping[str, object]", raw) if isinstance(raw, Mapping) else dict[str, object]()
+    files = given.get("files")
+    each = cast("list[object]", files) if isinstance(files, list) else [given]
+    named = (cast("Mapping[str, object]", file) for file in each[:_SHOWN_FILES] if isinstance(file, Mapping))
+    return ", ".join(path for file in named if isinstance(path := file.get("path"), str))
 
 
 async def checked(pushed: Sequence[PushedFile], client: Client, shared: Shared) -> list[NewFile]:
@@ -145,7 +152,7 @@ async def checked(pushed: Sequence[PushedFile], client: Client, shared: Shared) 
 
 
 def _new(path: str, file: PushedFile, most: int) -> NewFile:
-    is_binary = file.encoding == _BASE64
+    is_binary = file.encoding.lower() == _BASE64
     data, encoding = (from_base64(file.content), _BASE64) if is_binary else bytes_of(file.content, file.encoding)
     if len(data) > most:
         raise CacheRefusedError(path, f"has {len(data):,} bytes; at most {most:,} are taken")

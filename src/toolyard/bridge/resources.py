@@ -15,7 +15,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from toolyard.bridge.cache import NewFile
-from toolyard.bridge.errors import BadAnswerError, MissingFileError, PathRefusedError, SamplingRefusedError, spelled
+from toolyard.bridge.errors import BadAnswerError, MissingFileError, PathRefusedError, ResourceRefusedError, spelled
 from toolyard.bridge.listing import MOST_ENTRIES, PathInfo, Wanted
 from toolyard.bridge.validating import PathValidator
 from toolyard.core.uris import path_of, uri_of
@@ -59,7 +59,7 @@ class ResourceFiles:
         except MCPError as error:
             if error.error.code == _NOT_FOUND:
                 raise MissingFileError(path) from None
-            raise SamplingRefusedError(spelled(path), spelled(str(error))) from None
+            raise ResourceRefusedError(spelled(path), spelled(str(error))) from None
         if len(result.contents) != 1 or file_path(str(result.contents[0].uri)) != path:
             raise BadAnswerError(spelled(path), "it is about something else")
         content = result.contents[0]
@@ -72,7 +72,10 @@ class ResourceFiles:
     async def list(self, wanted: Wanted) -> list[PathInfo]:
         tree: _Tree = {}
         glob, base = wanted.glob(), self._validator.policy.relative(wanted.path)
-        async for path, size in self._files(wanted):
+        found = [each async for each in self._files(wanted)]
+        if not found:  # a folder is there by what it holds
+            raise MissingFileError(wanted.path)
+        for path, size in found:
             names = tuple(self._validator.policy.relative(path).split("/"))
             inside = names[0 if base == "." else base.count("/") + 1 :]
             if glob is not None and not glob.matches(inside):
@@ -83,7 +86,10 @@ class ResourceFiles:
     async def _files(self, wanted: Wanted) -> AsyncGenerator[tuple[str, int | None]]:
         cursor, count = None, 0
         for _ in range(_MOST_PAGES):
-            page = await self._reader.list_resources(cursor=cursor)
+            try:
+                page = await self._reader.list_resources(cursor=cursor)
+            except MCPError as error:
+                raise ResourceRefusedError(wanted.title, spelled(str(error))) from None
             for resource in page.resources:
                 path = self._inside(str(resource.uri), wanted.path)
                 if path is None:

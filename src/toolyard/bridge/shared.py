@@ -32,7 +32,7 @@ class Shared:
 
         Where the project's root is not known, an absolute path is held against the root that the client offers.
         """
-        if self.policy.project_root is None and is_absolute(path) and client.offers_roots:
+        if self.policy.project_root is None and _needs_root(path) and client.offers_roots:
             rooted = await self.rooted(client)
             return rooted.relative(PathValidator(rooted).validate(path))
         return PathValidator(self.policy).validate(path)
@@ -51,6 +51,6 @@ class Shared:
         return self.policy
 
 
-def is_absolute(path: str) -> bool:
-    """In either form."""
-    return path.startswith(("/", "\\")) or path[1:2] == ":"
+def _needs_root(path: str) -> bool:
+    """Whether it is absolute, in either form, or spelled as Windows does: then the root says what is meant."""
+    return path.startswith("/") or "\\" in path or path[1:2] == ":"
