@@ -44,13 +44,13 @@ def test_the_model_is_told_the_way_and_takes_it(yard, claude):
 
 
 def test_on_a_shared_disk_it_offers_its_root_and_hands_nothing_over(yard, claude):
-    (yard.workspace / "src").mkdir()
-    (yard.workspace / "src/pay.py").write_text(FILE)
+    (yard.base / "src").mkdir()  # where it is started
+    (yard.base / "src/pay.py").write_text(FILE)
     model = ScriptedModel((Call("find_todos", {"folder": "src"}),), "mcp__todos__")
     with model.serving() as url:
-        command = (sys.executable, str(SERVER), "--shared-disk", str(yard.workspace))
+        command = (sys.executable, str(SERVER), "--shared-disk", str(yard.base))
         assert claude(url, "mcp", "add", "todos", "--", *command).returncode == 0
         ended = claude(url, "-p", "go", *HEADLESS)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     (found,) = map(words, model.shown)
-    assert json.loads(found) == {f"{yard.workspace}/src/pay.py": ["2: TODO: round up"]}
+    assert json.loads(found) == {f"{yard.base}/src/pay.py": ["2: TODO: round up"]}
