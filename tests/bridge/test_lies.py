@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 
 import mcp_types as types
 import pytest
-from tests.bridge.agent import honest, saying
+from mcp import Client
+from tests.bridge.agent import Agent, honest, saying
+from tests.bridge.server import build
+
+from toolyard.bridge import PathValidator, SecurityPolicy
+from toolyard.bridge.listing import Wanted, read_listing
 
 AT = "/home/me/project"
 A = {"name": "a.py", "type": "file", "size": 1, "mtime": 1.0}
@@ -40,6 +46,7 @@ def reason(error):
         listing([A, A]),
         listing([{**A, "type": "socket"}]),
         listing([{**A, "size": -1}]),
+        listing([A, {**A, "name": "b", "mtime": 1e300}]),
         listing([{**A, "size": "1"}]),
         listing([{**A, "target": "b"}]),
         listing([{"name": "l", "type": "symlink"}]),
@@ -219,3 +226,83 @@ async def test_answers_that_are_no_text_are_errors(connect_inside):
     answer = types.CreateMessageResult(role="assistant", content=picture, model="m")
     async with connect_inside(saying(answer)) as agent:
         assert reason(await agent.fails("list_directory", path="src")) == "bad_answer"
+
+
+async def test_a_batch_that_is_refused_does_not_feed_the_read_that_waits(connect_inside):
+    async def script(agent, request):
+        files = [agent.file("src/a.py"), {"path": "src/z", "content": "z", "mtime": 1e16}]
+        assert (await agent.fails("guide_cache_file", files=files)).error.code == -32602
+        return receipt(request["path"])
+
+    async with connect_inside(script) as agent:
+        assert reason(await agent.fails("read_file", path="src/a.py")) == "bad_answer"
+
+
+@pytest.mark.parametrize("more", [{"size": -1}, {"mtime": "nan"}, {"mtime": "1e999"}, {"encoding": "no"}])
+async def test_what_cannot_be_a_push_is_a_typed_error_and_an_event(connect_inside, more):
+    async with connect_inside() as agent:
+        result = await agent.client.call_tool("guide_cache_file", {"path": "src/a", "content": "x"})
+        assert not result.is_error
+        try:
+            error = await agent.fails("guide_cache_file", path="src/a", content="x", **more)
+        except AssertionError as refused:  # by the SDK, which reads the arguments first
+            assert "Error executing tool" in str(refused)
+            return
+        assert error.error.code == -32602
+        told = (await agent.noted())["operations"][-1]
+    assert (told["tool"], told["target"], told["outcome"]) == ("guide_cache_file", "src/a", "invalid")
+
+
+@pytest.mark.parametrize("pattern", ["{a,b}" * 8 + "*?" * 979, "*" * 129])
+async def test_a_pattern_that_would_take_long_is_refused(connect_inside, pattern):
+    async with connect_inside() as agent:
+        started = time.process_time()
+        error = await agent.fails("list_directory", path="src", pattern=pattern)
+        assert time.process_time() - started < 1
+    assert error.error.code == -32602
+    assert agent.asked == []
+
+
+async def test_a_folder_that_is_too_deep_is_refused(connect_inside):
+    async with connect_inside() as agent:
+        error = await agent.fails("list_directory", path="src/" + "a/" * 200)
+    assert error.error.code == -32602
+
+
+@pytest.mark.parametrize("root", ["/home/me/project", "C:\\work"])
+def test_a_listing_of_thousands_of_links_in_a_deep_folder_takes_little_time(root):
+    policy = SecurityPolicy(root)
+    folder = PathValidator(policy).validate("src/" + "é/" * 80)
+    entries = [{"name": f"l{number}", "type": "symlink", "target": "x"} for number in range(5_000)]
+    said = {"path": folder, "complete": True, "count": len(entries), "entries": entries}
+    started = time.process_time()
+    assert len(read_listing(json.dumps(said), Wanted(folder), PathValidator(policy))) == 5_000
+    assert time.process_time() - started < 8
+
+
+async def test_a_client_that_never_tells_its_roots_is_waited_for_as_long_as_for_any_answer(project):
+    async def never(_):
+        await asyncio.sleep(60)
+
+    server, _ = build({"seconds": 0.3}, None, None)
+    agent = Agent(project, AT)
+    async with Client(server, mode="legacy", list_roots_callback=never) as client:
+        agent.client = client
+        error = await agent.fails("guide_cache_file", path=f"{AT}/src/a", content="x")
+    assert reason(error) == "sampling_timeout"
+
+
+async def test_roots_are_asked_for_once_in_a_call(project):
+    asked = []
+
+    async def roots(_):
+        asked.append(1)
+        return types.ListRootsResult(roots=[types.Root(uri=f"file://{AT}")])
+
+    server, _ = build({}, None, None)
+    async with Client(server, mode="legacy", list_roots_callback=roots) as client:
+        files = [{"path": f"{AT}/src/{number}", "content": "x"} for number in range(100)]
+        result = await client.call_tool("guide_cache_file", {"files": files})
+    assert result.structured_content["cached"] == 100
+    assert len(result.structured_content["files"]) == 20
+    assert asked == [1]

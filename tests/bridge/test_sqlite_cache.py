@@ -343,3 +343,14 @@ def test_a_full_disk_is_told_and_keeps_what_was_kept(tmp_path: Path) -> None:
             assert cache.statistics == CacheStatistics(2, 10, 1, 1, 0, 0, 0)
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_what_does_not_go_out_of_it_is_damage_and_nobody_waits_for_ever(tmp_path):
+    path = tmp_path / "cache.sqlite3"
+    with FileCache.in_sqlite(path, 10) as cache:
+        cache.put("a", b"12345")
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TRIGGER stays BEFORE DELETE ON files BEGIN SELECT RAISE(IGNORE); END")
+    connection.close()
+    with FileCache.in_sqlite(path, 10) as cache, pytest.raises(SystemFault, match="damaged"):
+        cache.put("b", b"1234567")

@@ -10,7 +10,7 @@ import time
 
 import mcp_types as types
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.stdio import StdioServerParameters
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import Context, MCPServer
@@ -152,6 +152,86 @@ async def test_special_files_on_a_shared_disk_are_not_opened(connect_inside, pro
         listed = json.loads(await agent.call("list_directory", path="src"))
     assert error.error.code == -32001
     assert "pipe" not in {each["name"] for each in listed}
+
+
+@pytest.mark.parametrize("name", ["back\\slash", " ", "dots\u2026", b"\xff"], ids=repr)
+async def test_an_odd_name_on_a_shared_disk_is_told_of_and_harms_nobody(connect_inside, project, name):
+    with open(os.path.join(os.fsencode(project), b"src", os.fsencode(name)), "w"):
+        pass
+    async with connect_inside(sampling=False, root=str(project), disk=[str(project)], violations=1) as agent:
+        for _ in range(3):
+            listed = json.loads(await agent.call("list_directory", path="src"))
+    assert [each["refused"] is not None for each in listed].count(True) == 1
+    assert {"a.py", "b.txt", "inner"} <= {each["name"] for each in listed}
+
+
+async def test_a_folder_without_end_on_a_shared_disk_is_not_followed_for_ever(connect_inside, project):
+    deep = project / "src"
+    for _ in range(150):
+        deep /= "d"
+    deep.mkdir(parents=True)
+    async with connect_inside(sampling=False, root=str(project), disk=[str(project)]) as agent:
+        listed = await agent.call("list_directory", path="src", recursive=True)
+    assert listed.count('"directory"') > 50
+
+
+class Beside:
+    """A server beside the client, which answers as it likes."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    async def read_resource(self, uri):
+        if self.answer is None:
+            await asyncio.sleep(60)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return types.ReadResourceResult(contents=[self.answer])
+
+    async def list_resources(self, *, cursor=None):
+        if self.answer is None:
+            await asyncio.sleep(60)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        names = ["a/" * 300 + "x", "n" * 300, "../out", "src/fine"]
+        resources = [types.Resource(name="r", uri=f"file://{AT}/{name}") for name in names]
+        return types.ListResourcesResult(resources=resources)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (types.BlobResourceContents(uri=f"file://{AT}/src/a", blob="\u00e9"), "bad_answer"),
+        (types.TextResourceContents(uri=f"file://{AT}/src/b", text="x"), "bad_answer"),
+        (MCPError(-32002, "no"), "not_found"),
+        (MCPError(-32603, "a\x1b[2Jb"), "resource_refused"),
+        (None, "resource_refused"),
+    ],
+    ids=["no base64", "another", "missing", "refused", "never"],
+)
+async def test_what_a_server_beside_says_is_held_to_the_rules(project, answer, why):
+    host = BridgeHost(SecurityPolicy(AT), seconds=0.3)
+    server: MCPServer = MCPServer("resourceful")
+
+    @server.tool(structured_output=False)
+    @host.asks
+    async def read_file(ctx: Context, path: str) -> str:
+        return await host.bridge(ctx, resources=Beside(answer)).read_file(path)
+
+    async with Client(server) as client:
+        agent = Agent(project, AT)
+        agent.client = client
+        error = await agent.fails("read_file", path="src/a")
+    assert reason(error) == why
+    assert "\x1b" not in str(error)
+
+
+async def test_names_elsewhere_do_not_keep_a_folder_from_being_listed(project):
+    _, server = with_resources(AT, Beside(types.TextResourceContents(uri=f"file://{AT}/x", text="")))
+    async with Client(server) as client:
+        agent = Agent(project, AT)
+        agent.client = client
+        assert json.loads(await agent.call("list_directory", path="src")) == [f"{AT}/src/fine"]
 
 
 def with_resources(project, reader):
@@ -339,3 +419,21 @@ async def test_processes_that_share_a_cache_and_know_no_root_do_not_share_files(
                         assert await agent.call("read_file", path="src/a.py") == "print('a')\n"
                     else:
                         assert reason(await agent.fails("read_file", path="src/a.py")) == "sampling_unsupported"
+
+
+@pytest.mark.parametrize("state", ["x", "[]", '{"asked": 1}', '{"answers": []}'])
+async def test_a_state_that_nobody_sealed_is_not_believed_to_be_ours(project, state):
+    params = types.CallToolRequestParams(name="x", request_state=state)
+    host = BridgeHost(SecurityPolicy(AT))
+
+    async def call_tool(context, _):
+        try:
+            host.bridge(context, params)
+        except ToolyardError as error:
+            raise on_the_wire(error) from error
+
+    server = Server("low", on_call_tool=call_tool)
+    async with Client(server) as client:
+        agent = Agent(project, AT)
+        agent.client = client
+        assert (await agent.fails("x")).error.code == -32602

@@ -22,6 +22,7 @@ from toolyard.bridge import (
     PathRefusedError,
     SecurityPolicy,
     Violation,
+    on_the_wire,
 )
 from toolyard.bridge.auditing import TRACE, Auditor
 from toolyard.bridge.errors import CacheRefusedError
@@ -29,7 +30,7 @@ from toolyard.bridge.mcp_client import identity_of
 from toolyard.bridge.pending import PendingReads
 from toolyard.bridge.violations import Violations
 from toolyard.core.calls import AnswerPending
-from toolyard.core.errors import ConfigError, ToolError
+from toolyard.core.errors import ConfigError, SystemFault, ToolError
 from toolyard.storage.audit_log import AuditLog
 from toolyard.storage.audit_read import read
 
@@ -69,8 +70,8 @@ async def test_files_of_one_client_are_not_served_to_another(project, era):
             process.terminate()
 
 
-def context(**headers):
-    return SimpleNamespace(request=SimpleNamespace(headers=headers) if headers is not None else None)
+def context(version="2025-11-25", **headers):
+    return SimpleNamespace(request=SimpleNamespace(headers=headers), protocol_version=version)
 
 
 def test_clients_are_told_apart_by_session_or_sign_in():
@@ -79,6 +80,17 @@ def test_clients_are_told_apart_by_session_or_sign_in():
     assert "Bearer" not in one
     assert identity_of(context(**{"mcp-session-id": "s"})) != one
     assert identity_of(SimpleNamespace(request=None)) == "local"
+
+
+def test_a_token_goes_before_a_session_and_is_the_same_however_it_is_spelled():
+    known = identity_of(context(authorization="Bearer a"))
+    for value in ("bearer a", "Bearer  a", " BEARER a "):
+        assert identity_of(context(authorization=value, **{"mcp-session-id": "s"})) == known
+
+
+def test_a_session_that_nobody_has_checked_is_nobodys():
+    with pytest.raises(ConfigError):
+        identity_of(context(MODERN, **{"mcp-session-id": "s"}))
 
 
 def test_where_nothing_tells_clients_apart_nothing_is_served():
@@ -158,6 +170,13 @@ def test_every_ending_is_one_line_of_the_audit_log(tmp_path):
     assert outcomes == [("ok", 0), ("denied", -32001), ("failed", -32603), ("asked", 0), ("cancelled", 0)]
 
 
+def test_the_servers_own_troubles_are_not_told_to_clients(caplog):
+    said = on_the_wire(SystemFault("The cache in /srv/secret/cache.sqlite3 cannot be used.", hint="Look at /srv."))
+    assert said.error.code == -32000
+    assert "/srv" not in str(said.error)
+    assert "/srv/secret" in caplog.text
+
+
 def test_a_log_that_cannot_be_written_fails_the_operation():
     def full(_):
         raise ToolError("the disk is full")
@@ -177,8 +196,8 @@ def test_what_is_handed_over_is_kept_for_a_read_and_gone_after_it():
         assert pending.waits_for("c", "a")
         assert not pending.waits_for("other", "a")
         pending.keep_all("c", [A])
-        assert pending.take("c", "a") is A
-    assert pending.take("c", "a") is None
+        assert pending.take("c", "a", 0) is A
+    assert pending.take("c", "a", 0) is None
 
 
 def test_a_read_that_goes_on_with_the_next_request_is_waited_for_until_its_time_is_up():
@@ -188,12 +207,42 @@ def test_a_read_that_goes_on_with_the_next_request_is_waited_for_until_its_time_
         raise AnswerPending
     pending.keep_all("c", [A])
     with pytest.raises(AnswerPending), pending.expecting("c", ["a"], 10):
-        assert pending.take("c", "a") is A
+        assert pending.take("c", "a", 0) is A
         raise AnswerPending
     now[0] = 11
     assert not pending.waits_for("c", "a")
     with pending.expecting("c", ["b"], 10):
-        assert pending.take("c", "a") is None
+        assert pending.take("c", "a", 0) is None
+
+
+def test_what_was_handed_over_for_an_earlier_read_is_not_taken_for_a_later_one():
+    now = [1.0]
+    pending = PendingReads(100, lambda: now[0])
+    with pytest.raises(AnswerPending), pending.expecting("c", ["a"], 10):
+        raise AnswerPending
+    pending.keep_all("c", [A])
+    with pending.expecting("c", ["a"], 10):
+        assert pending.take("c", "a", 1.0) is A
+        assert pending.take("c", "a", 2.0) is None
+
+
+def test_one_client_leaves_room_for_the_reads_of_others():
+    pending = PendingReads(9)
+    with pytest.raises(AnswerPending), pending.expecting("greedy", [str(n) for n in range(1_000)], 10):
+        raise AnswerPending
+    with pytest.raises(ToolError), pending.expecting("greedy", ["more"], 10):
+        raise AssertionError
+    pending.keep_all("greedy", [NewFile("1", b"123456789")])
+    with pending.expecting("c", ["a"], 10):
+        pending.keep_all("c", [A])
+
+
+def test_what_was_kept_with_something_that_could_not_be_is_taken_back():
+    pending = PendingReads(100)
+    with pending.expecting("c", ["a"], 10):
+        pending.keep_all("c", [A])
+        pending.forget_all("c", [A])
+        assert pending.take("c", "a", 0) is None
 
 
 def test_two_reads_of_one_file_do_not_take_it_from_each_other():
@@ -201,7 +250,7 @@ def test_two_reads_of_one_file_do_not_take_it_from_each_other():
     with pending.expecting("c", ["a"], 10):
         with pending.expecting("c", ["a"], 10):
             pending.keep_all("c", [A])
-        assert pending.take("c", "a") is A
+        assert pending.take("c", "a", 0) is A
 
 
 def test_what_is_kept_aside_has_a_limit_and_a_batch_is_kept_whole_or_not():
@@ -209,7 +258,7 @@ def test_what_is_kept_aside_has_a_limit_and_a_batch_is_kept_whole_or_not():
     with pending.expecting("c", ["a", "b"], 10):
         with pytest.raises(CacheRefusedError):
             pending.keep_all("c", [A, B])
-        assert pending.take("c", "a") is None
+        assert pending.take("c", "a", 0) is None
         pending.keep_all("c", [A])
         pending.keep_all("c", [A])  # in place of itself
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, overload
 from anyio import to_thread
 
 from toolyard.bridge.answers import read_receipt
-from toolyard.bridge.cache import CachedFile, NewFile
+from toolyard.bridge.cache import CachedFile, FileCache, NewFile
 from toolyard.bridge.client import Answer, Client
 from toolyard.bridge.decoding import text_of
 from toolyard.bridge.errors import (
@@ -58,8 +58,7 @@ class FilesystemBridge:
             wanted = Wanted(await self._shared.validated(path, self._client), recursive, pattern)
             wanted.glob()
             found = await self._listed(wanted)
-            for entry in found:
-                self._notice(entry)
+            await self._shared.with_cache(lambda cache: self._notice(cache, found))
         for each in (each for entry in found for each in entry.walk() if each.refused is not None):
             self._shared.auditor.refused_entry("list_directory", each.path or each.name, each.refused, self._client)
         return found
@@ -113,7 +112,7 @@ class FilesystemBridge:
             return exposed
         if self._client.has_answered(self._question(path, encoding, is_binary=is_binary)):
             return None  # what the client was asked for in this call is taken as its answer says
-        cached = shared.cache.get(path, client=self._client.identity)
+        cached = await shared.with_cache(lambda cache: cache.get(path, client=self._client.identity))
         if cached is None and exposed is not None:
             raise exposed
         return cached
@@ -125,9 +124,8 @@ class FilesystemBridge:
             return None
         validator = PathValidator(policy)
         try:
-            return await ResourceFiles(self._resources, validator).read(
-                validator.validate(path), self._shared.file_bytes
-            )
+            resources = ResourceFiles(self._resources, validator, self._shared.seconds)
+            return await resources.read(validator.validate(path), self._shared.file_bytes)
         except (MissingFileError, ResourceRefusedError) as error:
             return error
 
@@ -151,14 +149,14 @@ class FilesystemBridge:
         policy = await self._shared.rooted(self._client) if self._resources is not None else self._shared.policy
         if self._resources is not None and policy.project_root is not None:
             validator = PathValidator(policy)
-            return await ResourceFiles(self._resources, validator).list(
-                replace(wanted, path=validator.validate(wanted.path))
-            )
+            resources = ResourceFiles(self._resources, validator, self._shared.seconds)
+            return await resources.list(replace(wanted, path=validator.validate(wanted.path)))
         question = listing_question(wanted)
         self._require_sampling([question])
         [answer] = await self._client.ask([question], self._shared.seconds)
         _require_whole(answer, question)
-        return read_listing(answer.text, wanted, PathValidator(self._shared.policy))
+        # It may be long, and take its time.
+        return await to_thread.run_sync(read_listing, answer.text, wanted, PathValidator(self._shared.policy))
 
     async def _listed_on_disk(self, wanted: Wanted) -> list[PathInfo] | None:
         policy = await self._shared.rooted(self._client)
@@ -172,11 +170,11 @@ class FilesystemBridge:
 
         return await to_thread.run_sync(listed)
 
-    def _notice(self, entry: PathInfo) -> None:
+    def _notice(self, cache: FileCache, entries: Sequence[PathInfo]) -> None:
         """A file that was changed since it was cached is not served from there any more."""
-        for each in entry.walk():
-            if each.type == "file" and each.mtime is not None:
-                self._shared.cache.noticed(each.path, each.mtime, client=self._client.identity)
+        for each in (each for entry in entries for each in entry.walk()):
+            if each.type == "file" and each.mtime is not None and each.path:
+                cache.noticed(each.path, each.mtime, client=self._client.identity)
 
     async def _asked(self, paths: Sequence[str], encoding: str | None, *, is_binary: bool) -> list[_FOUND]:
         """Files that the client's model is asked for. They are cached when all have come."""
@@ -189,7 +187,7 @@ class FilesystemBridge:
                 await self._handed_over(question, answer) for question, answer in zip(questions, answers, strict=True)
             ]
         fresh = [file for file in files if isinstance(file, NewFile)]
-        shared.cache.put_all(fresh, client=identity)
+        await shared.with_cache(lambda cache: cache.put_all(fresh, client=identity))
         return files
 
     async def _handed_over(self, question: Question, answer: Answer) -> _FOUND:
@@ -197,11 +195,11 @@ class FilesystemBridge:
         if answer.handed_over:
             return await self._in_answer(question, answer)
         read_receipt(answer.text, question.path, question.title)
-        pushed = self._shared.pending.take(self._client.identity, question.path)
+        pushed = self._shared.pending.take(self._client.identity, question.path, answer.asked)
         if pushed is not None:
             return pushed
         # Handed over to another process that serves this client, into the cache that they share.
-        cached = self._shared.cache.peek(question.path, client=self._client.identity)
+        cached = await self._shared.with_cache(lambda cache: cache.peek(question.path, client=self._client.identity))
         if cached is None or cached.stored < answer.asked:
             raise BadAnswerError(question.title, "it says that the file was handed over, and it was not")
         return cached

@@ -21,7 +21,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, Literal, TypeAlias
 
-from toolyard.bridge.cache_store import CachedFile, CacheStore, Key
+from toolyard.bridge.cache_store import DAMAGED, CachedFile, CacheStore, Key
 from toolyard.bridge.errors import CacheRefusedError
 from toolyard.bridge.memory_store import MemoryStore
 from toolyard.bridge.sqlite_store import SqliteStore
@@ -173,6 +173,15 @@ class FileCache(Closing):
                 self._store.add(Key(client, file.path), file)
         return kept
 
+    def require_acceptable(self, files: Sequence[NewFile]) -> None:
+        """Raises as `put_all` would, whatever else is in the cache."""
+        self._acceptable(files)
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether its methods wait for a disk and for other processes: a loop of events had better not call them."""
+        return self._store.may_wait
+
     def get(self, path: str, *, mtime: float | None = None, client: str = "") -> CachedFile | None:
         """A file, unless it has expired, or has changed since: `mtime` is what its client says of it now."""
         key = Key(client, path)
@@ -266,7 +275,9 @@ class FileCache(Closing):
             else:
                 self._store.drop_least_used()
                 events.append("evictions")
-            total = self._store.total()
+            before, total = total, self._store.total()
+            if before == total:
+                raise SystemFault("The cache is damaged: nothing goes out of it.", hint=DAMAGED, retryable=False)
 
     def _living(self, key: Key, events: _Events) -> CachedFile | None:
         file = self._store.find(key)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+DAMAGED: Final = "Delete the file, with those beside it: all in it can be had again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,9 @@ class Total(NamedTuple):
 
 class CacheStore(Protocol):
     """Every method may raise SystemFault. All but `purge` and `close` are called within `reading` or `changing`."""
+
+    may_wait: bool
+    """Whether it waits for a disk, and for others who share it."""
 
     def reading(self) -> AbstractContextManager[object]:
         """One picture of everything, whatever others who share it change meanwhile."""

@@ -54,6 +54,6 @@ class Client(Protocol):
         """
         ...
 
-    async def roots(self) -> tuple[str, ...]:
-        """The file URIs of its roots. May raise AnswerPending."""
+    async def roots(self, seconds: float) -> tuple[str, ...]:
+        """The file URIs of its roots. Raises as `ask` does."""
         ...

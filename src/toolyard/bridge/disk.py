@@ -128,13 +128,18 @@ class LocalFolder:
             except PermissionError:
                 raise UnreadableFileError(path) from None
             try:
-                return list(_looked_at(folder))
+                return list(_looked_at(folder, path))
+            except PermissionError:
+                raise UnreadableFileError(path) from None
             finally:
                 os.close(folder)
 
 
-def _looked_at(folder: int) -> Generator[tuple[str, os.stat_result, str | None]]:
-    for name in sorted(os.listdir(folder)):
+def _looked_at(folder: int, path: str) -> Generator[tuple[str, os.stat_result, str | None]]:
+    names = os.listdir(folder)
+    if len(names) > MOST_ENTRIES:
+        raise BadAnswerError(spelled(path), f"it has more than {MOST_ENTRIES:,} entries")
+    for name in sorted(names):
         with contextlib.suppress(FileNotFoundError):  # gone meanwhile
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
             is_link = stat.S_ISLNK(status.st_mode)

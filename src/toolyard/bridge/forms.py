@@ -32,6 +32,7 @@ _UNSEEN: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
 _UNSEEN_RANGES: Final = (
     # What Unicode tells programs not to draw, but files under letters and marks.
     *((0x034F, 0x034F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x2065, 0x2065), (0x3164, 0x3164)),
+    *((0x2800, 0x2800), (0x1D159, 0x1D159)),  # a pattern of no dots, a note without a head
     *((0xFE00, 0xFE0F), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0xE0000, 0xE0FFF)),
     (0xFDD0, 0xFDEF),  # noncharacters; the others end each plane
 )

@@ -25,7 +25,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.shared.exceptions import MCPError
 from pydantic import Field
 
-from toolyard.bridge.auditing import Auditor, Listener
+from toolyard.bridge.auditing import LOGGER, Auditor, Listener
 from toolyard.bridge.bridge import FilesystemBridge
 from toolyard.bridge.cache import FileCache
 from toolyard.bridge.disk import SharedDisk
@@ -37,7 +37,7 @@ from toolyard.bridge.requests import TOOL
 from toolyard.bridge.shared import Shared
 from toolyard.bridge.violations import DEFAULT_MOST, Violations
 from toolyard.core.closing import Closing
-from toolyard.core.errors import ToolyardError
+from toolyard.core.errors import SystemFault, ToolyardError
 from toolyard.core.limits import MIB
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ DESCRIPTION: Final = (
     "Hand files of your project over to this server: one with path and content, or several at once under files. "
     "They are checked before any is kept."
 )
+_OWN_TROUBLE = "The server cannot keep or find files just now, and has logged why."
 _SECONDS = 30.0
 _FILE_BYTES = 10 * MIB
 
@@ -181,5 +182,8 @@ class BridgeHost(Closing):
 
 
 def on_the_wire(error: ToolyardError) -> MCPError:
-    """An error as a client gets it: with its code, and what to do next."""
+    """An error as a client gets it: with its code, and what to do next. The server's own troubles are its own."""
+    if isinstance(error, SystemFault):
+        LOGGER.error("%s", error, exc_info=error)
+        error = SystemFault(_OWN_TROUBLE, hint="Whoever runs it can see why.", retryable=error.retryable)
     return MCPError(error.code, str(error), error.data())

@@ -15,12 +15,15 @@ from pydantic import Field
 from toolyard.bridge.answers import Said, read_answer
 from toolyard.bridge.errors import BadAnswerError, PathRefusedError, Violation, spelled
 from toolyard.bridge.validating import PathValidator
+from toolyard.core.errors import ValidationError
 from toolyard.core.limits import DEFAULT_LIMITS
 from toolyard.fs.search.patterns import Glob, compile_glob
 
 MOST_ENTRIES = 10_000
 _DEEPEST = 64
 _MOST_REFUSED = 200
+_MOST_PATTERN_CHARS = 128
+_MOST_SECONDS = 1e12
 
 Kind = Literal["file", "directory", "symlink"]
 
@@ -65,6 +68,9 @@ class Wanted:
         """Raises ValidationError for a pattern that is none."""
         if self.pattern is None:
             return None
+        if len(self.pattern) > _MOST_PATTERN_CHARS:
+            why = f"is longer than {_MOST_PATTERN_CHARS} characters"
+            raise ValidationError.of("pattern", why, hint="Ask for less at a time.")
         return compile_glob(self.pattern, "pattern", DEFAULT_LIMITS, any_depth=True)
 
 
@@ -72,7 +78,7 @@ class _Entry(Said):
     name: str
     type: Kind
     size: Annotated[int, Field(ge=0)] | None = None
-    mtime: float | None = None
+    mtime: Annotated[float, Field(gt=-_MOST_SECONDS, lt=_MOST_SECONDS)] | None = None
     target: str | None = None
     entries: list[_Entry] | None = None
 
@@ -100,7 +106,7 @@ class _Reading:
 
     def __init__(self, wanted: Wanted, validator: PathValidator) -> None:
         self._wanted = wanted
-        self._child = Children(validator)
+        self._child = Children(validator, wanted.title)
         self._glob = wanted.glob()
         self.links: dict[str, str] = {}
 
@@ -120,7 +126,7 @@ class _Reading:
         if said.type == "symlink":
             self.links[path] = said.target or ""
         if self._glob is not None and not self._may_be_listed(said, names):
-            raise self._bad(path, f"does not match {self._wanted.pattern}")
+            raise self._bad(path, f"does not match {spelled(self._wanted.pattern or '')}")
         return PathInfo(said.name, path, said.type, said.size, said.mtime, None, self._below(said, path, names))
 
     def _may_be_listed(self, said: _Entry, names: tuple[str, ...]) -> bool:
@@ -141,17 +147,20 @@ class _Reading:
 class Children:
     """The paths of entries that are reported; of those whose names are not taken, what is told of them instead."""
 
-    def __init__(self, validator: PathValidator) -> None:
+    def __init__(self, validator: PathValidator, reported: str | None = None) -> None:
+        """`reported` names the folder where a client says what is in it: there, what can be no name is a lie."""
         self._validator = validator
+        self._reported = reported
 
     def __call__(self, folder: str, name: str) -> str | PathInfo:
-        """Raises PathRefusedError for what is no name of an entry at all."""
+        """Raises BadAnswerError."""
         try:
             return self._validator.validate_child(folder, name)
-        except PathRefusedError as error:
-            if error.violation is not Violation.UNICODE:
-                raise
-            return PathInfo(spelled(name), "", "file", refused=error.violation)
+        except (PathRefusedError, ValidationError) as error:
+            violation = error.violation if isinstance(error, PathRefusedError) else Violation.FORM
+            if self._reported is not None and violation is not Violation.UNICODE:
+                raise BadAnswerError(self._reported, error.message) from None
+            return PathInfo(spelled(name), "", "file", refused=violation)
 
 
 def judged(links: Mapping[str, str], validator: PathValidator) -> dict[str, str | Violation]:

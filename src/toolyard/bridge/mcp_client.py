@@ -27,7 +27,7 @@ from toolyard.bridge.client import Answer
 from toolyard.bridge.errors import BadAnswerError, SamplingRefusedError, SamplingTimeoutError, spelled
 from toolyard.bridge.requests import TOOL, Question
 from toolyard.core.calls import AnswerPending
-from toolyard.core.errors import ConfigError
+from toolyard.core.errors import ConfigError, ValidationError
 
 AnyContext = Context[Any, Any] | ServerRequestContext[Any, Any]
 Identify = Callable[[ServerRequestContext[Any, Any]], str]
@@ -74,6 +74,7 @@ class McpClient:
         self._tool = tool
         self._is_modern = self._context.protocol_version in MODERN_PROTOCOL_VERSIONS
         self._rounds = _Rounds(responses or {}, state)
+        self._roots: tuple[str, ...] | None = None
         known = (identify or identity_of)(self._context)
         self.identity = f"{known}-{process}" if known == _LOCAL and process else known
 
@@ -118,16 +119,25 @@ class McpClient:
             raise _first_of(errors) from None
         return [answer for answer in answers if answer is not None]
 
-    async def roots(self) -> tuple[str, ...]:
+    async def roots(self, seconds: float) -> tuple[str, ...]:
+        if self._roots is None:
+            self._roots = await self._told_roots(seconds)
+        return self._roots
+
+    async def _told_roots(self, seconds: float) -> tuple[str, ...]:
+        wanted = "its roots"
         if not self._is_modern:
-            listed = await self._told(types.ListRootsRequest(), types.ListRootsResult, "its roots")
+            try:
+                with anyio.fail_after(seconds):
+                    listed = await self._told(types.ListRootsRequest(), types.ListRootsResult, wanted)
+            except TimeoutError:
+                raise SamplingTimeoutError(wanted, seconds) from None
         else:
-            found = self._rounds.answered(_ROOTS, "its roots", None)
-            if found is None:
+            listed = self._rounds.answered(_ROOTS, wanted, seconds)
+            if listed is None:
                 raise self._rounds.needed({_ROOTS: types.ListRootsRequest()})
-            listed = found
         if not isinstance(listed, types.ListRootsResult):
-            raise BadAnswerError("its roots", "it is no list of roots")
+            raise BadAnswerError(wanted, "it is no list of roots")
         return tuple(str(root.uri) for root in listed.roots)
 
     async def _sampled(self, question: Question, seconds: float) -> Answer:
@@ -181,10 +191,12 @@ class _Rounds:
     """What was asked and answered in the rounds of one call before this one."""
 
     def __init__(self, responses: Mapping[str, types.InputResponse], state: str | None) -> None:
-        # The SDK has unsealed the state and vouches that we wrote it.
-        known = cast("dict[str, Any]", json.loads(state)) if state else {}
-        self._asked = cast("dict[str, float]", known.get("asked", {}))
-        self._kept = cast("dict[str, dict[str, Any]]", known.get("answers", {}))
+        # The SDK has unsealed the state and vouches that we wrote it, unless a low-level server left that out.
+        try:
+            known = _STATE.validate_json(state) if state else _State()
+        except pydantic.ValidationError:
+            raise ValidationError.of("requestState", "is not what was sent", hint="Call the tool anew.") from None
+        self._asked, self._kept = known.asked, known.answers
         self._now = {key: each for key, each in responses.items() if key in self._asked and key not in self._kept}
 
     def was_asked(self, key: str) -> bool:
@@ -193,7 +205,7 @@ class _Rounds:
     def asked_at(self, key: str) -> float:
         return self._asked[key]
 
-    def answered(self, key: str, wanted: str, seconds: float | None) -> types.InputResponse | None:
+    def answered(self, key: str, wanted: str, seconds: float) -> types.InputResponse | None:
         """None where it was not asked yet. Raises where it was, and there is no answer in time."""
         if key not in self._asked:
             return None
@@ -201,7 +213,7 @@ class _Rounds:
             return _ANSWERS.validate_python(self._kept[key])
         if key not in self._now:
             raise SamplingRefusedError(wanted, "it came back without an answer")
-        if seconds is not None and time.time() - self._asked[key] > seconds:
+        if time.time() - self._asked[key] > seconds:
             raise SamplingTimeoutError(wanted, seconds)
         return self._now[key]
 
@@ -216,6 +228,12 @@ class _Rounds:
         return RoundNeeded(types.InputRequiredResult(input_requests=dict(requests), request_state=state))
 
 
+class _State(pydantic.BaseModel):
+    asked: dict[str, float] = {}
+    answers: dict[str, dict[str, Any]] = {}
+
+
+_STATE: pydantic.TypeAdapter[_State] = pydantic.TypeAdapter(_State)
 _ANSWERS: pydantic.TypeAdapter[types.InputResponse] = pydantic.TypeAdapter(types.InputResponse)
 
 
@@ -230,9 +248,14 @@ def identity_of(context: ServerRequestContext[Any, Any]) -> str:
     headers = getattr(context.request, "headers", None)
     if headers is None:
         return _LOCAL
-    for name in ("authorization", _SESSION_HEADER):  # a session is free to open: who has a token is the same in all
-        if value := headers.get(name):
-            return f"{name}-{_digest(value)}"
+    # A session is free to open: who has a token is the same in all of them, however it is spelled.
+    scheme, _, token = headers.get("authorization", "").strip().partition(" ")
+    if token.strip():
+        return f"token-{_digest(f'{scheme.lower()} {token.strip()}')}"
+    # Nobody has checked the header of a request that belongs to no session.
+    session = headers.get(_SESSION_HEADER) if context.protocol_version not in MODERN_PROTOCOL_VERSIONS else None
+    if session:
+        return f"session-{_digest(session)}"
     raise ConfigError(
         "This request has neither a session nor a sign-in, so that nothing tells this client from others.",
         hint="Have clients sign in or send a token, or say with BridgeHost(identify=...) whose files are whose: "

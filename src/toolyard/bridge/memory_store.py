@@ -10,6 +10,8 @@ from toolyard.bridge.cache_store import CachedFile, Key, Total
 
 
 class MemoryStore:
+    may_wait = False
+
     def __init__(self) -> None:
         # Not plain dicts: the first of one is found by passing over all that were ever taken out before it.
         self._files: OrderedDict[Key, CachedFile] = OrderedDict()

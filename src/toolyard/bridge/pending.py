@@ -17,6 +17,9 @@ from toolyard.core.calls import AnswerPending
 from toolyard.core.errors import ToolError
 
 _MOST_READS = 1_000
+"""Of one client."""
+_CLIENTS = 4
+"""That may have as much under way as one may; of more, together, no more than that."""
 
 
 @dataclass(slots=True)
@@ -24,11 +27,12 @@ class _Expected:
     until: float
     readers: int = 0
     file: NewFile | None = None
+    kept: float = 0.0
 
 
 class PendingReads:
-    def __init__(self, most_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """`most_bytes` is what may be kept aside at a time, for all clients together."""
+    def __init__(self, most_bytes: int, clock: Callable[[], float] = time.time) -> None:
+        """`most_bytes` is what may be kept aside at a time for one client."""
         self._most_bytes = most_bytes
         self._clock = clock
         self._lock = threading.Lock()
@@ -44,7 +48,8 @@ class PendingReads:
         until = self._clock() + seconds
         with self._lock:
             self._sweep()
-            if len(self._expected) + len(keys) > _MOST_READS:
+            own = sum(key[0] == client for key in self._expected)
+            if own + len(keys) > _MOST_READS or len(self._expected) + len(keys) > _CLIENTS * _MOST_READS:
                 raise ToolError("Too many files are being waited for.", hint="Try again in a minute.", retryable=True)
             for key in keys:
                 expected = self._expected.setdefault(key, _Expected(until))
@@ -60,11 +65,11 @@ class PendingReads:
             raise
         self._leave(keys, forget=True)
 
-    def take(self, client: str, path: str) -> NewFile | None:
-        """What was handed over for a read that is under way."""
+    def take(self, client: str, path: str, since: float) -> NewFile | None:
+        """What was handed over for a read that is under way, since it was asked for."""
         with self._lock:
             expected = self._expected.get((client, path))
-            return expected.file if expected is not None else None
+            return expected.file if expected is not None and expected.kept >= since else None
 
     def waits_for(self, client: str, path: str) -> bool:
         with self._lock:
@@ -76,11 +81,20 @@ class PendingReads:
         with self._lock:
             held = {key: len(each.file.content) for key, each in self._expected.items() if each.file is not None}
             held |= {(client, file.path): len(file.content) for file in files}
-            if sum(held.values()) > self._most_bytes:
+            own = sum(size for key, size in held.items() if key[0] == client)
+            if files and (own > self._most_bytes or sum(held.values()) > _CLIENTS * self._most_bytes):
                 raise CacheRefusedError(files[-1].path, "cannot be taken now: too much else is under way")
             for file in files:
                 if (expected := self._expected.get((client, file.path))) is not None:
-                    expected.file = file
+                    expected.file, expected.kept = file, self._clock()
+
+    def forget_all(self, client: str, files: Sequence[NewFile]) -> None:
+        """Take back what was kept with something that could not be."""
+        with self._lock:
+            for file in files:
+                expected = self._expected.get((client, file.path))
+                if expected is not None and expected.file is file:
+                    expected.file = None
 
     def _leave(self, keys: Sequence[tuple[str, str]], *, forget: bool) -> None:
         with self._lock:

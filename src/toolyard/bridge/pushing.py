@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, cast
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
 
-from toolyard.bridge.cache import NewFile
+from toolyard.bridge.cache import FileCache, NewFile
 from toolyard.bridge.client import Client
 from toolyard.bridge.decoding import bytes_of, from_base64
 from toolyard.bridge.errors import CacheRefusedError, spelled
@@ -112,16 +113,22 @@ async def push(raw: Any, client: Client, shared: Shared) -> Pushed:
     """Take what a client hands over: all of it, or nothing. Raises PathRefusedError or ValidationError."""
     with shared.auditor.operation("guide_cache_file", _named(raw), client):
         files = await checked(arguments_of(raw).pushed(), client, shared)
-        waited = [file for file in files if shared.pending.waits_for(client.identity, file.path)]
+        shared.cache.require_acceptable(files)
+        waited, others = list[NewFile](), list[NewFile]()
+        for file in files:
+            (waited if shared.pending.waits_for(client.identity, file.path) else others).append(file)
         shared.pending.keep_all(client.identity, waited)
-        others = [file for file in files if file not in waited]
-        shared.cache.put_all(others, client=client.identity)
+        try:
+            await shared.with_cache(lambda cache: cache.put_all(others, client=client.identity))
+        except BaseException:
+            shared.pending.forget_all(client.identity, waited)
+            raise
     return Pushed(
         cached=len(files),
         bytes=sum(len(file.content) for file in files),
         files=[file.path for file in files[:_SHOWN_FILES]],
         for_reads=len(waited),
-        cache=state_of(shared),
+        cache=await shared.with_cache(_state),
     )
 
 
@@ -142,7 +149,7 @@ async def checked(pushed: Sequence[PushedFile], client: Client, shared: Shared) 
         )
     paths = [await shared.validated(file.path, client) for file in pushed]
     if len(set(paths)) != len(paths):
-        twice = next(path for number, path in enumerate(paths) if path in paths[:number])
+        twice = Counter(paths).most_common(1)[0][0]
         raise ValidationError.of("files", f"{spelled(twice)} is there twice", hint="Send each file once.")
     validator = PathValidator(shared.policy)
     for path, file in zip(paths, pushed, strict=True):
@@ -165,6 +172,6 @@ def _new(path: str, file: PushedFile, most: int) -> NewFile:
     return NewFile(path, data, file.mtime, "utf-8" if is_binary else encoding, is_binary)
 
 
-def state_of(shared: Shared) -> CacheState:
-    now = shared.cache.statistics
+def _state(cache: FileCache) -> CacheState:
+    now = cache.statistics
     return CacheState(entries=now.entries, bytes=now.bytes, hits=now.hits, misses=now.misses, evictions=now.evictions)

@@ -7,18 +7,22 @@ answers of a client.
 from __future__ import annotations
 
 import base64
-import binascii
-from collections.abc import AsyncGenerator, Iterator
-from typing import Protocol, TypeAlias
+from collections.abc import AsyncGenerator, Awaitable, Iterator
+from typing import Protocol, TypeAlias, TypeVar
 
+import anyio
 import mcp_types as types
+import pydantic
 from mcp.shared.exceptions import MCPError
 
 from toolyard.bridge.cache import NewFile
 from toolyard.bridge.errors import BadAnswerError, MissingFileError, PathRefusedError, ResourceRefusedError, spelled
 from toolyard.bridge.listing import MOST_ENTRIES, PathInfo, Wanted
 from toolyard.bridge.validating import PathValidator
+from toolyard.core.errors import ValidationError
 from toolyard.core.uris import path_of, uri_of
+
+T = TypeVar("T")
 
 _NOT_FOUND = -32002
 _Tree: TypeAlias = "dict[str, _Tree | int | None]"
@@ -48,19 +52,16 @@ def file_path(uri: str) -> str | None:
 
 
 class ResourceFiles:
-    def __init__(self, reader: ResourceReader, validator: PathValidator) -> None:
+    def __init__(self, reader: ResourceReader, validator: PathValidator, seconds: float) -> None:
+        """`seconds` is how long the server may take for an answer."""
         self._reader = reader
         self._validator = validator
+        self._seconds = seconds
 
     async def read(self, path: str, most_bytes: int) -> NewFile:
         """A validated, absolute path's file."""
-        try:
-            result = await self._reader.read_resource(file_uri(path))
-        except MCPError as error:
-            if error.error.code == _NOT_FOUND:
-                raise MissingFileError(path) from None
-            raise ResourceRefusedError(spelled(path), spelled(str(error))) from None
-        if len(result.contents) != 1 or file_path(str(result.contents[0].uri)) != path:
+        result = await self._told(self._reader.read_resource(file_uri(path)), path)
+        if len(result.contents) != 1 or not self._is(path, str(result.contents[0].uri)):
             raise BadAnswerError(spelled(path), "it is about something else")
         content = result.contents[0]
         is_binary = isinstance(content, types.BlobResourceContents)
@@ -86,10 +87,7 @@ class ResourceFiles:
     async def _files(self, wanted: Wanted) -> AsyncGenerator[tuple[str, int | None]]:
         cursor, count = None, 0
         for _ in range(_MOST_PAGES):
-            try:
-                page = await self._reader.list_resources(cursor=cursor)
-            except MCPError as error:
-                raise ResourceRefusedError(wanted.title, spelled(str(error))) from None
+            page = await self._told(self._reader.list_resources(cursor=cursor), wanted.path)
             for resource in page.resources:
                 path = self._inside(str(resource.uri), wanted.path)
                 if path is None:
@@ -103,6 +101,24 @@ class ResourceFiles:
                 return
         raise BadAnswerError(wanted.title, f"it has more than {_MOST_PAGES} pages")
 
+    async def _told(self, asked: Awaitable[T], path: str) -> T:
+        try:
+            with anyio.fail_after(self._seconds):
+                return await asked
+        except TimeoutError:
+            raise ResourceRefusedError(spelled(path), f"there was no answer in {self._seconds:g} seconds") from None
+        except MCPError as error:
+            if error.error.code == _NOT_FOUND:
+                raise MissingFileError(path) from None
+            raise ResourceRefusedError(spelled(path), spelled(str(error))) from None
+        except pydantic.ValidationError:
+            raise BadAnswerError(spelled(path), "it is no answer to that request") from None
+
+    def _is(self, path: str, uri: str) -> bool:
+        """Whether a URI names that path, in either of the spellings that Windows has."""
+        named = file_path(uri)
+        return named is not None and (named == path or self._validator.is_the_same(named, path))
+
     def _inside(self, uri: str, folder: str) -> str | None:
         """A resource's path, where it lies in that folder and is allowed."""
         named = file_path(uri)
@@ -110,7 +126,7 @@ class ResourceFiles:
             return None
         try:
             path = self._validator.validate(named)
-        except PathRefusedError:
+        except (PathRefusedError, ValidationError):
             return None  # others are of no concern here
         return path if self._validator.lies_in(path, folder) and path != folder else None
 
@@ -136,5 +152,5 @@ def _grow(tree: _Tree, names: tuple[str, ...], size: int | None) -> None:
 def _decoded(blob: str, path: str) -> bytes:
     try:
         return base64.b64decode(blob, validate=True)
-    except binascii.Error:
+    except ValueError:
         raise BadAnswerError(spelled(path), "it is no base64") from None

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
+
+from anyio import to_thread
 
 from toolyard.bridge.auditing import Auditor
 from toolyard.bridge.cache import FileCache
@@ -13,6 +17,8 @@ from toolyard.bridge.policy import SecurityPolicy
 from toolyard.bridge.resources import file_path
 from toolyard.bridge.validating import PathValidator
 from toolyard.core.errors import ConfigError
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +32,12 @@ class Shared:
     """How long a client may take for an answer."""
     file_bytes: int
     """Of one file."""
+
+    async def with_cache(self, work: Callable[[FileCache], T]) -> T:
+        """Do something with the cache, where that may take its time not in the way of others."""
+        if not self.cache.may_wait:
+            return work(self.cache)
+        return await to_thread.run_sync(work, self.cache)
 
     async def validated(self, path: str, client: Client) -> str:
         """The path as the policy spells it. Raises PathRefusedError or ValidationError.
@@ -41,7 +53,7 @@ class Shared:
         """The policy with the project's root, as far as it can be known."""
         if self.policy.project_root is not None or not client.offers_roots:
             return self.policy
-        for uri in await client.roots():
+        for uri in await client.roots(self.seconds):
             path = file_path(uri)
             if path is not None:
                 try:

@@ -16,7 +16,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from toolyard.bridge.cache_store import CachedFile, Key, Total
+from toolyard.bridge.cache_store import DAMAGED, CachedFile, Key, Total
 from toolyard.core.errors import SystemFault
 from toolyard.storage.databases import make_private, write_ahead
 from toolyard.storage.fullness import FREE_SPACE, is_full
@@ -65,6 +65,8 @@ _TOUCH = """
 
 
 class SqliteStore:
+    may_wait = True
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Raises SystemFault."""
         self._path = os.path.abspath(path)
@@ -197,13 +199,14 @@ class SqliteStore:
     def _minding(self) -> Generator[None]:
         try:
             yield
+        except (TypeError, ValueError) as error:  # what is not of the kind that was put there
+            raise SystemFault(f"The cache in {self._path} is damaged: {error}.", hint=DAMAGED) from error
         except (OSError, sqlite3.Error) as error:
             if isinstance(error, sqlite3.Error) and is_full(error, self._path):
                 said = f"The cache cannot be kept in {self._path}: the disk is full."
                 raise SystemFault(said, hint=FREE_SPACE, retryable=True) from error
             if _is_damage(error):
-                hint = "Delete the file, with those beside it: all in it can be had again."
-                raise SystemFault(f"The cache in {self._path} is damaged: {error}.", hint=hint) from error
+                raise SystemFault(f"The cache in {self._path} is damaged: {error}.", hint=DAMAGED) from error
             raise SystemFault(
                 f"The cache in {self._path} cannot be used: {error}.",
                 hint="Look at the folder and the disk it is on.",

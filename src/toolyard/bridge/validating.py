@@ -14,6 +14,8 @@ from toolyard.bridge.forms import Form, Place, check_length, climbed, lies_in
 from toolyard.bridge.policy import SecurityPolicy
 from toolyard.core.errors import ValidationError
 
+MOST_NAMES: Final = 100
+"""Folders within each other, and the file: no project has more, and each costs time."""
 MOST_LINKS: Final = 40
 """How many links may lie on one way. Linux follows as many."""
 
@@ -46,6 +48,13 @@ class PathValidator:
         """Whether a validated path is that folder, validated too, or lies beneath it."""
         form = self.policy.form
         return lies_in(form.folded(form.parse(path)), form.folded(form.parse(folder)))
+
+    def is_the_same(self, path: str, validated: str) -> bool:
+        """Whether a path is another spelling of one that is validated."""
+        try:
+            return self.validate(path) == validated
+        except (PathRefusedError, ValidationError):
+            return False
 
     def validate_child(self, folder: str, name: str) -> str:
         """The path of an entry that a client reports: `name` is one ordinary name, nothing that leads elsewhere."""
@@ -86,6 +95,10 @@ class PathValidator:
         names = climbed(() if place.anchor else root.names, place.names)
         if names is None:
             raise self._refused(path, Violation.TRAVERSAL)
+        if len(names) > MOST_NAMES:
+            raise ValidationError.of(
+                "path", f"has more than {MOST_NAMES} folders in it", hint="Ask for a folder that is less deep."
+            )
         end = Place(place.anchor or root.anchor, names)
         allowed = policy.allowed(end)
         if allowed is None:
