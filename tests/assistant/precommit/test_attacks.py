@@ -90,7 +90,8 @@ def test_no_filter_is_run_because_there_are_too_many_to_switch_off(repo, program
     assert (os.listdir(marks), [text for text in ran if RAN in text]) == ([], [])
 
 
-def test_even_what_is_run_in_a_submodule_stays_behind_the_walls(repo, make_repo, tmp_path, program, marks, look):
+def test_nothing_of_a_submodules_configuration_is_run(repo, make_repo, tmp_path, program, marks, look, ran, of):
+    """A program in there could write into the output of our git, and forge what it says."""
     inner = make_repo(tmp_path / "inner")
     inner.commit(**{"i.txt": "i\n"})
     repo.git("-c", "protocol.file.allow=always", "submodule", "-q", "add", str(inner.path), "sub")
@@ -99,9 +100,12 @@ def test_even_what_is_run_in_a_submodule_stays_behind_the_walls(repo, make_repo,
         file.write(f'[core]\nfsmonitor = {program}\n[filter "x"]\nclean = {program}\n')
     (repo.path / "sub" / ".gitattributes").write_text("* filter=x\n")
     (repo.path / "sub" / "i.txt").write_text("changed\n")
+    repo.write("leak.py", "key = 'AKIA" + "IOSFODNN7EXAMPLE'\n")
     found = look()
-    assert [(change.path, change.is_dirty) for change in found.changes] == [("sub", True)]
+    assert [change.path for change in found.changes] == ["leak.py"]
+    assert found.verdict == "no-go"
     assert (os.listdir(marks), (repo.path / "inside").exists()) == ([], False)
+    assert [text for text in ran if RAN in text] == []
 
 
 @pytest.mark.parametrize(
@@ -150,7 +154,7 @@ def test_a_configuration_that_includes_a_secret_file_tells_nothing_of_it(repo, t
     repo.write("a.txt", "changed\n")
     configure(repo, include=f"path = {tmp_path}/secret")
     found = look(permissions={"deny": ["Read(hidden)"]})
-    assert KEY not in f"{found!r}{found.told()}{found.diff(10_000)}"
+    assert KEY not in f"{found!r}{found.told()}{found.diff(10_000).text}"
     configure(repo, include=f"path = {repo.path}/a-plain-file")
     repo.write("a-plain-file", f"= {KEY}\n")
     with pytest.raises(ToolError) as caught:

@@ -74,7 +74,7 @@ def test_deletions_renames_copies_modes_and_types_are_told(repo, look, listed):
     assert by_path["copy.txt"].old_path == "source.txt"
     assert "new mode 100755" in by_path["run.sh"].diff
     assert by_path["link.txt"].added == ((1, "a.txt"),)
-    assert "old.txt -> new.txt (renamed, staged)" in found.diff(10_000)
+    assert "old.txt -> new.txt (renamed, staged)" in found.diff(10_000).text
 
 
 def test_binary_files_are_told_as_such_and_large_ones_warned_of(repo, look, of):
@@ -195,25 +195,39 @@ def test_a_conflict_is_a_no_go(repo, look, of, listed):
     assert (outcome, [line for _, line, _ in details]) == ("failed", [2, 6])
 
 
-def test_changed_and_dirty_submodules_are_told(repo, make_repo, tmp_path, look, of, listed):
+def test_submodules_at_other_commits_are_told(repo, make_repo, tmp_path, look, of, listed):
     inner = make_repo(tmp_path / "inner")
     inner.commit(**{"i.txt": "i\n"})
     repo.git("-c", "protocol.file.allow=always", "submodule", "-q", "add", str(inner.path), "sub")
-    assert ("sub", "submodule", True) in listed(look())
+    found = look()
+    assert ("sub", "submodule", True) in listed(found)
+    first = inner.git("rev-parse", "--short=12", "HEAD").strip()
+    new = f"is a submodule at {first}: its commits were not looked into"
+    assert (of(found, "git"), found.verdict) == (("warned", [("sub", 0, new)]), "go")
     repo.commit()
     (repo.path / "sub" / "i.txt").write_text("dirty\n")
-    found = look()
-    assert [(change.path, change.status.value, change.is_dirty) for change in found.changes] == [
-        ("sub", "submodule", True)
-    ]
-    assert of(found, "git")[0] == "warned"
-    assert found.verdict == "go"
+    assert look().changes == ()  # what is not committed in there is no part of a commit here
     repo.git("-C", "sub", "commit", "-qam", "more")
     found = look()
-    assert [(change.status.value, change.is_dirty) for change in found.changes] == [("submodule", False)]
+    assert [change.status.value for change in found.changes] == ["submodule"]
+    second = repo.git("-C", "sub", "rev-parse", "--short=12", "HEAD").strip()
+    moved = f"is a submodule that moves {first}..{second}: its new commits were not looked into"
+    assert (of(found, "git"), found.verdict) == (("warned", [("sub", 0, moved)]), "go")
+    assert f"{first}..{second}" in found.told()
+    repo.git("add", "sub")
+    assert of(look(), "git") == ("warned", [("sub", 0, moved)])
     # The submodule is a root of its own.
     (repo.path / "sub" / "i.txt").write_text("again\n")
     assert listed(look("sub")) == [("i.txt", "modified", False)]
+
+
+def test_of_a_submodule_that_goes_nothing_has_to_be_looked_into(repo, make_repo, tmp_path, look, of):
+    inner = make_repo(tmp_path / "inner")
+    inner.commit(**{"i.txt": "i\n"})
+    repo.git("-c", "protocol.file.allow=always", "submodule", "-q", "add", str(inner.path), "sub")
+    repo.commit()
+    repo.git("rm", "-q", "sub")
+    assert of(look(), "git") == ("passed", [])
 
 
 def test_a_repository_inside_that_is_no_submodule_is_not_looked_into(repo, make_repo, look, of, listed):
@@ -240,17 +254,29 @@ def test_a_huge_change_is_a_no_go_that_says_so(repo, look, monkeypatch):
     assert found.verdict == "no-go"
     assert "the diff of what is unstaged is too much to look through" in found.reasons[0]
     assert found.reasons[0].endswith("and 2 more")
+    assert not found.is_whole
+
+
+def test_a_file_that_the_diff_does_not_reach_is_told_as_not_shown(repo, look, monkeypatch):
+    monkeypatch.setattr(changes, "_DIFF_BYTES", 20_000)
+    for name in ("b.txt", "c.txt"):
+        repo.write(name, "some words that repeat\n" * 2_000)
+    found = look()
+    assert [(change.path, change.withheld) for change in found.changes] == [
+        ("b.txt", ""),
+        ("c.txt", "the change is too much to look through"),
+    ]
 
 
 def test_the_diff_for_a_model_is_bounded_and_fair(repo, look):
     repo.write("long.py", "value = compute(1, 2, 3)\n" * 5_000)
     repo.write("short.py", "short = True\n")
     found = look()
-    shown = found.diff(1_000)
+    shown = found.diff(1_000).text
     assert "+short = True" in shown
     assert "more lines of this change]" in shown
     assert len(shown) < 6_000
-    assert len(found.diff(10_000_000)) > 100_000
+    assert len(found.diff(10_000_000).text) > 100_000
 
 
 def test_a_path_that_is_no_root_is_refused_with_the_root_that_is_meant(repo, look, make_repo):

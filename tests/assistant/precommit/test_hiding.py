@@ -15,7 +15,7 @@ LINE = f"token={TOKEN}\n"
 
 
 def everything(found):
-    return f"{found!r}{found.told()}{found.diff(1_000_000)}"
+    return f"{found!r}{found.told()}{found.diff(1_000_000).text}"
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"])
@@ -70,7 +70,7 @@ def test_a_repository_does_not_say_from_what_length_a_file_is_binary(repo, look,
     assert not next(change.is_binary for change in found.changes)
 
 
-def test_a_file_that_nobody_looked_into_is_warned_of(repo, look, of, monkeypatch):
+def test_files_that_nobody_got_to_are_a_no_go_and_large_ones_a_warning(repo, look, of, monkeypatch):
     monkeypatch.setattr(binaries, "_MOST_BYTES", MIB)
     for name in ("a.bin", "b.bin"):
         repo.write(name, b"\0" * (MIB // 2 + 1) + name.encode())
@@ -78,7 +78,12 @@ def test_a_file_that_nobody_looked_into_is_warned_of(repo, look, of, monkeypatch
     repo.write("c.bin", b"\0" * (6 * MIB))
     unseen = "is a binary file that nobody looked into"
     large = "is a binary file of 6 MiB, which nobody looked into"
-    assert of(look(), "binaries") == ("warned", [("a.bin", 0, unseen), ("c.bin", 0, large)])
+    found = look()
+    assert of(found, "binaries") == ("failed", [("a.bin", 0, unseen), ("c.bin", 0, large)])
+    assert found.verdict == "no-go"
+    monkeypatch.undo()
+    found = look()
+    assert (of(found, "binaries"), found.verdict) == (("warned", [("c.bin", 0, large)]), "go")
 
 
 @pytest.mark.parametrize(
@@ -127,11 +132,12 @@ def test_an_old_name_with_a_key_in_it_is_masked_and_fails_nothing(repo, look):
     assert TOKEN not in everything(found)
 
 
-def test_the_comment_that_allows_a_secret_does_not_show_it_to_the_model(repo, look, of):
+def test_a_comment_that_allows_a_secret_neither_makes_a_go_nor_shows_it(repo, look, of):
     allowed = "# pragma: allowlist secret"
     repo.write("b.py", f"a = '{TOKEN}'  {allowed}\n# {BEGIN}  {allowed}\n" + "".join(f"# {line}\n" for line in BODY))
     found = look()
-    assert (found.verdict, of(found, "secrets")) == ("go", ("passed", []))
+    assert found.verdict == "no-go"
+    assert of(found, "secrets")[1][:2] == [("b.py", 1, "GitHub Token"), ("b.py", 3, "Private Key")]
     assert [text for text in [TOKEN, *BODY] if text in everything(found)] == []
 
 
@@ -148,7 +154,7 @@ def test_what_there_was_no_time_for_is_a_no_go_and_is_not_shown(repo, open_gate)
     found = inspect(open_gate(), ".", seconds=2.0)
     assert found.verdict == "no-go"
     assert "more time" in found.reasons[0] or "too much" in found.reasons[0]
-    assert "many words" not in found.diff(10_000)
+    assert "many words" not in found.diff(10_000).text
 
 
 @pytest.mark.parametrize("length", [65_530, 65_535, 65_536, 65_537, 131_071, 131_072])

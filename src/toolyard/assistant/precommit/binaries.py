@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from toolyard.app.gate import Gate
 from toolyard.assistant.precommit.clock import OutOfTime
@@ -30,12 +30,22 @@ _SIZES = "printf '%s\\n' \"$@\" | git cat-file --batch-check='%(objectname) %(ob
 _CONTENTS = "printf '%s\\n' \"$@\" | git cat-file --batch='%(objectname) %(objectsize)'"
 
 
-def look_into(git: Git, changes: Iterable[Change]) -> tuple[list[Change], list[Detail]]:
-    """The changes, with the lines of what can be read after all; and which files nobody looked into."""
+@dataclass(slots=True)
+class Unseen:
+    """Files that nobody looked into."""
+
+    warned: list[Detail] = field(default_factory=list[Detail])
+    """Since they are large, or cannot be read."""
+    failed: list[Detail] = field(default_factory=list[Detail])
+    """Since there are too many: a key could stand in the next one."""
+
+
+def look_into(git: Git, changes: Iterable[Change]) -> tuple[list[Change], Unseen]:
+    """The changes, with the lines of what can be read after all; and what nobody looked into."""
     listed = list(changes)
     binary = [change for change in listed if change.is_binary and change.status is not Status.DELETED]
     stored = list(dict.fromkeys(change.blob for change in binary if change.blob and _ID.fullmatch(change.blob)))
-    warned: list[Detail] = []
+    unseen = Unseen()
     seen: dict[int, Change] = {}
     try:
         sizes = _sizes(git, stored)
@@ -52,14 +62,15 @@ def look_into(git: Git, changes: Iterable[Change]) -> tuple[list[Change], list[D
                 seen[id(change)] = replace(change, added=lines, last_line=lines[-1][0] if lines else 0)
             elif size > LARGE_BYTES:
                 text = f"is a binary file of {size / MIB:.0f} MiB, which nobody looked into"
-                warned.append(Detail(change.path, 0, text))
+                unseen.warned.append(Detail(change.path, 0, text))
             else:
-                warned.append(Detail(change.path, 0, _UNSEEN))
+                is_left_over = bool(size or change.blob)
+                (unseen.failed if is_left_over else unseen.warned).append(Detail(change.path, 0, _UNSEEN))
     except OutOfTime:
-        told = {each.path for each in warned}
-        unseen = (change.path for change in binary if id(change) not in seen)
-        warned += [Detail(path, 0, _UNSEEN) for path in unseen if path not in told]
-    return [seen.get(id(change), change) for change in listed], warned
+        told = {each.path for each in (*unseen.warned, *unseen.failed)}
+        late = (change.path for change in binary if id(change) not in seen)
+        unseen.failed += [Detail(path, 0, _UNSEEN) for path in late if path not in told]
+    return [seen.get(id(change), change) for change in listed], unseen
 
 
 def _sizes(git: Git, blobs: list[str]) -> dict[str, int]:

@@ -17,6 +17,7 @@ _MOST_RENAMES = 1_000
 _STATUS_BYTES = 4 * MIB
 _DIFF_BYTES = 20 * MIB
 _SUBMODULE = "160000"
+_UNREAD = "the change is too much to look through"
 _STATUS = {
     "A": Status.ADDED,
     "M": Status.MODIFIED,
@@ -26,6 +27,8 @@ _STATUS = {
     "T": Status.TYPE_CHANGED,
     "U": Status.CONFLICTED,
 }
+# What is not committed in a submodule is no part of this commit either. To find out, git would run another git in
+# there, by a configuration that nobody has made safe.
 _DIFF = (
     *(
         "diff",
@@ -39,7 +42,7 @@ _DIFF = (
         "--no-textconv",
     ),
     *("--src-prefix=a/", "--dst-prefix=b/", "--unified=3", "--inter-hunk-context=0", "--submodule=short"),
-    *("--ignore-submodules=none", "--no-relative"),
+    *("--ignore-submodules=dirty", "--no-relative"),
 )
 _RENAMES = ("--find-renames", "--find-copies", f"-l{_MOST_RENAMES}")
 # git tells of untracked files as it does of others once an index names them. So one is made that does, in the
@@ -92,7 +95,7 @@ def collect(git: Git, *, staged: bool, unstaged: bool) -> Collected:
 def _look(git: Git, found: Collected, *, unstaged: bool) -> tuple[set[str], list[str]]:
     """Branch and head, which paths are in conflict, and which are untracked."""
     untracked = "--untracked-files=all" if unstaged else "--untracked-files=no"
-    wanted = ("--porcelain=v2", "--branch", "-z", "--no-ahead-behind", "--no-renames", "--ignore-submodules=none")
+    wanted = ("--porcelain=v2", "--branch", "-z", "--no-ahead-behind", "--no-renames", "--ignore-submodules=dirty")
     ran = git.run("status", *wanted, untracked, output_bytes=_STATUS_BYTES)
     conflicted: set[str] = set()
     others: list[str] = []
@@ -121,7 +124,8 @@ def _diffed(git: Git, found: Collected, what: str, *words: str) -> Iterator[Chan
     if not ran.is_whole:
         found.failed.append(_too_much(f"the diff of what is {what}"))
     for record in records:
-        yield _change(record, patches.get(record.path, Patch()), is_staged=what == "staged")
+        change = _change(record, patches.get(record.path, Patch()), is_staged=what == "staged")
+        yield change if ran.is_whole or record.path in patches else replace(change, withheld=_UNREAD)
 
 
 def _untracked(git: Git, found: Collected, paths: list[str]) -> Iterator[Change]:
@@ -143,7 +147,8 @@ def _untracked(git: Git, found: Collected, paths: list[str]) -> Iterator[Change]
     told = [record for record in records if record.path in names]
     for record in told:
         change = _change(record, patches.get(record.path, Patch()), is_staged=False)
-        yield replace(change, status=Status.UNTRACKED)
+        withheld = "" if ran.is_whole or record.path in patches else _UNREAD
+        yield replace(change, status=Status.UNTRACKED, withheld=withheld)
     unread = names.difference(record.path for record in told)
     if len(names) <= _MOST_UNTRACKED and ran.is_whole:
         for path in sorted(unread):
@@ -160,12 +165,12 @@ def _change(record: Record, patch: Patch, *, is_staged: bool) -> Change:
         is_staged,
         old_path=record.old_path,
         is_binary=patch.is_binary,
-        is_dirty=is_submodule and any(text.endswith("-dirty") for _, text in patch.added),
         blob=record.blob if record.blob.strip("0") else "",
         added=tuple(patch.added),
         removed=tuple(patch.removed),
         last_line=patch.last_line,
         diff=patch.diff,
+        left_out=patch.left_out,
     )
 
 

@@ -26,17 +26,30 @@ _PRINTABLE = re.compile(r"[\t\x20-\x7e]{8,}")
 
 
 def lines_of(data: bytes, check: Callable[[], None]) -> tuple[tuple[int, str], ...]:
-    """The lines with their numbers; of what is no text, those parts that could be read."""
+    """The lines with their numbers; of what is no text, those parts that could be read.
+
+    A mark at the beginning says which encoding it is in, and anybody can write one: what stands there without it is
+    read as well, where it is something else.
+    """
     encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "")
-    if encoding or b"\0" not in data:
-        return tuple(enumerate(_lines(data, encoding or "utf-8", check), start=1))
-    found: list[tuple[int, str]] = []
-    for number, line in enumerate(_lines(data, "latin-1", check), start=1):
-        plain = without_nul(line)
-        for at in range(0, len(plain), _PIECE):
-            text = " ".join(_PRINTABLE.findall(plain, at, at + _PIECE + _OVERLAP))
-            found += [(number, text)] if text else []
-    return tuple(found)
+    if not encoding and b"\0" not in data:
+        return tuple(enumerate(_lines(data, "utf-8", check), start=1))
+    marked = list(enumerate(_lines(data, encoding, check), start=1)) if encoding else []
+    known = {text.strip() for _, line in marked for text in _readable(line)}
+    plain = [
+        (number, text)
+        for number, line in enumerate(_lines(data, "latin-1", check), start=1)
+        for text in _readable(without_nul(line))
+        if text.strip() not in known
+    ]
+    return (*marked, *plain)
+
+
+def _readable(line: str) -> Iterator[str]:
+    for at in range(0, len(line), _PIECE):
+        text = " ".join(_PRINTABLE.findall(line, at, at + _PIECE + _OVERLAP))
+        if text:
+            yield text
 
 
 def decoded(line: bytes) -> str:

@@ -21,6 +21,8 @@ class Status(StrEnum):
     CONFLICTED = "conflicted"
 
 
+LINE_CUT = " [... the rest of this line is left out]"
+"""How a very long line ends in a diff."""
 NEW = frozenset({Status.ADDED, Status.UNTRACKED, Status.COPIED, Status.RENAMED})
 """Where the path itself comes with the change."""
 
@@ -36,8 +38,6 @@ class Change:
     old_path: str = ""
     """Where it was, if it was renamed or copied."""
     is_binary: bool = False
-    is_dirty: bool = False
-    """Of a submodule: it has changes that are not committed in there."""
     blob: str = ""
     """The object that holds the new content, where git has one."""
     added: tuple[tuple[int, str], ...] = ()
@@ -47,6 +47,8 @@ class Change:
     last_line: int = 0
     """The last line of the new file that the diff shows."""
     diff: str = ""
+    left_out: int = 0
+    """How many lines of the diff come after those in `diff`."""
     withheld: str = ""
     """Why its content is not to be shown; `diff` is empty then."""
 

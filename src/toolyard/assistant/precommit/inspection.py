@@ -17,6 +17,7 @@ from toolyard.assistant.precommit.changes import Collected, collect
 from toolyard.assistant.precommit.clock import SECONDS, Clock, OutOfTime
 from toolyard.assistant.precommit.documentation import documentation
 from toolyard.assistant.precommit.findings import Change, Check, Detail, Outcome
+from toolyard.assistant.precommit.fitting import Fitted, fit
 from toolyard.assistant.precommit.git import Git
 from toolyard.assistant.precommit.impact import impact
 from toolyard.assistant.precommit.searching import Tree
@@ -41,6 +42,8 @@ class Inspection:
     checks: tuple[Check, ...]
     verdict: Verdict
     reasons: tuple[str, ...]
+    is_whole: bool = True
+    """Whether all of the change was looked at."""
 
     @property
     def lines_of(self) -> Mapping[str, int]:
@@ -54,9 +57,9 @@ class Inspection:
         """Verdict and checks, for a reader."""
         return rendering.told(self.branch, self.head, self.changes, self.checks, (self.verdict, self.reasons))
 
-    def diff(self, tokens: int) -> str:
+    def diff(self, tokens: int, check_time: Callable[[], None] = lambda: None) -> Fitted:
         """The change, for a model: at most that many tokens, without secrets."""
-        return rendering.diff(self.changes, tokens)
+        return fit(self.changes, tokens, check_time)
 
 
 def inspect(
@@ -66,8 +69,11 @@ def inspect(
     include_staged: bool = True,
     include_unstaged: bool = True,
     seconds: float = SECONDS,
+    admit: Callable[[], None] = lambda: None,
 ) -> Inspection:
     """Look at what would be committed in the repository whose root `path` is. Untracked files are unstaged.
+
+    `admit` is called when there is a repository, before any work is done, and may raise.
 
     What there was no time for in so many `seconds` is a reason against the commit.
     """
@@ -77,7 +83,9 @@ def inspect(
         )
         raise ValidationError("There is nothing to look at.", fields, hint="Set one of the two.")
     clock = Clock.started(gate, seconds)
-    git = Git.of(clock, repository.find(gate, path))
+    there = repository.find(gate, path)
+    admit()
+    git = Git.of(clock, there)
     found = collect(git, staged=include_staged, unstaged=include_unstaged)
     changes = _visible(gate, git.repository.root, found)
     scan = Scan(clock.check)
@@ -94,14 +102,15 @@ def inspect(
         _in_time("conflicts", lambda: leftovers.conflicts(changes, check_time)),
         scan.result(),
         _in_time("debugging", lambda: leftovers.debugging(changes, check_time)),
-        Check.of("binaries", warned=tuple(unseen)),
+        Check.of("binaries", failed=tuple(unseen.failed), warned=tuple(unseen.warned)),
         _in_time("docs", lambda: documentation(shown, tree, check_time)),
         _in_time("tests", lambda: impact(changes, tree, check_time)),
     )
     checks = tuple(_told(check) for check in checks)
     reasons = tuple(_reason(check) for check in checks if check.outcome is Outcome.FAILED)
     verdict = "no-go" if reasons else "go"
-    return Inspection(_name(found.branch), found.head, clean, checks, verdict, reasons)
+    is_whole = not found.failed and all(change.withheld != _UNCHECKED for change in clean)
+    return Inspection(_name(found.branch), found.head, clean, checks, verdict, reasons, is_whole)
 
 
 def _scanned(scan: Scan, change: Change) -> Change:

@@ -9,18 +9,19 @@ import re
 from dataclasses import dataclass
 from enum import Enum, auto
 
-_BEFORE = r"[^A-Za-z0-9/+]{0,40}(?:/{2,3}|rem\b|dnl\b)?[^A-Za-z0-9/]{0,40}"
+# What a line begins with is taken in one piece, and not tried again shorter: a line of `=` fits in a million ways.
+_BEFORE = r"(?>[^A-Za-z0-9/+]{0,40})(?>(?:/{2,3}|rem\b|dnl\b)?)(?>[^A-Za-z0-9/]{0,40})"
 _AFTER = r"(?:\\[nr])*[^A-Za-z0-9]{0,20}"
 _NAME = r"(?:[A-Z0-9]+ ){0,5}PRIVATE KEY(?: BLOCK)?"
 _BEGIN = re.compile(rf"-{{4,5}} ?BEGIN {_NAME} ?-{{4,5}}")
 _END = re.compile(rf"-{{4,5}} ?END {_NAME} ?-{{4,5}}")
-_BODY = re.compile(rf"{_BEFORE}[A-Za-z0-9+/=]{{16,}}{_AFTER}", re.IGNORECASE)
+_BODY = re.compile(rf"{_BEFORE}(?>[A-Za-z0-9+/=]{{16,}}){_AFTER}", re.IGNORECASE)
 _LAST = re.compile(
     r"[^A-Za-z0-9]{0,20}(?:(?:rem|dnl)\b\s{0,9})?[A-Za-z0-9+/=]{1,80}[^A-Za-z0-9]{0,20}", re.IGNORECASE
 )
 _HEADER = re.compile(rf"{_BEFORE}[A-Za-z][A-Za-z-]{{0,40}}: .*")
 _BLANK = re.compile(r"[^A-Za-z0-9]{0,40}")
-_ENCODED = re.compile(rf"{_BEFORE}(?P<text>[A-Za-z0-9+/]{{40,}}={{0,2}}){_AFTER}", re.IGNORECASE)
+_ENCODED = re.compile(rf"{_BEFORE}(?P<text>(?>[A-Za-z0-9+/]{{40,}})={{0,2}}){_AFTER}", re.IGNORECASE)
 _LEAST_DIFFERENT = 6
 _LONGEST = 2_000
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from toolyard.assistant.precommit.findings import Change, Check, Detail, Status
 
@@ -20,6 +20,8 @@ _LEFT = (
     (re.compile(r"\bdbg!\("), (".rs",)),
     (re.compile(r"\bvar_dump\(|\bdd\("), (".php",)),
 )
+_SUBPROJECT = re.compile(r"Subproject commit ([0-9a-f]{40,64})")
+_SHORT_ID = 12
 _MARKED = re.compile(r"\bno-?commit\b|\bdo[ -]?not[ -]?(?:commit|merge)\b", re.IGNORECASE)
 
 
@@ -52,9 +54,20 @@ def debugging(changes: Iterable[Change], check_time: Callable[[], None]) -> Chec
     return Check.of("debugging", warned=tuple(warned))
 
 
-def submodules(changes: Iterable[Change]) -> tuple[Detail, ...]:
-    return tuple(
-        Detail(change.path, 0, "has changes of its own that no commit holds: commit them in the submodule")
-        for change in changes
-        if change.is_dirty
-    )
+def submodules(changes: Iterable[Change]) -> Iterator[Detail]:
+    """What nobody looked into: a commit of a submodule is one of another repository."""
+    for change in changes:
+        if change.status is not Status.SUBMODULE:
+            continue
+        old, new = _commit(change.removed), _commit(text for _, text in change.added)
+        if new and not old:
+            yield Detail(change.path, 0, f"is a submodule at {new[:_SHORT_ID]}: its commits were not looked into")
+        elif new and new != old:
+            moved = f"{old[:_SHORT_ID]}..{new[:_SHORT_ID]}"
+            yield Detail(change.path, 0, f"is a submodule that moves {moved}: its new commits were not looked into")
+
+
+def _commit(lines: Iterable[str]) -> str:
+    """Empty where no line names one."""
+    found = (_SUBPROJECT.fullmatch(line) for line in lines)
+    return next((match[1] for match in found if match is not None), "")

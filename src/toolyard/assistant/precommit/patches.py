@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from toolyard.assistant.precommit.decoding import decoded
 
-_DIFF_CHARS = 200_000
+_DIFF_CHARS = 1_000_000
+"""Kept of a file's diff: more than a model is shown."""
 MOST_LINE_CHARS = 2_300
 """A little more than is shown of a line: a secret at the end of that has to be seen whole to be masked."""
 _HUNK = re.compile(rb"@@+ (?:-\d+(?:,\d+)? )+\+(\d+)(?:,\d+)? (@@+)")
@@ -24,7 +25,6 @@ _ESCAPED = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
 _PLAIN = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
 _QUOTED = re.compile(rb'"((?:[^"\\]|\\.)*)"')
 _OCTAL_DIGITS = 3
-_CUT = "[the rest of this diff is left out]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,8 @@ class Patch:
     removed: list[str] = field(default_factory=list[str])
     lines: list[str] = field(default_factory=list[str])
     chars: int = 0
+    left_out: int = 0
+    """How many lines come after those that are kept."""
     last_line: int = 0
 
     @property
@@ -56,10 +58,11 @@ class Patch:
         return "\n".join(self.lines)
 
     def show(self, line: str) -> None:
-        if self.chars > _DIFF_CHARS:
-            return
         self.chars += min(len(line), MOST_LINE_CHARS) + 1
-        self.lines.append(line[:MOST_LINE_CHARS] if self.chars <= _DIFF_CHARS else _CUT)
+        if self.chars <= _DIFF_CHARS:
+            self.lines.append(line[:MOST_LINE_CHARS])
+        else:
+            self.left_out += 1
 
 
 def parse(data: bytes, check: Callable[[], None]) -> tuple[list[Record], dict[str, Patch]]:

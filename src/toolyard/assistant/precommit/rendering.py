@@ -1,4 +1,4 @@
-"""An inspection as text: for a reader, and for a model."""
+"""An inspection as text, for a reader."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from toolyard.app.snapshots.telling import counted
 from toolyard.assistant.precommit.findings import Change, Check, Detail, Outcome
-from toolyard.core.tokens import estimate_tokens
 
 _MARKS = {Outcome.PASSED: "ok", Outcome.WARNED: "warned", Outcome.FAILED: "FAILED", Outcome.SKIPPED: "nothing to do"}
 _SHORT_HEAD = 12
@@ -46,59 +45,15 @@ def told(
 
 def _listed(changes: Sequence[Change]) -> Iterator[str]:
     for change in changes[:_SHOWN_FILES]:
-        yield f"- {_title(change)}"
+        yield f"- {title(change)}"
     if len(changes) > _SHOWN_FILES:
         yield f"- {len(changes) - _SHOWN_FILES} more"
 
 
-def _title(change: Change) -> str:
+def title(change: Change) -> str:
     name = on_one_line(change.path)
     if change.old_path:
         name = f"{on_one_line(change.old_path)} -> {name}"
     said = [change.status.value, "staged" if change.is_staged else "not staged"]
     said += ["binary"] if change.is_binary else []
-    said += ["with changes of its own"] if change.is_dirty else []
     return f"{name} ({', '.join(said)})"
-
-
-def diff(changes: Sequence[Change], tokens: int) -> str:
-    """Each change with its lines. Where all are too much, the longest are cut, each to the same length."""
-    parts = [_part(change) for change in changes]
-    costs = [[estimate_tokens(line) + 1 for line in part] for part in parts]
-    most = _level([sum(each) for each in costs], tokens)
-    shown: list[str] = []
-    for part, cost in zip(parts, costs, strict=True):
-        shown += _cut(part, cost, most)
-    return "\n".join(shown)
-
-
-def _part(change: Change) -> list[str]:
-    head = f"=== {_title(change)}"
-    if change.withheld:
-        return [head, f"[not shown: {change.withheld}]"]
-    return [head, *(change.diff.split("\n") if change.diff else [])]
-
-
-def _level(costs: Sequence[int], tokens: int) -> int:
-    """What each may cost at most, so that all together cost no more than `tokens`."""
-    left, most = tokens, tokens
-    for number, cost in enumerate(sorted(costs)):
-        most = left // (len(costs) - number)
-        if cost > most:
-            return most
-        left -= cost
-    return max(costs, default=0)
-
-
-def _cut(part: Sequence[str], cost: Sequence[int], most: int) -> Iterator[str]:
-    if sum(cost) <= most:
-        yield from part
-        return
-    left = most - 12  # what is said of the rest
-    for at, (line, price) in enumerate(zip(part, cost, strict=True)):
-        left -= price
-        if left < 0:
-            if at or most > 0:
-                yield f"[... {len(part) - at:,} more lines of this change]"
-            return
-        yield line

@@ -13,6 +13,7 @@ import stat
 from dataclasses import dataclass
 
 from toolyard.app.gate import Gate
+from toolyard.assistant.files.refused import refused
 from toolyard.core.actions import Kind
 from toolyard.core.errors import SecurityError, ToolyardError, ValidationError
 from toolyard.core.limits import KIB
@@ -40,7 +41,7 @@ class Repository:
 
 def find(gate: Gate, path: str) -> Repository:
     """The repository whose root `path` is. SecurityError outside the workspace, ValidationError for anything else."""
-    with gate.target(path, Kind.READ) as target:
+    with _named(gate, path) as target:
         if not target.exists:
             raise ValidationError.of("path", f"{path} is not there", hint=_HINT)
         if not target.handle.is_folder:
@@ -60,6 +61,13 @@ def find(gate: Gate, path: str) -> Repository:
     if any(is_beneath(git_dir, declared) for declared in gate.mounts.declared):
         return Repository(root, git_dir)
     return Repository(root, git_dir, (Mount(_main_repository(at, git_dir)),))
+
+
+def _named(gate: Gate, path: str) -> Target:
+    try:
+        return gate.target(path, Kind.READ)
+    except SecurityError as error:
+        raise refused(gate, path, "path", error) from None
 
 
 def _no_root(gate: Gate, path: str, root: str) -> ToolyardError:

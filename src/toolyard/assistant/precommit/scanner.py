@@ -17,6 +17,7 @@ from toolyard.assistant.precommit.taming import is_looked_up, tamed, tamed_group
 
 _WINDOW = 2_000
 _OVERLAP = 300
+_PIECE, _LONGEST_SECRET = 64_000, 18_000
 _SHORTEST_LINE = 8
 _LONGEST_SUSPECTED = 1_000
 _LEAST_DIFFERENT = 6
@@ -55,6 +56,13 @@ _OTHERS = {
     "Private Key": r"BEGIN (?:[A-Z0-9]+ ){0,5}PRIVATE KEY(?: BLOCK)? ?-{4,5}(?:\\[nr]|[^A-Za-z0-9+/]){0,10}"
     r"[A-Za-z0-9+/=\\ ]{40,}",
 }
+_TOKEN = re.compile(
+    r"(?<![A-Za-z0-9_-])(eyJ[A-Za-z0-9_=-]{8,400}+\.[A-Za-z0-9_=-]{8,8000}+)(?:\.[A-Za-z0-9_+/=-]{0,8000}+)?"
+)
+_PRIVATE_KEY = re.compile(
+    r"BEGIN (?:[A-Z0-9]{1,20}+ ){0,5}PRIVATE KEY(?: BLOCK)? ?-{4,5}(?:\\[nr]|[^A-Za-z0-9+/]){0,10}"
+    r"((?:[A-Za-z0-9+/= ]|\\[nr]){40,16000}+)"
+)
 # Almost every line can hold nothing: that has to be told quickly.
 _LONG_WORD = re.compile(r"[\w+/=.:\\-]{16}|://")
 _SECRET_WORD = re.compile(r"key|pass|pwd|token|secret|contrase", re.IGNORECASE)
@@ -136,7 +144,19 @@ class Scanner:
         for start in range(0, len(line), _WINDOW - _OVERLAP):
             check_time()
             found.update(dict.fromkeys(self._definite(line[start : start + _WINDOW], start)))
+        for start in range(0, len(line), _PIECE - _LONGEST_SECRET):
+            check_time()
+            found.update(dict.fromkeys(self._longer(line[start : start + _PIECE], start)))
         return list(found)
+
+    def _longer(self, text: str, offset: int) -> Iterator[Hit]:
+        """Secrets that may be longer than a window. Their patterns go over a text once."""
+        for match in _TOKEN.finditer(text):
+            if self._is_token(match[1]):
+                yield Hit("JSON Web Token", offset + match.start(), offset + match.end())
+        for match in _PRIVATE_KEY.finditer(text):
+            if _varies(match[1]):
+                yield Hit("Private Key", offset + match.start(), offset + match.end())
 
     def _definite(self, text: str, offset: int) -> Iterator[Hit]:
         if _LONG_WORD.search(text) is None:

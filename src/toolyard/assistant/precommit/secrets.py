@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from toolyard.assistant.precommit.findings import NEW, Change, Check, Detail
+from toolyard.assistant.precommit.findings import LINE_CUT, NEW, Change, Check, Detail
 from toolyard.assistant.precommit.keys import Keys, Part, is_encoded
+from toolyard.assistant.precommit.patches import MOST_LINE_CHARS
 from toolyard.assistant.precommit.scanner import MASK, Hit, Scanner, masked, scanner
 
 NAME = "secrets"
@@ -67,11 +68,11 @@ class Scan:
         numbers = [number for number, _ in change.added]
         begun: list[Detail] = []
         for at, found in enumerate(self._found(change.path, (text for _, text in change.added), numbers)):
-            for kind in dict.fromkeys(hit.kind for hit in found.hits if not found.is_allowed):
+            for kind in dict.fromkeys(hit.kind for hit in found.hits):
                 is_definite = any(hit.is_definite for hit in found.hits if hit.kind == kind)
                 told = self.failed if is_definite else self.warned
                 told.append(Detail(change.path, numbers[at], kind if is_definite else f"perhaps a secret ({kind})"))
-            if found.part is Part.BEGIN and not found.is_allowed and not found.hits:
+            if found.part is Part.BEGIN and not found.hits:
                 begun.append(Detail(change.path, numbers[at], "is how a private key begins"))
             elif found.part is Part.FIRST and begun:  # the key itself is told of
                 begun.pop()
@@ -82,31 +83,27 @@ class Scan:
         # git repeats a line from further above behind the numbers of a hunk, and it may be one of a key.
         lines = [_HEADING.sub(_heading, line) for line in change.diff.split("\n")] if change.diff else []
         found = self._found(change.path, (line[1:] for line in lines), range(len(lines)))
-        return "\n".join(_shortened(line[:1] + each.text) for line, each in zip(lines, found, strict=True))
+        return "\n".join(_shortened(line, line[:1] + each.text) for line, each in zip(lines, found, strict=True))
 
     def _found(self, path: str, lines: Iterable[str], numbers: Iterable[int]) -> Iterator[_Line]:
         """Each line with what stands in it. A private key goes over many lines, and is told of once.
 
-        The comment that allows a secret is about the verdict: masked it is all the same.
+        No comment allows a secret: whoever writes the change could write that, too.
         """
-        keys, before, last, is_allowed_key = Keys(), "", -1, False
+        keys, last = Keys(), -1
         for at, (number, text) in enumerate(zip(numbers, lines, strict=True)):
             if not at % _CHECKED_EVERY or len(text) > _LONG_LINE:
                 self.check_time()
-            follows = number == last + 1
-            is_allowed = self._scanner.is_allowed(path, text, before if follows else "")
-            part = keys.take(text, follows=follows)
-            if part is Part.BEGIN:
-                is_allowed_key = is_allowed
+            part = keys.take(text, follows=number == last + 1)
             if part is Part.FIRST:
-                yield _Line(MASK, [Hit(_PRIVATE_KEY, 0, len(text))], part, is_allowed_key)
+                yield _Line(MASK, [Hit(_PRIVATE_KEY, 0, len(text))], part)
             elif part is Part.INNER:
                 yield _Line(MASK, [], part)
             else:
                 hits = self._hits(path, text)
                 # A line of base64 is of a key perhaps, whose first line is elsewhere.
-                yield _Line(MASK if is_encoded(text) else masked(text, hits), hits, part, is_allowed)
-            before, last = text, number
+                yield _Line(MASK if is_encoded(text) else masked(text, hits), hits, part)
+            last = number
 
     def _hits(self, path: str, text: str) -> list[Hit]:
         known = self._known.get(text)
@@ -124,9 +121,10 @@ def _heading(match: re.Match[str]) -> str:
     return match["hunk"] if is_encoded(match["text"]) else match[0]
 
 
-def _shortened(line: str) -> str:
+def _shortened(line: str, masked_line: str) -> str:
     """Cut after it was masked, so that no half of a secret is left."""
-    return line if len(line) <= _SHOWN_CHARS else f"{line[:_SHOWN_CHARS]} [... the rest of this line is left out]"
+    is_whole = len(masked_line) <= _SHOWN_CHARS and len(line) < MOST_LINE_CHARS
+    return masked_line if is_whole else f"{masked_line[:_SHOWN_CHARS]}{LINE_CUT}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,4 +133,3 @@ class _Line:
     """Masked."""
     hits: list[Hit]
     part: Part
-    is_allowed: bool = False

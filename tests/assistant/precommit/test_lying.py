@@ -1,0 +1,101 @@
+"""Keys behind a mark that lies about the encoding, in lines without an end, and lines that are made to take time."""
+
+import base64
+import json
+import time
+
+import pytest
+
+from toolyard.assistant.precommit.decoding import lines_of
+from toolyard.assistant.precommit.keys import Keys, Part, is_encoded
+from toolyard.assistant.precommit.scanner import masked, scanner
+
+TOKEN = "ghp_" + "aB3dE5fG7hI9jK1lM2nO4pQ6rS8tU0vW1xY2"
+LINE = f"token={TOKEN}\n"
+SOON = 0.5
+
+
+def part(text):
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+JWT = ".".join(
+    (part('{"alg":"RS256","typ":"JWT"}'), part(json.dumps({"sub": "x", "data": "y" * 600})), "aB3dE5fG7h" * 34)
+)
+PEM = "-----BEGIN " + "PRIVATE KEY-----\\n" + "aB3dE5fG7hI9jK1l" * 150 + "\\n-----END " + "PRIVATE KEY-----"
+
+
+def never_mind():
+    pass
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xff\xfe\n" + LINE.encode() + b"\0\n",
+        b"\xfe\xff" + LINE.encode() * 3,
+        b"\0\0\xfe\xff\n" + LINE.encode(),
+        b"\xff\xfe\0\0" + LINE.encode(),
+        b"\xff\xfex\n" + LINE.encode("utf-16-le"),
+    ],
+    ids=["utf-16-le", "utf-16-be", "utf-32-be", "utf-32-le", "at an odd place"],
+)
+def test_a_mark_that_lies_about_the_encoding_hides_nothing(repo, look, of, content):
+    repo.write(".gitattributes", "*.cfg -diff\n")
+    repo.write("a.cfg", content)
+    found = look()
+    assert found.verdict == "no-go"
+    assert "GitHub Token" in {text for _, _, text in of(found, "secrets")[1]}
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+def test_an_honest_mark_gives_each_line_once(encoding):
+    text = "first line of it\nzweite Zeile, größer\nlast line of it"
+    assert lines_of(text.encode(encoding), never_mind) == (
+        (1, "first line of it"),
+        (2, "zweite Zeile, größer"),
+        (3, "last line of it"),
+    )
+
+
+@pytest.mark.parametrize("before", [0, 1_500, 1_990, 2_500])
+@pytest.mark.parametrize("secret", [JWT, PEM], ids=["a token", "a private key"])
+def test_a_long_secret_in_a_long_line_is_found_and_masked_whole(before, secret):
+    line = f"{'x, ' * (before // 3)}'{secret}', {'y, ' * 1_500}"
+    hits = [hit for hit in scanner().hits("a.txt", line) if hit.is_definite]
+    assert hits
+    left = masked(line, hits)
+    body = secret[40:-40]
+    assert not any(body[at : at + 40] in left for at in range(0, len(body) - 40, 20))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "=" * 1_985 + "!a",
+        "+" * 1_985 + "!a",
+        "/" * 1_985 + "!a",
+        "=+" * 990 + "!a",
+        "\\n" * 990 + "!a",
+        "A" * 1_985 + "!a b",
+    ],
+    ids=["=", "+", "/", "=+", "breaks", "letters"],
+)
+def test_a_line_that_might_be_of_a_key_takes_no_time(line):
+    keys = Keys()
+    assert keys.take("-----BEGIN " + "PRIVATE KEY-----", follows=False) is Part.BEGIN
+    started = time.process_time()
+    for _ in range(20):
+        keys.take(line, follows=True)
+        Keys(_within=True).take(line, follows=True)
+        Keys(_begun=True).take(line, follows=True)
+        is_encoded(line)
+    assert time.process_time() - started < SOON
+
+
+@pytest.mark.parametrize("text", ["eyJ", "eyJ.", "BEGIN PRIVATE KEY-----", "sk-ant-", "a:b@", "AKIA"])
+def test_a_line_of_beginnings_takes_little_time_a_window(text):
+    line = text * (12_000 // len(text))
+    started = time.process_time()
+    scanner().hits("a.txt", line)
+    assert time.process_time() - started < 6 * SOON
