@@ -78,10 +78,24 @@ def test_an_outline_that_does_not_fit_is_cut_and_one_without_any_room_is_left_ou
 
     some, none = fit(sources, 300, never), fit(sources, 10, never)
 
-    assert "..." in some.shown[0].text
+    entries = some.shown[0].text.count("| def function_")
+    assert f"\n[... {400 - entries} more entries left out]\n" in some.shown[0].text
     assert "there is more in it than the outline tells" in some.skipped[0].reason
     assert not none.shown
     assert {skipped.reason for skipped in none.skipped} == {"left out: there is no room, not even for its outline"}
+
+
+def test_an_outline_that_leaves_something_out_by_itself_is_told_as_cut():
+    headings = made("a.md", "".join(f"# Part {number}\n" for number in range(1_234)), outline_only=True)
+    few = made("b.md", "# One\n", outline_only=True)
+
+    fitted, tight = fit([headings, few], 100_000, never), fit([headings], 1_000, never)
+
+    assert "\n[... 834 more entries left out]\n" in fitted.shown[0].text
+    told = [skipped.reason.endswith("there is more in it than the outline tells") for skipped in fitted.skipped]
+    assert told == [True, False]
+    left_out = 1_234 - tight.shown[0].text.count("| # Part")
+    assert f"\n[... {left_out:,} more entries left out]\n" in tight.shown[0].text
 
 
 def test_room_that_short_outlines_leave_goes_to_long_ones():

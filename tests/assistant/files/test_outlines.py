@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.assistant.files.made import made
 
+from toolyard.assistant.files import plain as plain_module
 from toolyard.assistant.files.languages import language_of
 from toolyard.assistant.files.outlines import outline, outlines
 from toolyard.assistant.files.plain import lines_of
@@ -222,7 +223,33 @@ def test_a_file_with_very_many_parts_is_cut():
     lines = outline(made("a.py", "def f(): ...\n" * (MOST_ENTRIES + 5))).split("\n")
 
     assert len(lines) == MOST_ENTRIES + 1
-    assert lines[-1] == "..."
+    assert lines[-1] == "[... 5 more entries left out]"
+
+
+@pytest.mark.parametrize(
+    ("name", "part"), [("a.md", "# Part {}\ntext\n"), ("a.rst", "Part {}\n=======\n"), ("a.toml", "key{} = 1\n")]
+)
+def test_an_outline_without_a_grammar_says_how_much_is_left_out_of_it(name, part):
+    shown = outline(made(name, "".join(part.format(number) for number in range(1_234)))).split("\n")
+
+    assert len(shown) == 401
+    assert shown[-1] == "[... 834 more entries left out]"
+    fits = outline(made(name, "".join(part.format(number) for number in range(400)))).split("\n")
+    assert len(fits) == 400
+    assert fits[-1].startswith(("799| ", "400| "))
+
+
+def test_an_outline_says_where_nobody_looked(monkeypatch):
+    monkeypatch.setattr(plain_module, "LOOKED_AT_LINES", 2_000)
+    monkeypatch.setattr(plain_module, "_COUNTED_LINES", 900)
+
+    dense = outline(made("a.md", "# Part\n" * 3_000)).split("\n")
+    sparse = outline(made("a.md", "# Part\n\n\n" * 900)).split("\n")
+    short = outline(made("a.md", "# One\n" + "text\n" * 2_000)).split("\n")
+
+    assert dense[-1] == "[... 500 more entries and all that comes after line 900 left out]"
+    assert sparse[-2:] == ["1198| # Part", "[... all that comes after line 1,198 left out]"]
+    assert short == ["1| # One", "[... all that comes after line 2,000 left out]"]
 
 
 def test_without_grammars_the_look_of_the_lines_tells(monkeypatch):
@@ -270,7 +297,7 @@ def test_whoever_is_stopped_while_a_file_is_parsed_leaves_no_process_behind():
 
     outliner = Outliner(overdue)
     with pytest.raises(ToolError), outliner:
-        outliner.entries("typescript", "'" * 200_000)
+        outliner.parsed("typescript", "'" * 200_000)
 
     assert not Path(f"/proc/{parsers[0]}").exists()
 
@@ -291,7 +318,7 @@ def test_the_parser_is_told_nothing_of_the_environment(monkeypatch):
     monkeypatch.setenv("A_SECRET", "s3cret")
 
     with Outliner() as outliner:
-        outliner.entries("python", "x = 1\n")
+        outliner.parsed("python", "x = 1\n")
         environment = Path(f"/proc/{outliner._process.pid}/environ").read_bytes()
 
     assert b"s3cret" not in environment
@@ -349,11 +376,11 @@ def parser():
     st.one_of(st.text(max_size=200), st.text(alphabet="def cls({[<>]})='\"\\\n\t;:#*/$@`|&!漢\r\x0c", max_size=400)),
 )
 def test_any_text_has_an_outline_in_any_language(parser, language, text):
-    entries = parser.entries(language, text)
+    parsed = parser.parsed(language, text)
     parser._deaths = 0  # some texts do end it, and the next ones are to be tried as well
 
     lines = text.count("\n") + 1
-    assert all(1 <= line <= lines and "\n" not in shown for line, _, shown in entries or [])
+    assert parsed is None or all(1 <= line <= lines and "\n" not in shown for line, _, shown in parsed.entries)
 
 
 @given(st.text(alphabet="ab\n\r\u2028", max_size=300))

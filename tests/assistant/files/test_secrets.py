@@ -20,6 +20,10 @@ SECRET = [
     *(".vault-token", "kubeconfig", "prod.kubeconfig", ".dockercfg", ".s3cfg", ".boto", ".my.cnf", "cred.p8"),
     *("secrets.yml", "secrets.yaml", "secrets.toml", "secrets.json", "htpasswd", ".cargo/credentials"),
     *("terraform.tfstate", "terraform.tfstate.backup", "prod.tfvars", ".bash_history", "putty.ppk"),
+    *("credentials", "Credentials", "a/credentials", "credentials.txt", "credentials~", "secret.txt", "secret.json"),
+    *("secrets.txt", "secrets.conf", "secrets.csv", "token", "token.txt", "TOKEN.TXT", "tokens.txt", "token.json"),
+    *(".token", "auth.json", "a/auth.json", ".composer/auth.json", "api_key.txt", "api-keys.txt", "apikey.txt"),
+    *(".netrc", ".npmrc", ".pypirc", "a.p12", "a.pfx", "a.kdbx", "id_ed25519", "id_ecdsa_sk", "a.keytab"),
 ]
 ORDINARY = [
     *("src/credentials.py", "secrets.py", "Secrets.java", "docs/secrets.md", "src/secrets/__init__.py", "key.go"),
@@ -27,6 +31,9 @@ ORDINARY = [
     *("credentials.example.json", "service-account.sample.json", "terraform.tfvars.example", "secrets.yml.dist"),
     *("credentials/login.ts", "kubeconfig/load.go", "locales/en/auth.json", "package.json", "primary-key.json"),
     *("templates/secret.yaml", ".secrets.baseline", "main.tf", "history.py", "environment.ts", "a.py.bak"),
+    *("token.py", "tokens.ts", "auth.py", "auth.ts", "credentials.md", "Credentials.java", "secret.go"),
+    *("secret.md", "secrets.ts", "token.go", "token.h", "tokens.json", "tokens.css", "token/parse.py"),
+    *("i18n/de/auth.json", "src/Locales/auth.json", "lang/token.json", "tokenizer.json", "auth.json.example"),
     *("~", "#", "##", ".bak", ".swp", "..swp", "#.bak#", "passwords.py", ".gitignore"),
 ]  # fmt: skip
 
@@ -35,6 +42,10 @@ ORDINARY = [
 def test_a_name_of_secrets_is_known(path):
     assert is_secret_by_name(f"/ws/{path}", "/ws")
     assert is_secret_by_name(f"/WS/a/{path}", "/WS")
+
+
+def test_where_the_workspace_lies_makes_no_name_ordinary():
+    assert is_secret_by_name("/home/me/messages/ws/auth.json", "/home/me/messages/ws")
 
 
 @pytest.mark.parametrize("path", ORDINARY)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from toolyard.assistant.files.outlines import outline_by
+from toolyard.assistant.files.plain import Outline
 from toolyard.assistant.files.showing import bounds, numbered
 from toolyard.assistant.files.sources import Skipped, Source
 from toolyard.assistant.files.syntax.outliner import Outliner
@@ -22,7 +23,6 @@ _OUTLINE_TOKENS = 400
 _LEAST_OUTLINE_TOKENS = 80
 _FOR_OUTLINES = 4
 """One part in so many, at most, is kept for them while files are shown whole."""
-_CUT = "...\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,8 @@ class Shown:
     text: str
     tokens: int
     is_whole: bool
+    is_cut: bool = False
+    """There is more in the file than its outline tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +117,10 @@ class _Draft:
 
     source: Source
     begin: str
-    body: str
+    outline: Outline
     end: str
     around: int
-    """Tokens of all but the body."""
+    """Tokens of all but the outline."""
     tokens: int
     """Of all of it."""
     share: int = 0
@@ -143,41 +145,42 @@ def _drafts(
 def _draft(source: Source, outliner: Outliner, check_time: Callable[[], None]) -> _Draft:
     check_time()
     begin, end = bounds(source, "outline of")
-    text = outline_by(outliner, source)
-    body = f"{text}\n" if text else ""
+    outline = outline_by(outliner, source)
     around = _BETWEEN + count_or_estimate(begin) + count_or_estimate(end)
-    return _Draft(source, begin, body, end, around, around + count_in_pieces(body, check_time))
+    return _Draft(source, begin, outline, end, around, around + count_in_pieces(_body(outline), check_time))
 
 
 def _outlined(draft: _Draft, room: int) -> Shown | None:
-    body, tokens = draft.body, draft.tokens
+    outline, tokens = draft.outline, draft.tokens
     if tokens > room:
-        body, taken = _beginning(body, room - draft.around)
+        outline, taken = _beginning(outline, room - draft.around)
         tokens = draft.around + taken
-        if not body:
+        if not outline.entries:
             return None
-    text = f"{draft.begin}{body}{draft.end}".rstrip("\n")
-    return Shown(draft.source.path, draft.source.digest, text, tokens, is_whole=False)
+    text = f"{draft.begin}{_body(outline)}{draft.end}".rstrip("\n")
+    return Shown(draft.source.path, draft.source.digest, text, tokens, is_whole=False, is_cut=outline.is_cut)
 
 
-def _beginning(text: str, room: int) -> tuple[str, int]:
-    """Whole lines from the beginning, a sign that more follow, and what they take; nothing where nothing fits."""
-    room -= count_or_estimate(_CUT)
-    kept: list[str] = []
-    used = 0
-    for bare in text.split("\n")[:-1]:
-        line = f"{bare}\n"
-        tokens = count_or_estimate(line)
+def _body(outline: Outline) -> str:
+    return "".join(f"{line}\n" for line in outline.lines)
+
+
+def _beginning(outline: Outline, room: int) -> tuple[Outline, int]:
+    """The first entries that there is room for, beside a word on the others; and what they take."""
+    used = count_or_estimate(_body(outline.beginning(0)))  # no other has more to say of what is left out
+    count = 0
+    for entry in outline.entries:
+        tokens = count_or_estimate(f"{entry}\n")
         if used + tokens > room:
             break
-        kept.append(line)
         used += tokens
-    return ("".join((*kept, _CUT)), used + count_or_estimate(_CUT)) if kept else ("", 0)
+        count += 1
+    return outline.beginning(count), used
 
 
 def _reason(source: Source, outlined: Shown | None) -> str:
     if outlined is None:
         return "left out: there is no room, not even for its outline"
     why = "as many files as one request may have are shown whole" if source.outline_only else "whole it does not fit"
-    is_cut = outlined.text.rpartition("\n")[0].endswith(f"\n{_CUT.rstrip()}")
-    return f"shown as an outline: {why}" + (", and there is more in it than the outline tells" if is_cut else "")
+    more = ", and there is more in it than the outline tells" if outlined.is_cut else ""
+    return f"shown as an outline: {why}{more}"

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from toolyard.assistant.files.plain import GAP, plain_outline
+from toolyard.assistant.files.plain import Outline, plain_outline
 from toolyard.assistant.files.sources import Source
-from toolyard.assistant.files.syntax.child import MOST_ENTRIES
 from toolyard.assistant.files.syntax.outliner import Outliner
 
 
@@ -23,12 +22,13 @@ def outlines(sources: Iterable[Source], check_time: Callable[[], None] = lambda:
     with Outliner(check_time) as outliner:
         for source in sources:
             check_time()
-            yield outline_by(outliner, source)
+            yield "\n".join(outline_by(outliner, source).lines)
 
 
-def outline_by(outliner: Outliner, source: Source) -> str:
-    entries = outliner.entries(source.language, source.text)
-    if not entries:
-        return "\n".join(plain_outline(source.text, source.language))
-    lines = [f"{line}| {'  ' * depth}{text}" for line, depth, text in entries[:MOST_ENTRIES]]
-    return "\n".join([*lines, GAP] if len(entries) > MOST_ENTRIES else lines)
+def outline_by(outliner: Outliner, source: Source) -> Outline:
+    parsed = outliner.parsed(source.language, source.text)
+    if parsed is None or not parsed.entries:
+        return plain_outline(source.text, source.language)
+    return Outline(
+        tuple(f"{line}| {'  ' * depth}{text}" for line, depth, text in parsed.entries), left_out=parsed.left_out
+    )

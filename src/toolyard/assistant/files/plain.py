@@ -8,12 +8,16 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from toolyard.core.tokens import in_pieces
 
 LOOKED_AT_LINES: Final = 400_000
 _MOST_ENTRIES: Final = 400
+_COUNTED_LINES: Final = 50_000
+"""As far as entries are counted that are not shown: to know of each in a huge file is not worth the seconds."""
 _LINE_CHARS: Final = 200
 GAP: Final = "..."
 _FIRST: Final = 20
@@ -42,6 +46,37 @@ _RULES: Final = {
 _NO_RULE: Final = frozenset({"", "csv", "log", "json", "xml", "html", "css", "tex"})
 
 
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What is in a file, and how much of it is not told."""
+
+    entries: tuple[str, ...]
+    """Lines as `12| text`, and a gap between two of them where all there is to show is how a file begins and ends."""
+    left_out: int = 0
+    """How many entries come after these."""
+    looked_at: int = 0
+    """The last line that was looked at, where the file goes on; 0 where all of it was."""
+
+    @property
+    def is_cut(self) -> bool:
+        return bool(self.left_out or self.looked_at)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The entries, and a line on what is left out."""
+        if not self.is_cut:
+            return self.entries
+        more = f"{self.left_out:,} more {'entry' if self.left_out == 1 else 'entries'}"
+        unseen = f"all that comes after line {self.looked_at:,}"
+        rest = ([more] if self.left_out else []) + ([unseen] if self.looked_at else [])
+        return (*self.entries, f"[... {' and '.join(rest)} left out]")
+
+    def beginning(self, count: int) -> Outline:
+        """With the first `count` entries alone."""
+        rest = sum(entry != GAP for entry in self.entries[count:])
+        return Outline(self.entries[:count], self.left_out + rest, self.looked_at)
+
+
 def lines_of(text: str) -> Iterator[Numbered]:
     r"""The lines of a text that ends them in `\n`, with their numbers. Of one longer than a piece, its beginning."""
     number, rest = 0, ""
@@ -56,15 +91,25 @@ def lines_of(text: str) -> Iterator[Numbered]:
         yield number + 1, rest
 
 
-def plain_outline(text: str, language: str) -> list[str]:
-    """Lines of the text that tell what is in it, as `12| text`."""
+def plain_outline(text: str, language: str) -> Outline:
+    """Lines of the text that tell what is in it."""
     if language == "rst":
-        found = list(_underlined(text))
+        found = _underlined(text)
     elif language in _NO_RULE:
-        found = []
+        found = iter(())
     else:
-        found = list(_matching(text, _RULES.get(language, _DEFINITIONS), fenced=language == "markdown"))
-    return [_shown(*each) for each in found] or list(_ends(text))
+        found = _matching(text, _RULES.get(language, _DEFINITIONS), fenced=language == "markdown")
+    first = list(islice(found, _MOST_ENTRIES))
+    if not first:
+        return Outline(tuple(_ends(text)))
+    left_out, counted = 0, max(first[-1][0], _COUNTED_LINES)
+    looked_at = LOOKED_AT_LINES if text.count("\n", 0, len(text) - 1) >= LOOKED_AT_LINES else 0
+    for number, _ in found:
+        if number > counted:
+            looked_at = counted
+            break
+        left_out += 1
+    return Outline(tuple(_shown(*each) for each in first), left_out, looked_at)
 
 
 def _shown(number: int, line: str) -> str:
@@ -73,24 +118,22 @@ def _shown(number: int, line: str) -> str:
 
 
 def _matching(text: str, pattern: re.Pattern[str], *, fenced: bool) -> Iterator[Numbered]:
-    count, is_code = 0, False
+    is_code = False
     for number, line in lines_of(text):
-        if number > LOOKED_AT_LINES or count >= _MOST_ENTRIES:
+        if number > LOOKED_AT_LINES:
             return
         if fenced and _FENCE.match(line):
             is_code = not is_code
         elif not is_code and pattern.match(line[:_LINE_CHARS]):
-            count += 1
             yield number, line
 
 
 def _underlined(text: str) -> Iterator[Numbered]:
-    count, before = 0, ""
+    before = ""
     for number, line in lines_of(text):
-        if number > LOOKED_AT_LINES or count >= _MOST_ENTRIES:
+        if number > LOOKED_AT_LINES:
             return
         if before and not before[0].isspace() and _UNDERLINE.match(line[:_LINE_CHARS]):
-            count += 1
             yield number - 1, before
         before = "" if _UNDERLINE.match(line[:_LINE_CHARS]) else line
 

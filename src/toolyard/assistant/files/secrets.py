@@ -16,24 +16,28 @@ from typing import Final
 from toolyard.core.limits import KIB
 from toolyard.policy.presets import may_hold_secrets
 
+_SETTINGS: Final = ("json", "yaml", "yml", "toml", "ini", "xml", "properties", "csv", "txt", "conf", "cfg", "db")
+"""Endings of files that hold values. What is code, or a document, is there to be read."""
 _NAMES: Final = (
-    *("credentials.json", "credentials.yaml", "credentials.yml", "credentials.toml", "credentials.ini"),
-    *("credentials.csv", "credentials.xml", "credentials.properties", "credentials.tfrc.json"),
-    *("secrets.json", "secrets.yaml", "secrets.yml", "secrets.toml", "secrets.ini", "secrets.xml"),
-    *("secrets.properties", ".secrets", "*[-_]credentials.json", "client[-_]secret*.json"),
+    "credentials",
+    *(f"{name}.{ending}" for name in ("credentials", "secrets") for ending in _SETTINGS),
+    *("credentials.tfrc.json", "secret.txt", "secret.json", "secret.toml", "secret.ini", "secret.conf", "secret.cfg"),
+    *("token", ".token", "token.txt", "tokens.txt", "api[-_]key.txt", "api[-_]keys.txt", "apikey.txt", "apikeys.txt"),
+    *(".secrets", "*[-_]credentials.json", "client[-_]secret*.json"),
     *("service[-_]account*.json", "serviceaccount*.json", "*[-_]service[-_]account.json"),
     *("gcp[-_]*key.json", "google[-_]*key.json", "*[-_]private[-_]key.json", "local.settings.json"),
     *(".aws[-_]credentials", ".vault[-_]token", ".vault[-_]pass*", ".s3cfg", ".boto", ".dockercfg"),
     *(".dockerconfigjson", "kubeconfig", "kubeconfig.y*ml", "*.kubeconfig", "*.tfstate", "*.tfstate.*", "*.tfvars"),
     *(".terraformrc", ".my.cnf", ".mylogin.cnf", "pgpass.conf", ".authinfo", ".smbcredentials", "rclone.conf"),
     *("htpasswd", "*.htpasswd", ".htdigest", "password.txt", "passwords.txt", ".dev.vars", ".*_history"),
-    *("*.p8", "*.ppk", "*.pkcs12", "*.jceks", "*.agekey"),
+    *("*.p8", "*.ppk", "*.pkcs12", "*.jceks", "*.agekey", "*.keytab"),
 )
 """Of files, in lower case. A folder of such a name makes nothing secret: `kubeconfig/load.go` is source."""
-_PATHS: Final = (
-    *("*/.aws/*", "*/.azure/*", "*/.cargo/credentials", "*/.gem/credentials", "*/.composer/auth.json"),
-    *("*/.config/hub", "*/.config/rclone/*", "*/.terraform.d/*"),
+_PATHS: Final = ("*/.aws/*", "*/.azure/*", "*/.config/hub", "*/.config/rclone/*", "*/.terraform.d/*")
+_NOT_TRANSLATED: Final = re.compile(
+    r"(?!.*/(?:locales?|i18n|l10n|lang|languages?|translations?|messages)/).*/(?:auth|token)\.json", re.DOTALL
 )
+"""Where words of a page are kept by language, files are named after what they are about."""
 _TO_FILL_IN: Final = re.compile(r"[.\-_](?:example|sample|template|dist)(?:\.|$)")
 _COPY: Final = re.compile(r"(?<=.)(?:\.(?:bak|backup|old|orig|save|tmp|sw[op])\d*|(?:\.~\d+)?~)$")
 _UNSAVED: Final = re.compile(r"^#(.+)#$")
@@ -49,7 +53,7 @@ def is_secret_by_name(path: str, workspace: str) -> bool:
     path, workspace = path.casefold(), workspace.casefold()
     folder, _, name = path.rpartition("/")
     return any(
-        may_hold_secrets(f"{folder}/{each}", workspace) or _is_listed(f"{folder}/{each}", each)
+        may_hold_secrets(f"{folder}/{each}", workspace) or _is_listed(f"{folder}/{each}", workspace)
         for each in _originals(name)
     )
 
@@ -69,9 +73,11 @@ def _originals(name: str) -> tuple[str, ...]:
     return (original,) if original == name else (original, original.removeprefix("."))
 
 
-def _is_listed(path: str, name: str) -> bool:
+def _is_listed(path: str, workspace: str) -> bool:
     names, paths = _patterns()
-    return bool(names.match(name) or paths.match(path)) and not _TO_FILL_IN.search(name)
+    name, inside = path.rpartition("/")[2], path.removeprefix(workspace)
+    is_listed = names.match(name) or paths.match(path) or _NOT_TRANSLATED.fullmatch(inside)
+    return bool(is_listed) and not _TO_FILL_IN.search(name)
 
 
 @cache

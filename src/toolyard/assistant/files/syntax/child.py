@@ -5,7 +5,8 @@ that is nobody else's time: each file has a few seconds and all of them so much 
 ended by the kernel. The other side (`outliner`) then goes on without.
 
 A request is a line of JSON (the language, the number of bytes) and the bytes; the answer is a line of JSON: a list of
-[line, depth, text], or null where there is no grammar. The end of the input is the end of the process.
+[line, depth, text] and how many more there are, or null where there is no grammar. The end of the input is the end of
+the process.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from toolyard.assistant.files.syntax.grammars import GRAMMARS, Grammar
@@ -44,24 +46,20 @@ def main() -> None:
         language, size = json.loads(line)
         text = source.read(size)
         signal.alarm(SECONDS)
-        entries = outlined(language, text)
+        answer = outlined(language, text)
         signal.alarm(0)
-        out.write(json.dumps(entries).encode() + b"\n")
+        out.write(json.dumps(answer).encode() + b"\n")
         out.flush()
 
 
-def outlined(language: str, text: bytes) -> list[Entry] | None:
-    """What stands where in `text`; None without a grammar for it."""
+def outlined(language: str, text: bytes) -> tuple[list[Entry], int] | None:
+    """What stands where in `text`, and how many entries come after these; None without a grammar for it."""
     grammar = GRAMMARS.get(language)
     parser = None if grammar is None else _parser(grammar)
     if grammar is None or parser is None:
         return None
-    entries: list[Entry] = []
-    for entry in _Outline(grammar, text).entries(parser.parse(text).root_node, 0, 0, None):
-        entries.append(entry)
-        if len(entries) > MOST_ENTRIES:
-            break
-    return entries
+    found = _Outline(grammar, text).entries(parser.parse(text).root_node, 0, 0, None)
+    return list(islice(found, MOST_ENTRIES)), sum(1 for _ in found)
 
 
 def _parser(grammar: Grammar) -> Parser | None:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from toolyard.assistant.files.syntax.child import SECONDS, Entry
@@ -30,6 +31,13 @@ _READ_BYTES = 64 * KIB
 _GRACE_SECONDS = 5
 """For its start and its answer, beside the time for parsing, which it keeps to by itself."""
 _START = "import sys; sys.path[:] = sys.argv[1:]; from toolyard.assistant.files.syntax.child import main; main()"
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    entries: tuple[Entry, ...]
+    left_out: int
+    """How many come after these."""
 
 
 class Outliner(Closing):
@@ -50,7 +58,7 @@ class Outliner(Closing):
                 with contextlib.suppress(OSError):  # what it was not given any more
                     pipe.close()
 
-    def entries(self, language: str, text: str) -> list[Entry] | None:
+    def parsed(self, language: str, text: str) -> Parsed | None:
         """What stands where; None where nobody can tell: no grammar, too large, or more than the parser can take."""
         if language not in GRAMMARS or len(text) > PARSED_BYTES or self._deaths >= _MOST_DEATHS:
             return None
@@ -59,7 +67,7 @@ class Outliner(Closing):
             return None
         try:
             answer = self._asked(json.dumps([language, len(data)]).encode() + b"\n" + data)
-            entries: list[Any] | None = json.loads(answer)
+            found: tuple[list[Any], int] | None = json.loads(answer)
         except (OSError, ValueError):  # it is gone, and what there is of its answer is no answer
             self._deaths += 1
             self.close()
@@ -67,7 +75,10 @@ class Outliner(Closing):
         except BaseException:
             self.close()
             raise
-        return None if entries is None else [(int(line), int(depth), str(text)) for line, depth, text in entries]
+        if found is None:
+            return None
+        entries, left_out = found
+        return Parsed(tuple((int(line), int(depth), str(text)) for line, depth, text in entries), left_out)
 
     def _asked(self, request: bytes) -> bytes:
         process = self._process = self._process or _started()
