@@ -127,6 +127,76 @@ def test_a_found_file_that_widens_is_refused_and_a_named_one_is_trusted(project,
 
 
 @pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        ("higher limits for calls", "limits: {file_bytes: 99999999999}"),
+        ("higher limits for calls", "limits: {call_seconds: 99999}"),
+        ("threads of the assistant that go sooner", "assistant: {thread_days: 1.0e-8}"),
+        ("threads of the assistant that go sooner", "assistant: {thread_turns: 1}"),
+    ],
+)
+def test_a_found_file_neither_raises_limits_nor_has_threads_forgotten(project, reason, text):
+    path = write(project, text)
+    with pytest.raises(ConfigError, match=reason):
+        find_place(None, None)
+    find_place(None, path)
+
+
+def test_a_found_file_may_lower_limits(project):
+    write(project, "limits: {file_bytes: 1000, call_seconds: 5}\nassistant: {limits: {seconds: 5}}")
+    assert find_place(None, None).config.limits.file_bytes == 1000
+
+
+KEY = "super-secret-key-0123456789"
+SHOWN = {
+    "a rule": 'permissions: {deny: ["Read(a[.${KEY}]py)"]}',
+    "a rule with a default": 'permissions: {deny: ["Read(${KEY:-x})"]}',
+    "a mode": 'permissions: {mode: "${WORD}"}',
+    "a protected path": 'permissions: {protected_paths: ["${env:KEY}"]}',
+    "a workspace": 'toolyard: {workspace: "${KEY}"}',
+    "a folder of an agent": 'agents: [{id: a, backend: {cwd: "${KEY}"}}]',
+    "the name of an agent": 'agents: [{id: "${KEY}"}]',
+    "a tool's name": 'agents: [{id: a, backend: {exclude_tools: ["${KEY}"]}}]',
+    "a locale": 'assistant: {locale: "${KEY}"}',
+    "a number": 'limits: {file_bytes: "${DIGITS}"}',
+    "a pattern to ignore": 'snapshots: {ignore: ["${KEY}"]}',
+}
+
+
+@pytest.mark.parametrize("text", SHOWN.values(), ids=SHOWN)
+def test_a_file_that_was_merely_found_takes_no_variables(project, monkeypatch, text):
+    monkeypatch.setenv("KEY", KEY)
+    path = write(project, text)
+    with pytest.raises(ConfigError, match="only found, not named") as caught:
+        find_place(None, None)
+    assert caught.value.where == f"{path}:1"
+    assert f"--config {path}" in caught.value.hint
+    assert KEY not in str(caught.value) + caught.value.hint
+
+
+def test_what_only_runs_use_stays_as_written_in_a_found_file(project, monkeypatch):
+    monkeypatch.setenv("KEY", KEY)
+    write(
+        project,
+        'agents: [{id: a, system_message: "Say ${WORD}", backend: {type: ollama, model: "${M:-x}", '
+        'base_url: "http://${KEY}", api_key: "${KEY}"}}]\n'
+        'tracing: {endpoint: "http://${KEY}", headers: {x: "${KEY}"}}',
+    )
+    config = find_place(None, None).config
+    backend = config.agents[0].backend
+    assert (config.agents[0].system_message, backend.model) == ("Say ${WORD}", "${M:-x}")
+    assert backend.api_key is not None
+    assert backend.api_key.get_secret_value() == "${KEY}"
+    assert KEY not in f"{config!r}{config.tracing.headers}"
+
+
+def test_a_found_file_may_spell_the_signs_of_a_variable(project, monkeypatch):
+    monkeypatch.setenv("KEY", KEY)
+    write(project, 'snapshots: {ignore: ["$${KEY}"]}')
+    assert find_place(None, None).config.snapshots.ignore == ("${KEY}",)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "available_mcp_servers: [slack]",

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from toolyard.config.load import parse_config
 from toolyard.config.models import Agent, Backend, Config, Orchestrator, Permissions
 from toolyard.config.models import ContextPath as ContextEntry
 from toolyard.config.settings import Settings
@@ -111,3 +112,58 @@ def test_the_configuration_in_use_is_protected_wherever_it_lies(name):
 def test_a_bad_rule_is_a_configuration_error():
     with pytest.raises(ConfigError, match="is not a rule"):
         build(Config(permissions=Permissions(deny=("Read(",))))
+
+
+KEY = "super-secret-key-0123456789"
+WITH_VARIABLES = """
+permissions:
+  deny: ["Read(${KEY}.txt)", "Bash(${KEY}:*)"]
+  protected_paths: ["${KEY}/**"]
+orchestrator:
+  context_paths: [{path: /data, permission: write, protected_paths: ["/data/x-${KEY}"]}]
+"""
+
+
+def test_rules_and_protected_paths_are_shown_as_they_were_written():
+    judge = build(parse_config(WITH_VARIABLES, "/conf/toolyard.yaml", env={"KEY": KEY}))
+    shown = {
+        Action(Kind.READ, "Read", f"/ws/{KEY}.txt"): "Read(${KEY}.txt)",
+        Action(Kind.EXECUTE, "Bash", command=KEY): "Bash(${KEY}:*)",
+        Action(Kind.WRITE, "Write", f"/ws/{KEY}/a"): "protected ${KEY}/**",
+        Action(Kind.WRITE, "Write", f"/data/x-{KEY}"): "protected /data/x-${KEY}",
+    }
+    for action, rule in shown.items():
+        decision = judge.decide(action)
+        assert decision.effect is Effect.DENY
+        assert rule in decision.rule
+        said = decision.reason.replace(str(action.path), "").replace(str(action.command), "")
+        assert KEY not in decision.rule + said
+    assert KEY not in "".join(map(str, judge.rules))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'deny: ["Bogus((${KEY}"]',
+        'deny: ["${KEY}(x)"]',
+        'deny: ["Read(../${KEY})"]',
+        'presets: ["${KEY}"]',
+        'protected_paths: ["../${KEY}"]',
+    ],
+)
+def test_one_that_cannot_be_read_is_shown_as_it_was_written(text):
+    config = parse_config(f"permissions: {{{text}}}", "/conf/toolyard.yaml", env={"KEY": KEY})
+    with pytest.raises(ConfigError) as caught:
+        build(config)
+    assert "${KEY}" in caught.value.message
+    assert KEY not in caught.value.message + caught.value.hint
+    assert caught.value.where.startswith("/conf/toolyard.yaml")
+
+
+def test_two_rules_that_were_written_alike_are_told_apart():
+    one, other = (
+        build(parse_config("permissions: {deny: ['Read(${KEY})']}", "/conf/a.yaml", env={"KEY": value})).rules[0]
+        for value in ("one", "other")
+    )
+    assert one.label == other.label
+    assert one.identity != other.identity

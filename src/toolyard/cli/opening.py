@@ -1,7 +1,7 @@
 """From a command's options to a workspace: which configuration counts, and which folder is meant.
 
 A configuration file that is merely found in a folder may come from anybody who can write there (a cloned repository,
-say). It may tighten the policy; to widen it, the user has to name the file with `--config`.
+say). It may tighten the policy; to widen it, or to take variables, the user has to name the file with `--config`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from toolyard.config.agents import agent_of, check_memory_rights
 from toolyard.config.assistant import IN_STATE
 from toolyard.config.blame import blaming
 from toolyard.config.load import find_config, load_config
-from toolyard.config.models import Config
+from toolyard.config.models import CodeExecution, Config
 from toolyard.core.actions import Effect
 from toolyard.core.errors import ConfigError
 from toolyard.core.modes import PermissionMode
@@ -43,7 +43,7 @@ def find_place(
     """
     here = os.getcwd()
     found = _found(workspace, here) if config_file is None else None
-    config = _as_it_is_run(load_config(config_file or found), here)
+    config = _as_it_is_run(load_config(config_file or found, is_found=found is not None), here)
     _check_hosts(config)
     check_memory_rights(config)
     _check_agent(config, agent, acts=acts, chosen_by_file=workspace is None)
@@ -175,7 +175,7 @@ def _is_inside(path: str, folder: str) -> bool:
 
 
 def _widenings(config: Config) -> Iterator[str]:
-    permissions, execution = config.permissions, config.toolyard.code_execution
+    permissions = config.permissions
     modes = {permissions.mode, *(agent.backend.permission_mode for agent in config.agents)}
     yield from (f"permission mode {mode}" for mode in sorted(_WIDE_MODES & modes))
     if permissions.allow or any(rule.effect is Effect.ALLOW for preset in presets(config) for rule in preset):
@@ -185,6 +185,20 @@ def _widenings(config: Config) -> Iterator[str]:
     if config.orchestrator.context_paths:
         yield "context paths"
     yield from _of_agents(config)
+    yield from _of_code(config.toolyard.code_execution)
+    if config.limits.exceeds_defaults():
+        yield "higher limits for calls"
+    if config.snapshots.keeps_less_than_defaults():
+        yield "fewer snapshots to undo with"
+    yield from _of_assistant(config)
+    # A server is a program of the user's, and a custom tool runs in the host's own process.
+    if config.has_servers:
+        yield "MCP servers"
+    if config.toolyard.available_custom_tools:
+        yield "custom tools"
+
+
+def _of_code(execution: CodeExecution) -> Iterator[str]:
     if execution.mode == "none":
         yield "code without a sandbox"
     if execution.docker.network != "none" or execution.allowed_hosts:
@@ -195,14 +209,6 @@ def _widenings(config: Config) -> Iterator[str]:
         yield "variables for code"
     if execution.limits.exceeds_defaults():
         yield "higher limits for code"
-    if config.snapshots.keeps_less_than_defaults():
-        yield "fewer snapshots to undo with"
-    yield from _of_assistant(config)
-    # A server is a program of the user's, and a custom tool runs in the host's own process.
-    if config.has_servers:
-        yield "MCP servers"
-    if config.toolyard.available_custom_tools:
-        yield "custom tools"
 
 
 def _of_assistant(config: Config) -> Iterator[str]:
@@ -215,6 +221,8 @@ def _of_assistant(config: Config) -> Iterator[str]:
         yield "models of the assistant"
     if assistant.exceeds_defaults():
         yield "higher limits for the assistant"
+    if assistant.keeps_less_than_defaults():
+        yield "threads of the assistant that go sooner"
 
 
 def _of_agents(config: Config) -> Iterator[str]:

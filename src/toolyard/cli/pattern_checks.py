@@ -25,6 +25,7 @@ _SEPARATOR = re.compile(r"[./]")
 _GLOB = re.compile(r"[*?\[\]]")
 _LISTED = 5
 _MCP = "mcp__"
+_TO_COME = "Leave it if it is meant for tools to come."
 
 Names = Mapping[str, Collection[str]]
 Covers = Callable[[str, str, str], bool]
@@ -65,10 +66,11 @@ def idle_patterns(config: Config, resolved: ResolvedServers, known: KnownTools) 
     """Every pattern that matches nothing, and what was probably meant."""
     found = _Found(known)
     found.look("toolyard.tool_limits", config.toolyard.tool_limits, _covers)
-    for agent in config.agents:
+    for number, agent in enumerate(config.agents):
         allowed, excluded = agent.backend.allowed_tools, agent.backend.exclude_tools
-        found.look(f"allowed_tools of agent {agent.id}", allowed, _allows, own=KNOWN_TOOLS)
-        found.look(f"exclude_tools of agent {agent.id}", excluded, _excludes, own=KNOWN_TOOLS)
+        for key, patterns, covers in (("allowed_tools", allowed, _allows), ("exclude_tools", excluded, _excludes)):
+            shown = _shown(config, patterns, "agents", number, "backend", key)
+            found.look(f"{key} of agent {agent.id}", patterns, covers, own=KNOWN_TOOLS, shown=shown)
     for entry in resolved.entries:
         if entry.name in known.servers:
             only = {entry.name: known.servers[entry.name]}
@@ -77,8 +79,15 @@ def idle_patterns(config: Config, resolved: ResolvedServers, known: KnownTools) 
     permissions = config.permissions
     for key, rules in (("allow", permissions.allow), ("ask", permissions.ask), ("deny", permissions.deny)):
         upstream = [rule for rule in rules if "(" not in rule]  # the others are about paths and commands
-        found.look(f"permissions.{key}", upstream, _governs, own=KNOWN_TOOLS)
+        shown = _shown(config, rules, "permissions", key)
+        found.look(f"permissions.{key}", upstream, _governs, own=KNOWN_TOOLS, shown=shown)
     return tuple(found.idle)
+
+
+def _shown(config: Config, patterns: Iterable[str], *at: str | int) -> dict[str, str]:
+    """How those patterns of a place in the file are shown that have variables in them."""
+    written = {pattern: config.as_written("", *at, number) for number, pattern in enumerate(patterns)}
+    return {pattern: text for pattern, text in written.items() if text}
 
 
 class _Found:
@@ -94,7 +103,9 @@ class _Found:
         *,
         among: Names | None = None,
         own: Collection[str] = (),
+        shown: Mapping[str, str] | None = None,
     ) -> None:
+        """`shown`: what is told in place of patterns that have variables in the file."""
         names = self._known.all if among is None else among
         for pattern in patterns:
             if any(fnmatchcase(name, pattern) for name in own):
@@ -103,7 +114,10 @@ class _Found:
                 continue
             if among is None and self._may_be_unheard(pattern):
                 continue
-            self.idle.append(IdlePattern(where, pattern, _guess(pattern, names, own)))
+            if shown and pattern in shown:
+                self.idle.append(IdlePattern(where, shown[pattern], _TO_COME))
+            else:
+                self.idle.append(IdlePattern(where, pattern, _guess(pattern, names, own)))
 
     def _may_be_unheard(self, pattern: str) -> bool:
         server, _ = _parts(pattern)
@@ -163,7 +177,7 @@ def _guess(pattern: str, names: Names, own: Collection[str]) -> str:
         return _meant(spelled.get(close, close)) if close else ""
     if _GLOB.search(server):
         close = _closest(tool, [name for tools in names.values() for name in tools])
-        return _meant(_spelled(pattern, server, close)) if close else "Leave it if it is meant for tools to come."
+        return _meant(_spelled(pattern, server, close)) if close else _TO_COME
     known = {_plain(name): name for name in names}
     found = known.get(_plain(server))
     if found is None:

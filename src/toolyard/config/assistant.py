@@ -126,6 +126,10 @@ class Assistant(Section):
             for rate, least in rates
         ) or any(getattr(self.limits, name) > getattr(usual, name) for name in AssistantLimits.model_fields)
 
+    def keeps_less_than_defaults(self) -> bool:
+        """Whether threads would go, or be full, sooner than without a word about it."""
+        return self.thread_days < _THREAD_DAYS or self.thread_turns < _THREAD_TURNS
+
     @property
     def thread_seconds(self) -> float:
         return self.thread_days * _DAY

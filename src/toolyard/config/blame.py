@@ -9,14 +9,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator
 
-from toolyard.config.load import line_of
+from toolyard.config.load import line_of, unusable
 from toolyard.config.models import Config
 from toolyard.core.errors import ConfigError
 
 
 @contextlib.contextmanager
 def blaming(config: Config, *location: str | int) -> Generator[None]:
-    """While the block runs, a ConfigError that names no place gets the one of this value."""
+    """While the block runs, a ConfigError that names no place gets the one of this value.
+
+    Of a value that variables were put into, it says no more than how that was written.
+    """
     try:
         yield
     except ConfigError as error:
@@ -24,4 +27,6 @@ def blaming(config: Config, *location: str | int) -> Generator[None]:
             raise
         line = line_of(config.source, location)
         where = f"{config.source}:{line}" if line else config.source
-        raise ConfigError(error.message, where=where, hint=error.hint) from None
+        template = config.as_written("", *location)
+        message, hint = (f"a value {unusable(template)}", "") if template else (error.message, error.hint)
+        raise ConfigError(message, where=where, hint=hint) from None

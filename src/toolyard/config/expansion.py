@@ -34,8 +34,14 @@ _COMMENT: Final = re.compile(r"(?:^|\s)#.*$")
 ReadFile = Callable[[str], str]
 
 
-def expanded_text(text: str, variables: Mapping[str, str], *, where: str, read_file: ReadFile | None = None) -> str:
-    """`text` with the variables' values in it. `where` names its place for errors."""
+def expanded_text(
+    text: str, variables: Mapping[str, str] | None, *, where: str, read_file: ReadFile | None = None
+) -> str:
+    """`text` with the variables' values in it. `where` names its place for errors.
+
+    Without `variables` there is nothing to take: who names one is refused, since a rule that is left as it stands
+    would protect nothing.
+    """
 
     def one(match: re.Match[str]) -> str:
         if match[0] == "$${":
@@ -47,6 +53,12 @@ def expanded_text(text: str, variables: Mapping[str, str], *, where: str, read_f
                 "holds a `${` that is no ${VAR} and no ${VAR:-default}",
                 where=where,
                 hint="Write `$${` for the text `${`.",
+            )
+        if variables is None:
+            raise ConfigError(
+                f"it takes the variable {match['name']} from your environment and was only found, not named.",
+                where=where,
+                hint=f"If you trust it, say so: --config {where.rpartition(':')[0]}",
             )
         return _value(match["name"], match["default"], variables, where)
 

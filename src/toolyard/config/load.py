@@ -2,7 +2,7 @@
 
 Without a file the defaults serve. `${VAR}` and `${VAR:-default}` expand in text values, here in the host process
 and nowhere else; `$${` stands for a literal `${`. Server entries keep theirs until the server is started
-(`expansion`). Values are never shown in errors: they may be secrets.
+(`expansion`). Values are never shown in errors: they may be secrets. A file that was merely found takes none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pydantic
 
 from toolyard.config.expansion import expanded_text
-from toolyard.config.models import Agent, Config, ToolyardSection
+from toolyard.config.models import Agent, Config, Location, ToolyardSection
 from toolyard.config.section import REFUSED, UNKNOWN_KEY
 from toolyard.config.settings import environment
 from toolyard.config.source_text import read_text
@@ -24,7 +24,7 @@ from toolyard.core.errors import ConfigError
 from toolyard.core.limits import MIB
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pydantic_core import ErrorDetails
 
@@ -39,6 +39,8 @@ SERVER_FILE_SUFFIXES = (".json", ".jsonc", ".toml")
 _ONLY_AGENT = "agent"
 """The key of one agent that stands where the others are a list."""
 _SERVER_KEYS = frozenset({"available_mcp_servers", "mcp_servers"})
+_OF_RUNS = frozenset({"api_key", "base_url", "endpoint", "headers", "model", "system_message"})
+"""What only runs use, which are given their file by name: in a file that was merely found it stays as it is."""
 
 _EXPECTED = {
     "string_type": "a string (quote it if it is meant as text)",
@@ -71,9 +73,10 @@ def find_config(folder: str) -> str | None:
     return path if os.path.isfile(path) else None
 
 
-def load_config(path: str | None, *, env: Mapping[str, str] | None = None) -> Config:
+def load_config(path: str | None, *, env: Mapping[str, str] | None = None, is_found: bool = False) -> Config:
     """The configuration in `path`; the defaults when it is None or the file is empty.
 
+    One that `is_found`, and was not named by the user, takes no variables: what it says is shown to whoever asks.
     A server file of another program (`.mcp.json`, say) is a configuration too: the defaults, and its servers.
     """
     if path is None:
@@ -84,21 +87,24 @@ def load_config(path: str | None, *, env: Mapping[str, str] | None = None) -> Co
         if holds_servers(path):
             section = ToolyardSection(server_files=(os.path.abspath(path),))
             return Config(toolyard=section).model_copy(update={"source": os.path.abspath(path)})
-    return parse_config(read_text(path, most_bytes=MAX_CONFIG_BYTES), path, env=env)
+    return parse_config(read_text(path, most_bytes=MAX_CONFIG_BYTES), path, env=env, is_found=is_found)
 
 
-def parse_config(text: str, path: str, *, env: Mapping[str, str] | None = None) -> Config:
+def parse_config(text: str, path: str, *, env: Mapping[str, str] | None = None, is_found: bool = False) -> Config:
     """What a text says that stands in a configuration file, or is about to."""
     from toolyard.config.yaml_tree import parse_yaml  # most starts read no file
 
     tree = parse_yaml(text, name=path)
-    source = {"source": os.path.abspath(path)}
+    source: dict[str, object] = {"source": os.path.abspath(path)}
     if tree is None or tree.value is None:
         return Config().model_copy(update=source)
     if not isinstance(tree.value, dict):
         raise ConfigError("the file must be a mapping of keys", where=f"{path}:{tree.line}", hint=_known_keys_hint())
-    _expand(tree, environment() if env is None else env, path)
+    variables = environment() if env is None else env
+    kept = _SERVER_KEYS | _OF_RUNS if is_found else _SERVER_KEYS
+    _expand(tree, None if is_found else variables, path, kept)
     _respell(tree, path)
+    source["templates"] = dict(_templates(tree, ()))
     try:
         return Config.model_validate(tree.plain()).model_copy(update=source)
     except pydantic.ValidationError as error:
@@ -123,17 +129,31 @@ def _known_keys_hint() -> str:
     return f"Top-level keys: {', '.join(sorted(Config.keys_of_file()))}."
 
 
-def _expand(node: Located, variables: Mapping[str, str], path: str) -> None:
-    """Puts the variables' values in, everywhere but in servers, which keep their text until they are started."""
+def _expand(node: Located, variables: Mapping[str, str] | None, path: str, kept: frozenset[str]) -> None:
+    """Puts the variables' values in, everywhere but under the keys whose text is `kept`."""
     if isinstance(node.value, str):
-        node.value = expanded_text(node.value, variables, where=f"{path}:{node.line}")
+        text = expanded_text(node.value, variables, where=f"{path}:{node.line}")
+        if text != node.value:
+            node.value, node.template = text, node.value
     elif isinstance(node.value, list):
         for item in node.value:
-            _expand(item, variables, path)
+            _expand(item, variables, path, kept)
     elif isinstance(node.value, dict):
         for key, item in node.value.items():
-            if key not in _SERVER_KEYS:
-                _expand(item, variables, path)
+            if key not in kept:
+                _expand(item, variables, path, kept)
+
+
+def _templates(node: Located, at: Location) -> Iterator[tuple[Location, str]]:
+    """Every text that variables were put into, as it was written, by its place."""
+    if node.template:
+        yield at, node.template
+    elif isinstance(node.value, list):
+        for number, item in enumerate(node.value):
+            yield from _templates(item, (*at, number))
+    elif isinstance(node.value, dict):
+        for key, item in node.value.items():
+            yield from _templates(item, (*at, key))
 
 
 def _respell(tree: Located, path: str) -> None:
@@ -197,17 +217,26 @@ def _problems(detail: ErrorDetails, tree: Located) -> list[tuple[int, str, str]]
             (lines.get(key, line), f'unknown key "{key}"{place}.', _guess(key, spelled, context["valid"]))
             for key in unknown
         ]
-    if detail["type"] == REFUSED:
-        return [(line, f'"{spelled}": {detail["msg"]}', context.get("hint", ""))]
     if detail["type"] == "missing":
         return [(line, f'"{spelled}" lacks the key "{detail["loc"][-1]}".', "Add it.")]
     if detail["type"] in {"enum", "literal_error"}:
         choices = re.findall(r"'([^']*)'", str(context.get("expected", "")))
-        hint = did_you_mean(str(detail["input"]), choices)
+        hint = "" if node is not None and node.template else did_you_mean(str(detail["input"]), choices)
         return [(line, f'"{spelled}" must be one of {", ".join(choices)}.', hint)]
     template = _EXPECTED.get(detail["type"])
+    shows_value = template is None or detail["type"] in _TOO_SMALL
+    if shows_value and node is not None and any(_templates(node, ())):
+        return [(line, f'"{spelled}": {unusable(node.template)}', "")]
+    if detail["type"] == REFUSED:
+        return [(line, f'"{spelled}": {detail["msg"]}', context.get("hint", ""))]
     expected = template.format(**context) if template else detail["msg"]
     return [(line, f'"{spelled}": expected {expected}, found {_found(detail)}.', "")]
+
+
+def unusable(template: str = "") -> str:
+    """What is said of a value that variables were put into: neither it nor a part of it."""
+    shown = f" ({template})" if template else ""
+    return f"cannot be used with what its variables stand for{shown}."
 
 
 def _guess(key: str, found_in: str, valid: Sequence[str]) -> str:

@@ -48,6 +48,8 @@ class Located:
     key_lines: dict[str, int]
     written_as: str = ""
     """The key it stands under in the file, where the loader has put it under another."""
+    template: str = ""
+    """The text as it stands in the file, where the loader has put variables' values in."""
 
     def plain(self) -> Plain:
         if isinstance(self.value, dict):

@@ -19,13 +19,13 @@ from toolyard.core.modes import PermissionMode
 from toolyard.core.paths import beneath
 from toolyard.policy.policy import Policy
 from toolyard.policy.presets import preset_rules
-from toolyard.policy.roots import ContextPath
+from toolyard.policy.roots import ContextPath, Guard
 from toolyard.policy.rules import Rule, parse_rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from toolyard.config.models import Config
+    from toolyard.config.models import Config, Location
     from toolyard.config.settings import Settings
 
 
@@ -63,6 +63,7 @@ def policy_for(
         protected=(*permissions.protected_paths, *map(_literal, own_files)),
         rules=_rules(config, settings),
         home=settings.home,
+        spelled=_spelled(config, settings.home, absolute),
     )
 
 
@@ -76,6 +77,26 @@ def hiding(policy: Policy, folder: str) -> Policy:
     pattern = "/" + _literal(folder.lstrip("/"))
     rules = (parse_rule(f"{name}({pattern})", Effect.DENY, home=policy.home) for name in ("Read", "Write"))
     return replace(policy, rules=(*policy.rules, *rules))
+
+
+def _spelled(config: Config, home: str, absolute: Callable[[str], str]) -> dict[str, str]:
+    """How protected patterns are shown that have variables in the file. Each is seen to be a pattern."""
+    found: dict[str, str] = {}
+    for at, pattern in _protected(config, absolute):
+        with blaming(config, *at):
+            Guard.of(pattern, home=home)
+        if written := config.as_written("", *at):
+            found[pattern] = written
+    return found
+
+
+def _protected(config: Config, absolute: Callable[[str], str]) -> Iterator[tuple[Location, str]]:
+    for number, text in enumerate(config.permissions.protected_paths):
+        yield ("permissions", "protected_paths", number), text
+    for place, entry in enumerate(config.orchestrator.context_paths):
+        for number, text in enumerate(entry.protected_paths):
+            at = ("orchestrator", "context_paths", place, "protected_paths", number)
+            yield at, _below(text, absolute(entry.path))
 
 
 def _contexts(
@@ -131,7 +152,8 @@ def _rules(config: Config, settings: Settings) -> tuple[Rule, ...]:
     for effect, key, texts in written:
         for number, text in enumerate(texts):
             with blaming(config, "permissions", key, number):
-                rules.append(parse_rule(text, effect, home=settings.home))
+                rule = parse_rule(text, effect, home=settings.home)
+                rules.append(replace(rule, written=config.as_written("", "permissions", key, number)))
     for preset in presets(config):
         rules.extend(preset)
     return tuple(rules)

@@ -15,7 +15,7 @@ Both spellings of a path are judged (as called, and where it really lies), and t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from toolyard.core.actions import Action, Decision, Effect, Kind
@@ -82,6 +82,8 @@ class Policy:
     """Patterns that are not written, beside the ones that never are."""
     rules: tuple[Rule, ...] = ()
     home: str | None = None
+    spelled: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
+    """How protected patterns are shown that have variables in the file."""
     _compiled: _Compiled = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -225,7 +227,8 @@ class Policy:
         for guard in self._compiled.guards.candidates(place.absolute):
             if guard.holds(place):
                 what = reasons.subject(action, place.path)
-                return Decision(Effect.DENY, reasons.protected(what, guard.text), f"protected {guard.text}")
+                shown = self.spelled.get(guard.text, guard.text)
+                return Decision(Effect.DENY, reasons.protected(what, shown), f"protected {shown}")
         return None
 
     def _decide_call(self, action: Action) -> Decision:

@@ -43,7 +43,7 @@ _SERVER_PARTS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One parsed rule. `str(rule)` is its text again; `source` names the preset it came from."""
+    """One parsed rule. `str(rule)` is its text again, as it was written; `source` names the preset it came from."""
 
     effect: Effect
     name: str
@@ -51,18 +51,29 @@ class Rule:
     unless: tuple[str, ...] = ()
     """Patterns of paths the rule leaves alone; only presets set them."""
     source: str = ""
+    written: str = field(default="", compare=False)
+    """What is shown, where the file has variables in it."""
     paths: PathPattern | None = field(default=None, repr=False, compare=False)
     exceptions: tuple[PathPattern, ...] = field(default=(), repr=False, compare=False)
     commands: CommandPattern | None = field(default=None, repr=False, compare=False)
     names: re.Pattern[str] | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
-        return self.name if self.argument is None else f"{self.name}({self.argument})"
+        return self.written or self._text
 
     @property
     def label(self) -> str:
         """How a decision names the rule."""
         return f"{self.effect} {self}" + (f" (preset {self.source})" if self.source else "")
+
+    @property
+    def identity(self) -> str:
+        """What tells it from every other rule; not to be shown."""
+        return f"{self.effect} {self._text} {self.source}"
+
+    @property
+    def _text(self) -> str:
+        return self.name if self.argument is None else f"{self.name}({self.argument})"
 
     @property
     def names_absolute_path(self) -> bool:
@@ -123,7 +134,11 @@ def parse_rule(
         raise ConfigError(f'the rule "{text}" cannot be read: {error.message}', hint=error.hint) from None
     exceptions = tuple(parse_pattern(pattern) for pattern in unless)
     return Rule(
-        effect, name, argument, unless, source, paths, exceptions, commands, None if name in _KINDS else _names(name)
+        *(effect, name, argument, unless, source),
+        paths=paths,
+        exceptions=exceptions,
+        commands=commands,
+        names=None if name in _KINDS else _names(name),
     )
 
 

@@ -106,13 +106,13 @@ class Sharing(Closing):
             with SnapshotStore(self.home.snapshots) as store:
                 publisher = Publisher(self.home.shared, self.home.state, store)
                 newest = {one.agent: one for one in reversed(store.list())}
-                labels = [rule.label for rule in self._policy_at(self.home.workspace).rules]
+                rules = [rule.identity for rule in self._policy_at(self.home.workspace).rules]
                 before = time.time_ns() - int(settled * 1e9)
                 for agent in self.peers.agents:
                     snapshot, note = newest.get(agent), self.peers.published(agent)
                     if snapshot is None:
                         continue
-                    stamp = stamp_of(labels, snapshot.root, self.home.root, self.peers.place(agent))
+                    stamp = stamp_of(rules, snapshot.root, self.home.root, self.peers.place(agent))
                     is_news = note is None or note.number < snapshot.number
                     if (is_news and snapshot.time_ns <= before) or (note is not None and note.stamp != stamp):
                         publisher.publish(agent, snapshot, self.filter_for(agent, snapshot.root), self._check)

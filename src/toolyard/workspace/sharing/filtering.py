@@ -42,7 +42,7 @@ class Filter:
         self._place = place
         self._root = os.fsencode(root) + b"/"
         self._closed = tuple(path for path in _of_the_layout(workspace, root, place) if is_beneath(path, workspace))
-        self.stamp = stamp_of((rule.label for rule in policy.rules), workspace, root, place)
+        self.stamp = stamp_of((rule.identity for rule in policy.rules), workspace, root, place)
 
     def shows(self, folder: bytes, entry: Entry) -> bool:
         """Whether an entry of `folder` (relative to the workspace) is shown."""
@@ -67,9 +67,9 @@ class Filter:
         return entry.kind is Kind.LINK and entry.name in _OUR_LINKS and entry.ref.startswith(self._root)
 
 
-def stamp_of(labels: Iterable[str], workspace: str, root: str, place: str) -> str:
+def stamp_of(rules: Iterable[str], workspace: str, root: str, place: str) -> str:
     """The stamp of a filter by these rules, without making one."""
-    text = "\0".join([*sorted(labels), workspace, root, place, _boot()]).encode("utf-8", "surrogateescape")
+    text = "\0".join([*sorted(rules), workspace, root, place, _boot()]).encode("utf-8", "surrogateescape")
     return hashlib.blake2b(text, digest_size=_STAMP_BYTES).hexdigest()
 
 
