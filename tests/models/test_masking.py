@@ -6,9 +6,12 @@ import base64
 import json
 import re
 import traceback
+from itertools import zip_longest
 from urllib.parse import quote, unquote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.models.conftest import KINDS
 from tests.models.test_second_opinions import raw_server
 
@@ -43,7 +46,8 @@ def shown_by(error: BaseException) -> str:
 def readings(text: str) -> str:
     """A text, and what it says to who reads percent signs and escapes."""
     escapes = re.compile(r"\\u([0-9a-f]{4})")
-    return text + unquote(text) + escapes.sub(lambda found: chr(int(found[1], 16)), text).replace("\\/", "/")
+    unescaped = escapes.sub(lambda found: chr(int(found[1], 16)), text).replace("\\/", "/")
+    return "\n".join((text, unquote(text), unescaped))
 
 
 def leaks(text: str, secret: str = KEY) -> list[str]:
@@ -135,3 +139,45 @@ def test_what_holds_no_secret_stays_as_it_was_written(text):
 
 def test_what_is_too_short_to_hide_anything_is_no_secret():
     assert secrets_of("http://me:pw@host/v1?v=1", key="none") == ()
+
+
+@given(
+    around=st.lists(st.text(alphabet="ab-YmFy=QU \n%\\", max_size=30), min_size=1, max_size=5),
+    cuts=st.lists(st.tuples(st.integers(0, len(KEY)), st.integers(0, len(KEY))), max_size=4),
+)
+def test_no_piece_of_a_key_is_left_wherever_it_is_cut(around, cuts):
+    pieces = [KEY[min(cut) : max(cut)] for cut in cuts]
+    text = "".join(part for pair in zip_longest(around, pieces, fillvalue="") for part in pair)
+
+    shown = masked(text, secrets_of(key=KEY))
+
+    assert leaks(shown) == []
+    if not leaks(text):
+        assert shown == text
+
+
+def test_only_the_line_that_holds_a_key_in_another_spelling_is_shown_as_it_reads():
+    spelled = OTHER_SPELLINGS["all in percent signs"]
+
+    shown = masked(f"100%25 sure\nkey={spelled}&more=%41\nand 50%25 more", secrets_of(key=KEY))
+
+    assert shown == f"100%25 sure\nkey={MASK}&more=A\nand 50%25 more"
+
+
+@pytest.mark.timeout(20)
+def test_a_long_text_with_a_piece_of_a_key_in_each_line_takes_no_longer_for_it():
+    line = f"GET /v1/models?key={KEY[:20]}... 200 OK \\n and so on\n"
+
+    shown = masked(line * 60_000, secrets_of(key=KEY))
+
+    assert shown.count(MASK) == 60_000
+    assert KEY[:12] not in shown
+
+
+def test_a_key_of_the_shortest_length_is_masked_whole():
+    assert masked("it is abcd1234, not abcd123", secrets_of(key="abcd1234")) == f"it is {MASK}, not abcd123"
+
+
+def test_what_is_no_whole_character_does_not_stand_in_the_way():
+    assert MASK in masked(f"\ud800 {KEY}", secrets_of(key=KEY))
+    assert MASK in masked("it is пароль-пароль, or роль-пароль", secrets_of(key="пароль-пароль"))

@@ -81,6 +81,7 @@ class ApiModel:
         self._offer: _Offer | None = None
         self._is_blind = False
         self._streams = True
+        """Until a whole answer was understood that it did not give in pieces."""
         self._takes_thinking = self._takes_temperature = True
         """Until it answers only when it is not told so."""
         self._has_answered = False
@@ -114,12 +115,13 @@ class ApiModel:
             conversation.replace_messages(without_pictures(conversation.messages))
         if conversation.tokens + offer.tokens > self._window * _FULL:
             self._make_room(conversation, int(self._window * _ROOMY) - offer.tokens, hear)
-        trying, told = self._trying(hear, wish), self._granted(wish)
+        trying, told, streams = self._trying(hear, wish), self._granted(wish), self._streams
         wasted, shortenings = Spent(), 0
         while True:
-            outcome, spent = await self._ask(conversation, offer, told, trying)
+            outcome, spent = await self._ask(conversation, offer, told, trying, streams=streams)
             if not isinstance(outcome, Failure):
                 self._has_answered = True
+                self._streams = streams
                 self._takes_thinking &= told.thinking == wish.thinking
                 self._takes_temperature &= told.temperature == wish.temperature
                 wanted = conversation.add_response(outcome)
@@ -134,8 +136,9 @@ class ApiModel:
                     raise outcome.error
             elif outcome.is_about_pictures and not self._is_blind and self._blind(conversation):
                 trying.take_back()
-            elif outcome.comes_whole and self._streams:
-                self._streams = False
+            elif outcome.comes_whole and streams:
+                trying.count(outcome)
+                streams = False
             elif (less := _without_refused(told, outcome)) is not None:
                 told = less
             else:
@@ -204,7 +207,7 @@ class ApiModel:
         return True
 
     async def _ask(
-        self, conversation: Conversation, offer: _Offer, wish: Wish, trying: Trying
+        self, conversation: Conversation, offer: _Offer, wish: Wish, trying: Trying, *, streams: bool
     ) -> tuple[ModelResponse | Failure, Spent]:
         """One try: the answer, or why there is none; and what it took."""
         import httpx2
@@ -217,7 +220,7 @@ class ApiModel:
         try:
             settings = wished(self._settings, wish, self._place.kind, self._spoken.model)
             asked = (conversation.messages, settings, offer.parameters)
-            if self._streams:
+            if streams:
                 async with hanging_up(), self._spoken.model.request_stream(*asked) as stream:
                     await hear_all(stream, trying)
                 response = cleaned(stream.get())

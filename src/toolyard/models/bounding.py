@@ -1,7 +1,9 @@
 """No answer is larger than any model gives: what is more is an error, before it fills the memory of everybody.
 
-SDKs read errors whole, and lines until they end; so the bytes are counted where they arrive. What comes compressed
-may be a thousand times as large as it looks: providers are asked for answers that are not, and others are refused.
+SDKs read errors whole, and lines until they end; so the bytes are counted where they arrive. Of an error only the
+beginning is read: nobody quotes more, and a body of nothing but brackets takes thirty times its size. What comes
+compressed may be a thousand times as large as it looks: providers are asked for answers that are not, and others are
+refused.
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ import httpx2
 LARGEST: Final = 64 * 1024 * 1024
 """Bytes. The longest answers, with a few hundred bytes of wrapping for each token."""
 LONGEST_LINE: Final = 4 * 1024 * 1024
+LARGEST_WHOLE: Final = 8 * 1024 * 1024
+"""Of an answer that was asked for in one piece, and has no wrapping."""
+LARGEST_ERROR: Final = 256 * 1024
 _STREAMING: Final = ":streamGenerateContent"
 _CHAT: Final = "/chat/completions"
 _STREAMED: Final = re.compile(rb'"stream"\s*:\s*true\b')
@@ -49,11 +54,19 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
             await response.aclose()
             raise Whole("the answer came in one piece")
         if isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _Bounded(response.stream, LARGEST)
+            response.stream = _bounded(response, response.stream, request)
         return response
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _bounded(
+    response: httpx2.Response, stream: httpx2.AsyncByteStream, request: httpx2.Request
+) -> httpx2.AsyncByteStream:
+    if not response.is_success:
+        return _Beginning(stream, LARGEST_ERROR)
+    return _Bounded(stream, LARGEST if is_asked_in_pieces(request) else LARGEST_WHOLE)
 
 
 def _is_json(response: httpx2.Response) -> bool:
@@ -62,10 +75,13 @@ def _is_json(response: httpx2.Response) -> bool:
 
 def _wants_pieces(request: httpx2.Request) -> bool:
     """Of the APIs that many servers speak: Anthropic's library would ask for pieces again, whatever it is told."""
-    path = request.url.path
-    if path.endswith(_CHAT):
-        return _STREAMED.search(request.content) is not None  # in a text, the quotation marks would be escaped
-    return path.endswith(_STREAMING)
+    return request.url.path.endswith((_CHAT, _STREAMING)) and is_asked_in_pieces(request)
+
+
+def is_asked_in_pieces(request: httpx2.Request) -> bool:
+    if request.url.path.endswith(_STREAMING):
+        return True
+    return _STREAMED.search(request.content) is not None  # in a text, the quotation marks would be escaped
 
 
 class _Bounded(httpx2.AsyncByteStream):
@@ -81,6 +97,23 @@ class _Bounded(httpx2.AsyncByteStream):
             if self._left < 0 or line > LONGEST_LINE:
                 raise TooMuch("the answer is larger than any model's")
             yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class _Beginning(httpx2.AsyncByteStream):
+    """So many bytes of it; the rest is not read."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, most: int) -> None:
+        self._stream, self._left = stream, most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._stream:
+            yield piece[: self._left]
+            self._left -= len(piece)
+            if self._left <= 0:
+                return
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -62,6 +62,7 @@ def _http_client(place: Place, read_seconds: float) -> httpx2.AsyncClient:
 
     from toolyard.models.bounding import NOT_PACKED, BoundedTransport
     from toolyard.models.leaving import NotedTransport
+    from toolyard.models.unbreaking import UnbrokenTransport
 
     # A transport of our own: otherwise proxies would be taken from the environment.
     transport = httpx2.AsyncHTTPTransport(
@@ -69,7 +70,7 @@ def _http_client(place: Place, read_seconds: float) -> httpx2.AsyncClient:
     )
     client = create_async_httpx2_client(
         timeout=httpx2.Timeout(read_seconds, connect=CONNECT_SECONDS),
-        transport=NotedTransport(BoundedTransport(transport)),
+        transport=NotedTransport(UnbrokenTransport(BoundedTransport(transport))),
     )
     client.headers.update(NOT_PACKED)
     return client

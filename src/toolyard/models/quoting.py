@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
@@ -13,6 +14,7 @@ _MOST_QUOTED = 300
 """Characters."""
 _MOST_READ = 4_000
 """Characters that are looked through for secrets: of a longer text the rest is not quoted anyway."""
+_LONGEST_WAIT = 86_400.0
 _SECONDS = re.compile(r"^\d+(?:\.\d+)?$")
 _DELAY = re.compile(r"^(\d+(?:\.\d+)?)s$")
 
@@ -30,7 +32,14 @@ def everything_said(error: Any) -> str:
 
 
 def asked_to_wait(error: Any) -> float | None:
-    """Seconds; None where nothing is said of it."""
+    """Seconds, a day at most; None where nothing is said of it, or nothing that can be."""
+    seconds = _said_of_waiting(error)
+    if seconds is None or math.isnan(seconds) or seconds < 0:
+        return None
+    return min(seconds, _LONGEST_WAIT)
+
+
+def _said_of_waiting(error: Any) -> float | None:
     if error.retry_after is not None:  # the library reads whole seconds, milliseconds and dates
         return float(error.retry_after)
     headers = cast("dict[str, str]", error.headers or {})

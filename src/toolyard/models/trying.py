@@ -63,6 +63,13 @@ class Trying:
             self._is_told = False
             self._hear(TakenBack())
 
+    def count(self, failure: Failure) -> None:
+        """Count a try. Raises the failure's error where it was the last."""
+        if self._tries_left is not None:
+            self._tries_left -= 1
+        if self._tries_left == 0:
+            raise failure.error
+
     async def again(self, failure: Failure, *, is_costly: bool = False) -> None:
         """Wait for the next try. Raises the failure's error where there is none."""
         self._costly += is_costly or self._is_told
@@ -71,10 +78,8 @@ class Trying:
             pause, self._was_at_once = 0.0, True  # believed once: who always says so would be asked for ever
         elif failure.after is not None:
             pause = max(pause, failure.after)
-        if self._tries_left is not None:
-            self._tries_left -= 1
-        is_over = self._tries_left == 0 or self._costly > _MOST_COSTLY
-        if not failure.passes or is_over or pause > self._left_for(failure):
+        self.count(failure)
+        if not failure.passes or self._costly > _MOST_COSTLY or pause > self._left_for(failure):
             raise failure.error
         self.take_back()
         self._left -= pause
