@@ -126,6 +126,33 @@ def test_a_name_that_leads_out_is_refused(gate, workspace, tmp_path, name):
     assert caught.value.code == -32001
 
 
+def test_all_that_is_wrong_is_told_with_a_name_that_leads_out(gate, tree, workspace, tmp_path):
+    tree({"a.py": "x", "private/b.py": "y"})
+    (workspace / "out").symlink_to(tmp_path)
+
+    with pytest.raises(SecurityError) as caught:
+        find(gate, ["a.py", "/etc/passwd", "nope.py", "out"], LIMITS)
+
+    assert caught.value.data()["validation_errors"] == [
+        {"field": "files", "error": f"/etc/passwd lies outside the project {workspace}"},
+        {"field": "files", "error": "nope.py does not exist"},
+        {"field": "files", "error": f"{workspace}/out leads out of its allowed folder through a link"},
+    ]
+    assert "inside the project" in caught.value.data()["hint"]
+    assert "mode" not in str(caught.value)
+
+
+def test_a_rule_that_hides_a_file_is_named(open_gate, tree):
+    tree({"p/private/a.py": "x"})
+    gate = open_gate(permissions={"deny": ["Read(**/private/**)"]})
+
+    with pytest.raises(SecurityError) as caught:
+        find(gate, ["p/private/a.py"], LIMITS)
+
+    (told,) = caught.value.data()["validation_errors"]
+    assert "refused by the rule" in told["error"]
+
+
 @pytest.mark.timeout(10)
 def test_what_is_no_file_is_neither_opened_nor_waited_for(gate, workspace, tree):
     tree({"a.py": "x"})
@@ -181,9 +208,7 @@ def test_what_a_file_says_makes_it_a_secret_under_any_name(gate, tree, workspace
     assert set(reasons(found)) == {"c/PROD.ENV", "c/b.py", "c/notes.txt", "link.md"}
     assert paths(find(gate, ["c/notes.txt", "c/PROD.ENV"], LIMITS)) == ["c/notes.txt", "c/PROD.ENV"]
     for name in ("c/b.py", "c/notes.txt", "link.md"):
-        assert read_again(gate, name, LIMITS) == Skipped(
-            name, "may hold secrets; ask the user before you name it, which sends it"
-        )
+        assert "may hold secrets" in read_again(gate, name, "0" * 32, LIMITS).reason
 
 
 def test_what_becomes_a_link_between_the_listing_and_the_reading_is_not_followed(gate, tree, workspace):
@@ -260,20 +285,37 @@ def test_names_that_would_break_a_line_are_shown_escaped(gate, tree):
 
 
 def test_a_file_of_an_earlier_turn_is_read_as_it_is_now(gate, tree, workspace):
-    tree({"a.py": "new\n", "b.py": KEY, ".env": "A=1"})
+    tree({"a.py": "new\n"})
     (workspace / "out.py").symlink_to("/etc/passwd")
     (workspace / "folder.py").mkdir()
 
-    again = read_again(gate, "a.py", LIMITS)
+    again = read_again(gate, "a.py", "another digest", LIMITS)
     assert again == made("a.py", "new\n", is_named=False)
-    assert read_again(gate, ".env", LIMITS).text == "A=1"
-    assert read_again(gate, "b.py", LIMITS) == Skipped(
-        "b.py", "may hold secrets; ask the user before you name it, which sends it"
-    )
-    assert read_again(gate, "gone.py", LIMITS) == Skipped("gone.py", "is no longer there")
-    assert read_again(gate, "folder.py", LIMITS) == Skipped("folder.py", "is no longer a file")
+    assert read_again(gate, "gone.py", "", LIMITS) == Skipped("gone.py", "is no longer there")
+    assert read_again(gate, "folder.py", "", LIMITS) == Skipped("folder.py", "is no longer a file")
     for name in ("out.py", "/proc/self/environ", "../x"):
-        assert "cannot be shown again" in read_again(gate, name, LIMITS).reason
+        assert "cannot be shown again" in read_again(gate, name, "", LIMITS).reason
+
+
+@pytest.mark.parametrize(("name", "text"), [(".env", "A=1"), ("b.py", KEY), ("c.py", f"token = '{TOKEN}'\n")])
+def test_a_secret_of_an_earlier_turn_is_read_again_only_as_it_was_shown(gate, tree, name, text):
+    tree({name: text})
+    (shown,) = find(gate, [name], LIMITS).sources
+
+    assert read_again(gate, name, shown.digest, LIMITS).text == text
+
+    tree({name: f"{text}\nB=2"})
+    again = read_again(gate, name, shown.digest, LIMITS)
+    assert again.path == name
+    assert "name it again" in again.reason
+
+
+def test_a_link_to_a_secret_is_not_read_again_whatever_was_shown(gate, tree, workspace):
+    tree({".env": "A=1"})
+    (shown,) = find(gate, [".env"], LIMITS).sources
+    (workspace / "notes.md").symlink_to(".env")
+
+    assert "may hold secrets" in read_again(gate, "notes.md", shown.digest, LIMITS).reason
 
 
 def test_nothing_is_left_open(gate, tree, workspace):

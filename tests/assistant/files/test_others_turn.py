@@ -1,4 +1,4 @@
-"""Ten megabytes are read, counted, shown and outlined without holding up any other thread for long."""
+"""Ten megabytes are read, counted, shown, outlined and masked without holding up any other thread for long."""
 
 import gc
 import threading
@@ -15,6 +15,7 @@ from toolyard.assistant.files.outlines import outline
 from toolyard.assistant.files.syntax.outliner import PARSED_BYTES
 from toolyard.core.limits import MIB
 from toolyard.core.tokens import count_in_pieces, count_tokens
+from toolyard.models.masking import masked, secrets_of
 
 TICK = 0.005
 LONGEST = 0.030
@@ -24,6 +25,7 @@ TRIES = 4
 LINE = "def function(argument: int) -> int:\n    return argument * 2  # 漢字\n"
 TEXTS = {"lines": (LINE, 10 * MIB), "one line": ("x=1;", 10 * MIB), "signs": ("=", MIB)}
 """What is repeated, up to how many characters."""
+KEYS = secrets_of(key="AIzaSy" + "D4f6h8J0k2L4m6N8p0Q2r4S6t8U0v2W4x")
 
 
 @cache
@@ -45,6 +47,7 @@ WORK = {
     "outline": lambda name: outline(large(name)),
     "parse": lambda name: outline(large(name, PARSED_BYTES * 7 // 8)),
     "imports": lambda name: import_graph([large(name)]),
+    "mask": lambda name: masked(large(name).text, KEYS),
 }
 
 

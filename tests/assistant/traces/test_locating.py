@@ -6,7 +6,7 @@ import pytest
 from tests.assistant.traces.samples import sample
 
 from toolyard.assistant.traces import Frame, Located, Trace, located, parse
-from toolyard.assistant.traces.locating import MOST_LOCATED
+from toolyard.assistant.traces.locating import MOST_FOLLOWED, MOST_LOCATED
 from toolyard.core.errors import ToolError
 
 PRICES = "".join(f"price {number}\n" for number in range(1, 31))
@@ -174,3 +174,17 @@ def test_what_a_file_says_makes_it_secret_too(gate, write):
     shown = {(one.path, one.frame.line) for one in located(frames(*places), gate) if one.excerpt}
     assert shown == {("late.py", 20_050)}
     assert all(one.excerpt for one in located(frames(*places), gate, named=["key.py", "early.py", "late.py"]))
+
+
+def test_of_thousands_of_frames_the_first_are_followed(gate, write):
+    write("src/a.py")
+    many = [(f"/s/{number}/b.py", 1) for number in range(MOST_FOLLOWED)]
+    assert paths(located(frames(("/app/src/a.py", 1), *many), gate))[0] == "src/a.py"
+    assert "src/a.py" not in paths(located(frames(*many, ("/app/src/a.py", 1)), gate))
+
+
+def test_a_call_that_was_cancelled_follows_no_frame(gate, write):
+    write("src/a.py")
+    gate.cancelled.set()
+    with pytest.raises(ToolError, match="stopped"):
+        located(frames(*((f"/home/nobody/{number}.py", 1) for number in range(10))), gate)

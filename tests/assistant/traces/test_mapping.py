@@ -1,8 +1,13 @@
 """A path of another machine is mapped to the one file that it can mean, or to none."""
 
+import time
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from toolyard.assistant.traces.mapping import mapped, name_of
+from toolyard.core.errors import ToolError
 
 WORKSPACE = "/home/ann/shop"
 
@@ -97,3 +102,49 @@ def test_a_path_in_the_workspace_is_itself_or_nothing():
     assert path_of(f"{WORKSPACE}/gone/cart.ts", "cart.ts", "src/cart.ts") == ""
     assert path_of(f"{WORKSPACE}/lib/python3.11/x.py", "lib/python3.11/x.py") == "lib/python3.11/x.py"
     assert path_of(f"{WORKSPACE}/../x/src/cart.ts", "src/cart.ts") in {"", "src/cart.ts"}
+
+
+def shared(one, other):
+    return next((at for at, (a, b) in enumerate(zip(reversed(one), reversed(other), strict=False)) if a != b), None)
+
+
+def longest_end(file, paths):
+    """What `mapped` promises, looked for the long way."""
+    parts, most, best = tuple(file.split("/")), 0, []
+    for path in paths:
+        other = tuple(path.split("/"))
+        count = shared(parts, other)
+        count = min(len(parts), len(other)) if count is None else count
+        if count and count >= most:
+            best, most = ([path] if count > most else [*best, path]), count
+    best = [file] if file in best else best
+    return best[0] if len(best) == 1 and most >= min(len(parts), 2) else ""
+
+
+PATHS = st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map("/".join)
+
+
+@given(file=PATHS, paths=st.sets(PATHS, max_size=12))
+def test_it_is_the_longest_end_however_many_share_one(file, paths):
+    assert path_of(file, *sorted(paths)) == longest_end(file, paths)
+
+
+def test_thousands_of_files_of_one_name_are_not_compared_with_each_frame():
+    paths = [f"{number}/deep/x.py" for number in range(20_000)]
+    files = [f"/s/{number}/deep/x.py" for number in range(20_000, 40_000)]
+    began = time.thread_time()
+    assert mapped([*files, "/s/7/deep/x.py"], paths, WORKSPACE) == {"/s/7/deep/x.py": "7/deep/x.py"}
+    assert time.thread_time() - began < 5
+
+
+def test_who_asked_may_leave_between_two_frames():
+    looks = []
+
+    def check_time():
+        looks.append(1)
+        if len(looks) == 3:
+            raise ToolError("The call was stopped.")
+
+    with pytest.raises(ToolError):
+        mapped([f"/s/{number}/x.py" for number in range(100)], ["a/x.py"], WORKSPACE, check_time)
+    assert len(looks) == 3

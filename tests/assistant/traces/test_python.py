@@ -63,6 +63,54 @@ def test_paths_of_windows_are_kept_as_they_are():
     assert frames == [r"C:\Users\ann\proj\shop\orders.py:10 checkout"]
 
 
+MODULE = """\
+__________________________________ test_import _________________________________
+
+    def test_import():
+>       import broken
+
+test_app.py:22:
+_ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _
+
+    def price(name):
+        return PRICES[name]
+>   X = price("pear")
+        ^^^^^^^
+
+app/broken.py:3:
+_ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _
+
+>   PRICES = Lazy(lambda: {}["pear"])
+                          ^^^^^^^^^^
+E   KeyError: 'pear'
+
+app/broken.py:1: KeyError
+"""
+SHORTENED = """\
+    def test_total():
+>       run()
+test_app.py:7:
+app/util.py:22: in run
+    return PRICES["pear"]
+E   KeyError: 'pear'
+app/util.py:22: KeyError
+"""
+
+
+def functions(text):
+    """The name of each frame, by its place, as the deepest of those there has it."""
+    (trace,) = parse(text)
+    return {f"{frame.file}:{frame.line}": frame.function for frame in reversed(trace.frames)}
+
+
+def test_a_place_outside_of_functions_has_not_the_name_of_the_test():
+    assert functions(MODULE) == {"test_app.py:22": "test_import", "app/broken.py:3": "", "app/broken.py:1": ""}
+
+
+def test_a_place_that_has_a_name_keeps_it_where_the_error_is_told():
+    assert functions(SHORTENED) == {"test_app.py:7": "test_total", "app/util.py:22": "run"}
+
+
 @pytest.mark.parametrize("style", ["long", "short"])
 def test_both_styles_of_pytest_tell_the_same(style):
     assert told(f"pytest-{style}") == [

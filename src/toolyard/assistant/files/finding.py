@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from toolyard.app.gate import Gate
-from toolyard.assistant.files.contents import reason_of, source_of
+from toolyard.assistant.files.contents import SECRETS, reason_of, source_of
 from toolyard.assistant.files.languages import rank_of
 from toolyard.assistant.files.missing import told_missing
+from toolyard.assistant.files.refused import refused
 from toolyard.assistant.files.scanning import Met, scan
-from toolyard.assistant.files.secrets import is_secret_by_name
 from toolyard.assistant.files.sources import Skipped, Source
 from toolyard.config.assistant import AssistantLimits
 from toolyard.core.actions import Kind
@@ -30,6 +30,9 @@ _MOST_BYTES = 64 * MIB
 """Of all files together: many times what any model takes in."""
 _MOST_TOLD = 100
 """Files of folders that are left out one by one; of more it is told how many."""
+_OTHER_SECRETS = (
+    "may hold secrets, and is not what was shown before; ask the user before you name it again, which sends it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,8 @@ class _Search:
     limits: AssistantLimits
     argument: str
     faults: list[FieldError] = field(default_factory=list[FieldError])
+    refusals: list[SecurityError] = field(default_factory=list[SecurityError])
+    """Those of the faults that are a matter of security."""
     sources: dict[str, Source] = field(default_factory=dict[str, Source])
     """By where the file really lies, so that none comes twice."""
     skipped: list[Skipped] = field(default_factory=list[Skipped])
@@ -64,6 +69,9 @@ class _Search:
                     self._file(target, path)
                 else:
                     raise not_a_file(target.handle.status.st_mode, path)
+        except SecurityError as error:
+            self.refusals.append(refused(self.gate, name, self.argument, error))
+            self.faults.extend(self.refusals[-1].fields)
         except ValidationError as error:
             self.faults.extend(FieldError(self.argument, each.error) for each in error.fields)
         except ToolError as error:
@@ -71,6 +79,15 @@ class _Search:
 
     def _fault(self, error: str) -> None:
         self.faults.append(FieldError(self.argument, error))
+
+    def check(self) -> None:
+        """Raises where a name is wrong: one error for all."""
+        told, faults = "; ".join(f"{fault.field}: {fault.error}" for fault in self.faults), tuple(self.faults)
+        if self.refusals:
+            hints = dict.fromkeys(each.hint for each in self.refusals if each.hint)
+            raise SecurityError(told, faults, hint=" ".join(hints))
+        if faults:
+            raise ValidationError(told, faults, hint="Correct these names, then send the request again.")
 
     def _folder(self, target: Target, path: str) -> None:
         listing = scan(self.gate, target)
@@ -134,8 +151,8 @@ class _Search:
 def find(gate: Gate, names: Sequence[str], limits: AssistantLimits, *, field: str = "files") -> Found:
     """What the named files and folders hold.
 
-    SecurityError for a name that leads out of the workspace or to something that is no file; ValidationError, with
-    every fault, for names of nothing, for too many of them and for files that are too large.
+    ValidationError, with every fault, for names of nothing, for too many of them and for files that are too large;
+    SecurityError where among them is a name that leads out of the workspace or to something that is no file.
     """
     distinct = tuple(dict.fromkeys(names))
     if len(distinct) > limits.files:
@@ -148,12 +165,7 @@ def find(gate: Gate, names: Sequence[str], limits: AssistantLimits, *, field: st
     for name in distinct:
         gate.check_time()
         search.name(name)
-    if search.faults:
-        raise ValidationError(
-            "; ".join(f"{fault.field}: {fault.error}" for fault in search.faults),
-            tuple(search.faults),
-            hint="Correct these names, then send the request again.",
-        )
+    search.check()
     search.folders()
     sources = search.sources.values()
     return Found(
@@ -162,17 +174,26 @@ def find(gate: Gate, names: Sequence[str], limits: AssistantLimits, *, field: st
     )
 
 
-def read_again(gate: Gate, path: str, limits: AssistantLimits) -> Source | Skipped:
-    """A file that an earlier turn of a thread showed, as it is now."""
+def read_again(gate: Gate, path: str, digest: str, limits: AssistantLimits) -> Source | Skipped:
+    """A file that an earlier turn of a thread showed, as it is now; `digest` is of what was shown.
+
+    What may hold secrets was named then. Another version was not, nor was the file of that name in another workspace,
+    whose server goes on with the thread.
+    """
     try:
         with gate.target(path, Kind.READ) as target:
             if not target.exists:
                 return Skipped(path, "is no longer there")
             if not target.handle.is_file:
                 return Skipped(path, "is no longer a file")
-            # What a secret's name has was shown because it was named.
-            is_named = is_secret_by_name(target.path, gate.mounts.workspace.path)
-            return source_of(gate, target, path, limits, is_named=is_named)
+            found = source_of(gate, target, path, limits, is_named=False)
+            if not isinstance(found, Skipped) or found.reason != SECRETS:
+                return found
+            found = source_of(gate, target, path, limits, is_named=True)
+            is_same = isinstance(found, Skipped) or found.digest == digest
+            return found if is_same else Skipped(path, _OTHER_SECRETS)
+    except SecurityError as error:
+        return Skipped(path, f"cannot be shown again: {refused(gate, path, 'path', error).fields[0].error}")
     except ToolyardError as error:
         return Skipped(path, f"cannot be shown again: {reason_of(error)}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -52,10 +52,12 @@ class Graph:
         return "\n".join(lines) or "No file of these uses another."
 
 
-def import_graph(sources: Sequence[Source]) -> Graph:
-    resolver = Resolver(sources)
+def import_graph(sources: Sequence[Source], check_time: Callable[[], None] = lambda: None) -> Graph:
+    """`check_time` is called before each file, and may raise."""
+    resolver = Resolver(sources, check_time)
     found: list[Imports] = []
     for source in sources:
+        check_time()
         meant = [resolver.meant(source, reference) for reference in references(source)]
         files = tuple(dict.fromkeys(path for each in meant for path in each.files))
         packages = tuple(dict.fromkeys(each.package for each in meant if each.package))

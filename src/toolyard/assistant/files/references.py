@@ -20,6 +20,8 @@ _LINE_CHARS = 1_000
 _JOINED_LINES = 60
 _MOST_REFERENCES = 500
 _MOST_EXPANDED = 100
+_DEEPEST = 32
+_PATH_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,28 +60,35 @@ def _lines(source: Source) -> Iterator[str]:
         yield line[:_LINE_CHARS]
 
 
+# What is repeated is never given back (`*+`, `++`): no line makes a pattern go over it again and again.
 _DECLARING: Final = {
-    "java": re.compile(r"\s*package\s+([\w.]+)\s*;"),
-    "csharp": re.compile(r"\s*namespace\s+([\w.]+)"),
-    "php": re.compile(r"\s*(?:<\?php\s+)?namespace\s+([\w\\]+)\s*[;{]"),
-    "go.mod": re.compile(r"\s*module\s+(\S+)"),
+    "java": re.compile(r"\s*+package\s++([\w.]++)\s*+;"),
+    "csharp": re.compile(r"\s*+namespace\s++([\w.]++)"),
+    "php": re.compile(r"\s*+(?:<\?php\s++)?+namespace\s++([\w\\]++)\s*+[;{]"),
+    "go.mod": re.compile(r"\s*+module\s++(\S++)"),
 }
-_PYTHON_FROM = re.compile(r"\s*from\s+(\.*[\w.]*)\s+import\s+(.*)")
-_PYTHON_IMPORT = re.compile(r"\s*import\s+([\w.]+(?:\s+as\s+\w+)?(?:\s*,\s*[\w.]+(?:\s+as\s+\w+)?)*)\s*(?:[#;].*)?\Z")
+_PYTHON_FROM = re.compile(r"\s*+from\s++([\w.]*+)\s++import\s++(.*+)")
+_PYTHON_IMPORT = re.compile(
+    r"\s*+import\s++([\w.]++(?:\s++as\s++\w++)?+(?:\s*+,\s*+[\w.]++(?:\s++as\s++\w++)?+)*+)\s*+(?:[#;].*+)?+\Z"
+)
 _JAVASCRIPT = re.compile(
-    r"""(?:^\s*(?:import|export|\})[^"'`]{0,300}?\bfrom\s*|^\s*import\s*|\b(?:require|import)\s?\(\s*)["']([^"']{1,300})["']"""
+    r"""(?:^\s*+(?:import|export|\})[^"'`]{0,300}?\bfrom\s*+|^\s*+import\s*+|\b(?:require|import)\s?+\(\s*+)["']([^"']{1,300}+)["']"""
 )
-_JAVA = re.compile(r"\s*import\s+(?:static\s+)?([\w.]+(?:\.\*)?)\s*;")
-_CSHARP = re.compile(r"\s*(?:global\s+)?using\s+(?:static\s+)?(?:\w+\s*=\s*)?([A-Z][\w.]*)\s*;")
-_GO_ONE = re.compile(r"\s*import\s+(?:[\w.]+\s+)?\"([^\"]{1,300})\"")
-_GO_OF_BLOCK = re.compile(r"\s*(?:[\w.]+\s+)?\"([^\"]{1,300})\"")
+_JAVA = re.compile(r"\s*+import\s++(?:static\s++)?+([\w.]++\*?+)\s*+;")
+_CSHARP = re.compile(r"\s*+(?:global\s++)?+using\s++(?:static\s++)?+(?:\w++\s*+=\s*+)?+([A-Z][\w.]*+)\s*+;")
+_GO_ONE = re.compile(r"\s*+import\s++(?:[\w.]++\s++)?+\"([^\"]{1,300}+)\"")
+_GO_OF_BLOCK = re.compile(r"\s*+(?:[\w.]++\s++)?+\"([^\"]{1,300}+)\"")
 _RUST = re.compile(
-    r"\s*(?:pub(?:\([^)]{0,40}\))?\s+)?(?:use\s+(?P<use>.*)|mod\s+(?P<mod>\w+)\s*;|extern\s+crate\s+(?P<crate>\w+))"
+    r"\s*+(?:pub(?:\([^)]{0,40}+\))?+\s++)?+"
+    r"(?:use\s++(?P<use>.*+)|mod\s++(?P<mod>\w++)\s*+;|extern\s++crate\s++(?P<crate>\w++))"
 )
-_INCLUDE = re.compile(r"\s*#\s*(?:include|import)\s*(?:<([^>]{1,300})>|\"([^\"]{1,300})\")")
-_RUBY = re.compile(r"\s*(require_relative|require|load)\b\s*\(?\s*[\"']([^\"']{1,300})[\"']")
-_PHP_USE = re.compile(r"use\s+(?:function\s+|const\s+)?\\?([\w\\]+)(?:\{([^}]{0,600})\}?)?")
-_PHP_FILE = re.compile(r"(?:require|include)(?:_once)?\s*\(?\s*(?:__DIR__\s*\.\s*)?[\"']([^\"']{1,300})[\"']")
+_INCLUDE = re.compile(r"\s*+#\s*+(?:include|import)\s*+(?:<([^>]{1,300}+)>|\"([^\"]{1,300}+)\")")
+_RUBY = re.compile(r"\s*+(require_relative|require|load)\b\s*+(?:\(\s*+)?+[\"']([^\"']{1,300}+)[\"']")
+_PHP_USE = re.compile(r"use\s++(?:function\s++|const\s++)?+\\?+([\w\\]++)(?:\{([^}]{0,600}+)\}?+)?+")
+_PHP_FILE = re.compile(
+    r"(?:require|include)(?:_once)?+\s*+(?:\(\s*+)?+(?:__DIR__\s*+\.\s*+)?+[\"']([^\"']{1,300}+)[\"']"
+)
+_RUST_SIGN = re.compile(r"([{},])")
 _NAME = re.compile(r"\w+")
 
 
@@ -135,11 +144,11 @@ def _rust(lines: Iterator[str]) -> Iterator[Reference]:
 
 
 def expanded(tree: str) -> tuple[str, ...]:
-    """Each path of a `use` tree: `a::{b, c::{d, e}}` has three. Bounded, however it nests."""
+    """Each path of a `use` tree: `a::{b, c::{d, e}}` has three. Bounded, however long it is and however it nests."""
     paths: dict[str, None] = {}
     prefixes: list[str] = []
     current = ""
-    for part in re.findall(r"\s+as\s+\w+|[{},]|[^{},\s]+", tree):
+    for part in _RUST_SIGN.split(tree):
         if part == "{":
             prefixes.append(current)
         elif part in {",", "}"}:
@@ -148,12 +157,18 @@ def expanded(tree: str) -> tuple[str, ...]:
             if part == "}" and prefixes:
                 prefixes.pop()
             current = prefixes[-1] if prefixes else ""
-        elif " as " not in part:
-            current += part
-        if len(paths) >= _MOST_EXPANDED:
-            break
+        else:
+            current += _unnamed(part)
+        if len(paths) >= _MOST_EXPANDED or len(prefixes) > _DEEPEST or len(current) > _PATH_CHARS:
+            return tuple(path for path in paths if path)
     paths[current.rstrip(":")] = None
     return tuple(path for path in paths if path)
+
+
+def _unnamed(path: str) -> str:
+    """A path without the name that it is given (`as name`), and without blanks."""
+    words = path.split()
+    return "".join(words[: words.index("as")] if "as" in words else words)
 
 
 def _includes(lines: Iterator[str]) -> Iterator[Reference]:

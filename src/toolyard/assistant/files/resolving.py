@@ -18,6 +18,8 @@ _SCRIPTS = (".ts", ".tsx", ".d.ts", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts
 _ALIASES = ("@/", "~/", "#/")
 _RUST_OWN = frozenset({"std", "core", "alloc", "proc_macro", "crate", "self", "super", ""})
 _MOST_OF_A_NAMESPACE = 20
+_DEEPEST = 32
+"""Folders, or packages in packages, that a name is followed through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +30,19 @@ class Meant:
 
 
 class Resolver:
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[Source], check_time: Callable[[], None] = lambda: None) -> None:
         self._paths = {source.path for source in sources}
         self._by_end: dict[str, list[str]] = {}
         self._in_namespace: dict[tuple[str, str], list[str]] = {}
         self._go_modules: list[tuple[str, str]] = []
+        self._go_files: dict[str, list[str]] = {}
         for source in sources:
+            check_time()
             parts = source.path.split("/")
             for at in range(len(parts)):
                 self._by_end.setdefault("/".join(parts[at:]), []).append(source.path)
+            if source.path.endswith(".go") and not source.path.endswith("_test.go"):
+                self._go_files.setdefault(posixpath.dirname(source.path), []).append(source.path)
             if space := declared(source):
                 if source.language == "go.mod":
                     self._go_modules.append((posixpath.dirname(source.path), space))
@@ -117,7 +123,9 @@ class Resolver:
 
     def _java(self, _: str, reference: Reference) -> Meant:
         parts = reference.target.split(".")
-        for count in range(len(parts) - 1, 0, -1):  # a static import, or a class in a class, has more after the class
+        for count in range(
+            min(len(parts) - 1, _DEEPEST), 0, -1
+        ):  # a static import, or a class in a class, has more after the class
             space = self._in_namespace.get(("java", ".".join(parts[:count])), ())
             if space and parts[count] == "*":
                 return Meant(tuple(space[:_MOST_OF_A_NAMESPACE]))
@@ -154,9 +162,7 @@ class Resolver:
         return Meant(package="/".join(parts[:3]))
 
     def _go_package(self, folder: str) -> tuple[str, ...]:
-        inside = sorted(path for path in self._paths if posixpath.dirname(path) == folder)
-        files = [path for path in inside if path.endswith(".go") and not path.endswith("_test.go")]
-        return tuple(files[:_MOST_OF_A_NAMESPACE])
+        return tuple(sorted(self._go_files.get(folder, ()))[:_MOST_OF_A_NAMESPACE])
 
     def _rust(self, importer: str, reference: Reference) -> Meant:
         first, *rest = reference.target.split("::")
@@ -171,7 +177,7 @@ class Resolver:
                 base, rest = posixpath.dirname(base), rest[1:]
         else:
             base, rest = own, [first, *rest]
-        for count in range(len(rest), 0, -1):
+        for count in range(min(len(rest), _DEEPEST), 0, -1):
             stem = posixpath.join(base, *rest[:count])
             if found := self._first((f"{stem}.rs", f"{stem}/mod.rs")):
                 return Meant(found)

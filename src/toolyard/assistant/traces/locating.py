@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from toolyard.app.gate import Gate
 from toolyard.assistant.files.secrets import is_secret_by_content, is_secret_by_name
@@ -26,6 +27,8 @@ from toolyard.fs.search.glob import glob
 LINES_AROUND = 6
 MOST_EXCERPTS = 20
 MOST_LOCATED = 100
+MOST_FOLLOWED = 5_000
+"""Frames that are looked for."""
 _MOST_NAMES = 200
 """Different names of files that are looked for."""
 _NAME_BYTES = 255
@@ -58,7 +61,7 @@ def located(
     At most `most` have an excerpt, of `around` lines before and after. `named` are the files that may be shown though
     they may hold secrets, as paths of the workspace.
     """
-    frames = list(dict.fromkeys(frame for trace in traces for frame in trace.frames))
+    frames = list(islice(dict.fromkeys(frame for trace in traces for frame in trace.frames), MOST_FOLLOWED))
     paths = _paths(frames, gate)
     own = {(path, frame.line): frame for frame in reversed(frames) if (path := paths.get(frame.file))}
     excerpts = _Excerpts(gate, named, around)
@@ -75,8 +78,8 @@ def _paths(frames: Sequence[Frame], gate: Gate) -> dict[str, str]:
     names = dict.fromkeys(name for file in spelled if _can_be_searched(name := name_of(file)))
     there: list[str] = []
     for pattern in _patterns(list(names)[:_MOST_NAMES], gate.limits):
-        there += _matching(pattern, gate)
-    return mapped(spelled, there, gate.mounts.workspace.path)
+        there += _matching(pattern, gate)[: _LISTED - len(there)]
+    return mapped(spelled, there, gate.mounts.workspace.path, gate.check_time)
 
 
 def _can_be_searched(name: str) -> bool:

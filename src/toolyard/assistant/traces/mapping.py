@@ -8,7 +8,7 @@ have the same folder above them. Files of libraries are never taken for the user
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -60,62 +60,72 @@ def name_of(file: str) -> str:
     return named.parts[-1] if named is not None else ""
 
 
-def mapped(files: Iterable[str], paths: Sequence[str], workspace: str) -> dict[str, str]:
-    """Those of `files`, as traces name them, that are among `paths`, which are relative to the `workspace`."""
-    by_name: dict[str, list[tuple[str, ...]]] = {}
-    for path in paths:
-        parts = tuple(path.split("/"))
-        by_name.setdefault(parts[-1], []).append(parts)
-    there = set(paths)
+def mapped(
+    files: Iterable[str], paths: Sequence[str], workspace: str, check_time: Callable[[], None] = lambda: None
+) -> dict[str, str]:
+    """Those of `files`, as traces name them, that are among `paths`, which are relative to the `workspace`.
+
+    `check_time` is called before each, and may raise.
+    """
+    there, ends = frozenset(paths), _Ends([tuple(path.split("/")) for path in paths])
     found: dict[str, str] = {}
-    weak: dict[str, _Match] = {}
+    weak: dict[str, tuple[Named, _Match]] = {}
     roots: set[str] = set()
     for file in files:
+        check_time()
         inside = beneath(file, workspace) if file.startswith("/") else None
         if inside is not None:
             if inside in there:
                 found[file] = inside
             continue
         named = _named(file)
-        match = _best(named, by_name.get(named.parts[-1], ())) if named is not None else None
+        match = _best(named, ends, there) if named is not None else None
         if named is None or match is None:
             continue
         if match.shared >= _ENOUGH or named.is_whole:
             found[file] = match.path
             roots.add(_root(named, match))
         elif "/" not in match.path:
-            weak[file] = match
-    for file, match in weak.items():
-        named = _named(file)
-        if named is not None and (not roots or _root(named, match) in roots):
+            weak[file] = named, match
+    for file, (named, match) in weak.items():
+        if not roots or _root(named, match) in roots:
             found[file] = match.path
     return found
 
 
-def _best(named: Named, candidates: Iterable[tuple[str, ...]]) -> _Match | None:
+class _Ends:
+    """Paths, in parts, that have their last `shared` parts in common; told apart by the part before when asked."""
+
+    def __init__(self, paths: Sequence[tuple[str, ...]], shared: int = 0) -> None:
+        self.paths = paths
+        self.shared = shared
+        self._by_part: dict[str, _Ends] | None = None
+
+    def with_part(self, part: str) -> _Ends | None:
+        """Those that have this part, too."""
+        if self._by_part is None:
+            grouped: dict[str, list[tuple[str, ...]]] = {}
+            for path in self.paths:
+                if len(path) > self.shared:
+                    grouped.setdefault(path[-self.shared - 1], []).append(path)
+            self._by_part = {each: _Ends(group, self.shared + 1) for each, group in grouped.items()}
+        return self._by_part.get(part)
+
+
+def _best(named: Named, ends: _Ends, there: Collection[str]) -> _Match | None:
     """The only one that shares most; the very path itself goes before others that end in it."""
-    best: list[tuple[str, ...]] = []
-    most = 0
-    for candidate in candidates:
-        shared = _shared(named.parts, candidate)
-        if shared > most:
-            best, most = [candidate], shared
-        elif shared == most:
-            best.append(candidate)
-    if named.parts in best:
-        best = [named.parts]
-    if len(best) != 1 or (named.is_whole and most < min(len(named.parts), _ENOUGH)):
-        return None
-    return _Match("/".join(best[0]), most)
-
-
-def _shared(one: tuple[str, ...], other: tuple[str, ...]) -> int:
-    count = 0
-    for mine, theirs in zip(reversed(one), reversed(other), strict=False):
-        if mine != theirs:
+    most = ends
+    for part in reversed(named.parts):
+        more = most.with_part(part)
+        if more is None:
             break
-        count += 1
-    return count
+        most = more
+    if not most.shared or (named.is_whole and most.shared < min(len(named.parts), _ENOUGH)):
+        return None
+    itself = "/".join(named.parts)
+    if itself in there:
+        return _Match(itself, most.shared)
+    return _Match("/".join(most.paths[0]), most.shared) if len(most.paths) == 1 else None
 
 
 def _root(named: Named, match: _Match) -> str:

@@ -11,6 +11,9 @@ _ENDING = ".py:"
 _SAID = re.compile(r"E {2,}(\S.*)")
 _NAME = re.compile(r"(?:[^\W\d][\w.]*+)?")
 _FUNCTION = re.compile(r"(?:    |>   )(?:async )?def (\w++)")
+_OUTSIDE = re.compile(r">   \S")
+"""The line that failed, where it is in no function of those that are shown."""
+_NEXT_FRAME = "_ _ _ "
 _BETWEEN = ("____", "====", "The above exception was", "During handling of")
 
 
@@ -20,16 +23,20 @@ class PytestReader:
         self._draft: Draft | None = None
         self._error = ""
         self._function = ""
+        """Of the source that is shown; the place where it failed comes after it."""
+        self._before: Frame | None = None
 
     def take(self, line: str) -> bool:
-        if line.startswith(_BETWEEN):
-            self._draft, self._error, self._function = None, "", ""
+        if line.startswith((_NEXT_FRAME, *_BETWEEN)):
+            self._function, self._before = "", None
+            if not line.startswith(_NEXT_FRAME):
+                self._draft, self._error = None, ""
             return False
         if said := _SAID.match(line):
             self._say(said[1])
             return True
-        if defined := _FUNCTION.match(line):
-            self._function = defined[1]
+        if (defined := _FUNCTION.match(line)) or _OUTSIDE.match(line):
+            self._function = defined[1] if defined else ""
             return False
         frame = self._frame(line)
         if frame is None:
@@ -37,6 +44,7 @@ class PytestReader:
         if self._draft is None:
             self._draft = self._drafts.open("python", self._error, is_deepest_last=True)
         self._draft.add(frame)
+        self._function, self._before = "", frame
         return True
 
     def _say(self, error: str) -> None:
@@ -58,4 +66,10 @@ class PytestReader:
         file = line[: at + len(_ENDING) - 1]
         if after.startswith("in "):
             return Frame(file, int(number), 0, after.removeprefix("in "))
-        return Frame(file, int(number), 0, self._function) if _NAME.fullmatch(after) else None
+        return Frame(file, int(number), 0, self._name(file, int(number))) if _NAME.fullmatch(after) else None
+
+    def _name(self, file: str, number: int) -> str:
+        before = self._before
+        if self._function or before is None or (before.file, before.line) != (file, number):
+            return self._function
+        return before.function
