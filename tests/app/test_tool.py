@@ -1,5 +1,6 @@
 """A tool checks its arguments and says what is wrong with each."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import pytest
@@ -105,3 +106,13 @@ def test_an_output_schema_is_made_of_names_and_types():
         },
         "required": ["path", "files"],
     }
+
+
+def test_defaults_are_told_where_the_tool_wants_it_so_and_only_those_that_say_something():
+    told = replace(TOOL, tells_defaults=True).input_schema["properties"]
+
+    assert {name: argument["default"] for name, argument in told.items() if "default" in argument} == {
+        "limit": 5,
+        "-i": False,
+    }
+    assert not any("default" in argument for argument in TOOL.input_schema["properties"].values())

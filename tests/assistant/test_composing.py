@@ -120,6 +120,19 @@ def test_only_so_many_files_of_earlier_turns_are_read_again(gate, seen):
     assert {each.path for each in composed.skipped} == {"f0.py", "f1.py", "f2.py"}
 
 
+def test_a_secret_that_is_another_than_was_shown_has_to_be_named_again(gate, seen):
+    old = seen(".env", "PASSWORD=first\n")
+    same = compose(thread(turn("one", "1", old)), Question("chat", "two"), ROOMY, gate, LIMITS)
+    seen(".env", "PASSWORD=second\n")
+
+    composed = compose(thread(turn("one", "1", old)), Question("chat", "two"), ROOMY, gate, LIMITS)
+
+    assert "PASSWORD=first" in same.turns[0][0]
+    assert "PASSWORD" not in everything(composed)
+    assert [each.path for each in composed.skipped] == [".env"]
+    assert "name it again" in composed.skipped[0].reason
+
+
 def test_words_for_which_there_is_no_room_are_blamed_on_their_argument(gate):
     with pytest.raises(ValidationError) as caught:
         compose(thread(), Question("analyze", "word " * 500, field="question"), 100, gate, LIMITS)

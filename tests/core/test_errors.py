@@ -59,6 +59,18 @@ def test_a_validation_error_lists_its_fields():
     }
 
 
+def test_a_refusal_lists_its_fields_where_it_knows_them():
+    error = SecurityError("outside", (FieldError("files", "lies outside"),), hint="Name another.")
+
+    assert error.data() == {
+        "kind": "security",
+        "hint": "Name another.",
+        "retryable": False,
+        "validation_errors": [{"field": "files", "error": "lies outside"}],
+    }
+    assert "validation_errors" not in SecurityError("no").data()
+
+
 def test_one_wrong_field_names_itself_in_the_message():
     error = ValidationError.of("path", "is empty", hint="Send one.")
 

@@ -109,10 +109,24 @@ UNSEEN = {
     "very long": lambda project: (project / "c.txt").write_text(LINE + "\0" * 6_000_000),
     "a name": lambda project: (project / f"{TOKEN}.txt").write_text("x\n"),
     "a key in a comment": lambda project: (project / "k.py").write_text("".join(f"# {line}\n" for line in KEY)),
-    "allowed by a comment": lambda project: (project / "c.py").write_text(
-        f"a = '{TOKEN}'  # pragma: allowlist secret\npassword = 'correcthorse9'\n"
-    ),
 }
+
+
+ALLOWED = {
+    "there": f"a = '{TOKEN}'  # pragma: allowlist secret\n",
+    "on the line before": f"# pragma: allowlist nextline secret\na = '{TOKEN}'\n",
+    "of another style": f"a = '{TOKEN}';  // pragma: whitelist secret\n",
+    "of a whole key": f"# {KEY[0]}  # pragma: allowlist secret\n" + "".join(f"# {line}\n" for line in KEY[1:]),
+}
+
+
+@pytest.mark.parametrize("where", ALLOWED)
+def test_whoever_plants_a_secret_cannot_allow_it_by_a_comment(served, project, where):
+    (project / "c.py").write_text(ALLOWED[where])
+    answer = served.ask("precommit", path=".")
+    assert answer["verdict"] == "no-go"
+    assert TOKEN not in sent(served) + json.dumps(answer)
+    assert BODY not in sent(served) + json.dumps(answer)
 
 
 @pytest.mark.parametrize("how", UNSEEN)

@@ -64,9 +64,10 @@ def test_a_secret_that_was_named_is_shown_where_the_trace_leads(running, project
     assert SECRET in answer["frames"][0]["excerpt"]
 
 
-@pytest.mark.parametrize(
-    "name", [".ENV", "PROD.ENV", "ID_RSA", "server.PEM", ".env~", "#.env#", ".netrc.bak", "credentials.json"]
-)
+SPELLED = [".ENV", "PROD.ENV", "ID_RSA", "server.PEM", ".env~", "#.env#", ".netrc.bak", "credentials.json"]
+
+
+@pytest.mark.parametrize("name", [*SPELLED, "credentials", "token.txt", "auth.json"])
 def test_secrets_of_folders_are_left_out_however_they_are_spelled(running, project, name):
     (project / name).write_text(f"{SECRET}\n")
 

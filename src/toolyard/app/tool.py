@@ -17,7 +17,10 @@ from toolyard.core.errors import FieldError, ValidationError
 from toolyard.core.limits import RunLimits
 
 _SHOWN_FIELDS = 5
-_TRIMMED_KEYS = ("title", "default", "minLength", "maxLength")
+_DEFAULT = "default"
+_TRIMMED_KEYS = ("title", "minLength", "maxLength")
+_NOTHING: tuple[Any, ...] = (None, "", [])
+"""Defaults that say no more than that the argument may be left out."""
 _NULL = {"type": "null"}
 
 
@@ -51,11 +54,14 @@ class Tool(Generic[A]):
     """Calls for which it gives the same name run one after another, in the order in which they came."""
     longest: Callable[[A, RunLimits], float] | None = None
     """How many seconds a call of a tool that runs code may take. None: as long as every other call."""
+    tells_defaults: bool = False
+    """Whether clients are told what an argument is that they leave out. Each costs tokens in every context."""
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
         """The arguments as JSON Schema, without the words a model does not need."""
-        return cast("dict[str, Any]", _trim(self.arguments.model_json_schema(by_alias=True)))
+        schema = self.arguments.model_json_schema(by_alias=True)
+        return cast("dict[str, Any]", _trim(schema, defaults=self.tells_defaults))
 
     def check(self, raw: dict[str, Any]) -> A:
         """The arguments as the tool takes them, or a ValidationError that names each fault."""
@@ -92,18 +98,20 @@ def _fault(kind: str, message: str) -> str:
     return message[0].lower() + message[1:]
 
 
-def _trim(schema: object) -> object:
+def _trim(schema: object, *, defaults: bool) -> object:
     if isinstance(schema, dict):
         node = _without_null(cast("dict[str, Any]", schema))
         kept: dict[str, Any] = {}
         for key, value in node.items():
             if key == "properties":
-                kept[key] = {name: _trim(sub) for name, sub in value.items()}
+                kept[key] = {name: _trim(sub, defaults=defaults) for name, sub in value.items()}
+            elif key == _DEFAULT:
+                kept |= {key: value} if defaults and value not in _NOTHING else {}
             elif key not in _TRIMMED_KEYS:
-                kept[key] = _trim(value)
+                kept[key] = _trim(value, defaults=defaults)
         return kept
     if isinstance(schema, list):
-        return [_trim(item) for item in cast("list[object]", schema)]
+        return [_trim(item, defaults=defaults) for item in cast("list[object]", schema)]
     return schema
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from toolyard.app.gate import Gate
@@ -77,20 +77,37 @@ class Case:
         opinion = self.desk.opinion(self.tool)
         self.gate.doing = "waiting for its turn in the thread"
         with self.desk.threads(self.gate).threads.turn(thread, self.gate.may_wait) as held:
-            told = instructions(self.tool, self.desk.config.locale)
-            room = _room(opinion.model.window, self.limits) - count_in_pieces(told)
             self.gate.doing = "reading files"
-            composed = compose(held.thread, question, room, self.gate, self.limits)
-            yield Exchange(self, opinion, held, composed, told)
+            composed = compose(held.thread, question, self.room(), self.gate, self.limits)
+            yield Exchange(self, opinion, held, composed, self._told())
+
+    def room(self) -> int:
+        """Tokens that there are for a question, with all that comes with it. Raises as `exchange` does."""
+        window = self.desk.opinion(self.tool).model.window
+        return _room(window, self.limits) - count_in_pieces(self._told())
+
+    def _told(self) -> str:
+        """The model's instructions."""
+        return instructions(self.tool, self.desk.config.locale)
 
     def kept_alone(self, question: Question, content: str, why: str, thread: str | None = None) -> Output:
         """An answer without a model's, and why there is none."""
         with self.desk.threads(self.gate).threads.turn(thread, self.gate.may_wait) as held:
             seen = tuple(FileSeen(source.path, source.digest) for source in question.sources)
-            number = held.keep(_turn(self.tool, question.words, content, seen))
+            number = held.keep(self.turn(question.words, content, seen))
         files = tuple(each.path for each in seen)
         return Output(
             *(content, "partial", held.thread.id, number), files=files, skipped=question.skipped, notes=(why,)
+        )
+
+    def turn(self, words: str, content: str, seen: tuple[FileSeen, ...], model: str = "") -> Turn:
+        """As it is kept."""
+        now, mask = time.time(), self.desk.masked
+        words, content = mask(words), mask(content)
+        files = tuple(replace(each, path=mask(each.path)) for each in seen)
+        return Turn(
+            Message("user", words, self.tool, at=now, files=files, tokens=count_in_pieces(words)),
+            Message("assistant", content, self.tool, model, at=now, tokens=count_in_pieces(content)),
         )
 
 
@@ -111,7 +128,10 @@ class Exchange:
         """The model's answer."""
         from toolyard.models.conversation import Conversation
 
-        self._conversation = Conversation.of(self._composed.turns)
+        mask = self._case.desk.masked
+        self._conversation = Conversation.of(
+            (mask(asked), mask(answered)) for asked, answered in self._composed.turns
+        )
         return self.again(self._composed.last)
 
     def again(self, words: str) -> str:
@@ -119,7 +139,7 @@ class Exchange:
         if self._conversation is None:
             raise ValueError("nothing was asked yet")
         case = self._case
-        self._conversation.ask(words)
+        self._conversation.ask(case.desk.masked(words))
         case.gate.doing = f"waiting for {self._opinion.name}"
         started = time.monotonic()
         wish = Wish(
@@ -129,17 +149,18 @@ class Exchange:
             seconds=max(case.until - started, 0.0),
         )
         asking = self._opinion.model.turn(self._conversation, instructions=self._told, wish=wish, hear=self._heard)
-        turn = case.desk.wait_for(asking, case.gate, case.until)
-        self._seconds += time.monotonic() - started
+        try:
+            turn = case.desk.wait_for(asking, case.gate, case.until)
+        finally:
+            self._seconds += time.monotonic() - started
         self._spent += turn.spent
         self._is_cut = turn.is_cut
-        return case.desk.masked(turn.text)
+        return turn.text
 
     def keep(self, content: str, status: Status = "success") -> Output:
         """Add the turn to its thread, with what the caller is told."""
         case, composed = self._case, self._composed
-        turn = _turn(case.tool, composed.words, content, composed.seen, self._opinion.name)
-        number = self._held.keep(turn)
+        number = self._held.keep(case.turn(composed.words, content, composed.seen, self._opinion.name))
         spent = self._spent
         spending = Spending(
             self._opinion.name, case.thinking, spent.input, spent.output, spent.thinking, self._seconds, spent.cost
@@ -168,11 +189,3 @@ class Exchange:
 
 def _room(window: int, limits: AssistantLimits) -> int:
     return min(int(window * _FULL), max(limits.context_tokens - _MOST_RESERVED, limits.context_tokens // 2))
-
-
-def _turn(tool: str, words: str, content: str, seen: tuple[FileSeen, ...] = (), model: str = "") -> Turn:
-    now = time.time()
-    return Turn(
-        Message("user", words, tool, at=now, files=seen, tokens=count_in_pieces(words)),
-        Message("assistant", content, tool, model, at=now, tokens=count_in_pieces(content)),
-    )

@@ -159,14 +159,14 @@ def _read_again(
 ) -> tuple[list[Source], list[Skipped]]:
     sources: list[Source] = []
     gone: list[Skipped] = []
-    for count, path in enumerate(known):
+    for count, (path, (_, digest)) in enumerate(known.items()):
         gate.check_time()
         if count >= limits.files:
             gone.append(
                 Skipped(path, f"was shown in an earlier turn; only the {limits.files} newest are shown again")
             )
             continue
-        read = read_again(gate, path, limits)
+        read = read_again(gate, path, digest, limits)
         if isinstance(read, Skipped):
             gone.append(read)
         else:

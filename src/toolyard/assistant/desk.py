@@ -23,7 +23,7 @@ from toolyard.app.threads import threads_of
 from toolyard.config.assistant import Rate, ToolName
 from toolyard.config.backends import KEY_VARIABLES
 from toolyard.core.closing import Closing
-from toolyard.core.errors import ToolError, ToolyardError
+from toolyard.core.errors import ProviderError, ToolError, ToolyardError
 from toolyard.models.audience import FOR_ASSISTANT
 from toolyard.models.library import without_collecting
 from toolyard.models.masking import masked, secrets_of
@@ -58,8 +58,8 @@ class Desk(Closing):
         self.config = config.assistant
         self._whole = config
         self._settings = settings
-        keys = (settings.model_access.get(name, "").strip() for name in KEY_VARIABLES)
-        self._secrets = tuple(secret for key in keys for secret in secrets_of(key=key))
+        keys = [settings.model_access.get(name, "").strip() for name in KEY_VARIABLES]
+        self._secrets = tuple(secret for key in (*keys, settings.token or "") for secret in secrets_of(key=key))
         self._lock = threading.Lock()
         self._opening = threading.Lock()  # of models: the first takes a second to load
         self._loop: LoopThread | None = None
@@ -117,9 +117,9 @@ class Desk(Closing):
                 audience=FOR_ASSISTANT,
             )
 
-    def masked(self, said: str) -> str:
-        """What a model says, without the keys that this process holds, should it ever repeat one."""
-        return masked(said, self._secrets)
+    def masked(self, text: str) -> str:
+        """A text without the keys that this process holds: for whatever is sent, kept or said."""
+        return masked(text, self._secrets)
 
     def wait_for(self, work: Coroutine[Any, Any, T], gate: Gate, until: float) -> T:
         """Run `work` on the loop and wait, for as long as the caller does. Leaving takes it back."""
@@ -157,8 +157,8 @@ def _too_often(tool: ToolName, rate: Rate, wait: float) -> ToolError:
     )
 
 
-def _overdue(gate: Gate, seconds: float) -> ToolError:
-    return ToolError(
+def _overdue(gate: Gate, seconds: float) -> ProviderError:
+    return ProviderError(
         f"The model did not answer {gate.call.tool} within {seconds:g} seconds.",
         hint="Ask for less, choose a lower thinking_mode, or raise `assistant.limits.seconds`.",
         retryable=True,

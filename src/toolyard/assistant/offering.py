@@ -25,8 +25,9 @@ from toolyard.assistant.arguments import (
     ThinkdeepArguments,
 )
 from toolyard.assistant.desk import Desk
-from toolyard.assistant.output import OBJECTS, Output, output_schema
+from toolyard.assistant.output import Output, objects, output_schema
 from toolyard.assistant.resources import TEMPLATES, resource_tools
+from toolyard.assistant.withholding import arguments_without_keys
 from toolyard.config.assistant import ToolName
 from toolyard.core.calls import Result
 from toolyard.core.tokens import count_or_estimate
@@ -43,6 +44,19 @@ _INSTRUCTIONS: Final = (
 )
 _EVEN, _FREE, _STRICT = 0.5, 0.7, 0.2
 """Temperatures: of conversation, of ideas, of findings."""
+_FINDINGS: Final = objects(
+    severity={"enum": ["critical", "high", "medium", "low"]},
+    category="string",
+    file="string",
+    line="integer",
+    title="string",
+    fix="string",
+)
+_CHECKS: Final = objects(
+    name="string",
+    outcome={"enum": ["passed", "warned", "failed", "skipped"]},
+    details={"type": "array"},
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +85,7 @@ _TOOLS: Final = (
         "Have an analysis challenged and taken further: architecture, design, strategy.",
         ThinkdeepArguments,
         _FREE,
-        {"areas": OBJECTS},
+        {"areas": objects(area="string", answer="string")},
     ),
     _Offered("analyze", "Have code read and explained.", AnalyzeArguments, _STRICT),
     _Offered(
@@ -79,21 +93,21 @@ _TOOLS: Final = (
         "Have code reviewed: findings with severity, file, line and fix.",
         CodereviewArguments,
         _STRICT,
-        {"findings": OBJECTS},
+        {"findings": _FINDINGS},
     ),
     _Offered(
         "debug",
         "Find the root cause of an error; stack traces are followed into the code.",
         DebugArguments,
         _STRICT,
-        {"frames": OBJECTS},
+        {"frames": objects(file="string", line="integer", function="string", path="string", excerpt="string")},
     ),
     _Offered(
         "precommit",
         "Check what git is about to commit: secrets, docs, tests, review. Says go or no-go.",
         PrecommitArguments,
         _STRICT,
-        {"verdict": {"enum": ["go", "no-go"]}, "checks": OBJECTS, "findings": OBJECTS},
+        {"verdict": {"enum": ["go", "no-go"]}, "checks": _CHECKS, "findings": _FINDINGS},
     ),
 )
 
@@ -118,6 +132,7 @@ def _tool(offered: _Offered, desk: Desk) -> Tool[AssistantArguments]:
     def called(given: AssistantArguments, gate: Gate) -> Result:
         from toolyard.assistant.case import Case
 
+        given = arguments_without_keys(given, desk.masked)
         asked: float | None = getattr(given, "temperature", None) if "temperature" in given.model_fields_set else None
         temperatures = (asked, desk.config.temperature, offered.temperature)
         case = Case(
@@ -128,7 +143,7 @@ def _tool(offered: _Offered, desk: Desk) -> Tool[AssistantArguments]:
             thinking=given.thinking_mode,
             temperature=next(each for each in temperatures if each is not None),
         )
-        return offered.load()(given, case).result(limits.reply_chars)
+        return offered.load()(given, case).masked(desk.masked).result(limits.reply_chars)
 
     return Tool(
         name=offered.name,
@@ -141,4 +156,5 @@ def _tool(offered: _Offered, desk: Desk) -> Tool[AssistantArguments]:
         open_world=True,
         line=lambda given: getattr(given, "continuation_id", None),
         longest=lambda _, __: limits.seconds,
+        tells_defaults=True,
     )

@@ -6,26 +6,35 @@ An answer longer than `reply_chars` is cut; the whole of it is a resource, which
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from toolyard.app.captured import cut
 from toolyard.app.tool import STRINGS
+from toolyard.app.tool import output_schema as object_schema
 from toolyard.assistant.files.sources import Skipped
+from toolyard.assistant.withholding import Mask, without_keys
 from toolyard.core.calls import Link, Part, Result, Text
+from toolyard.fs.faults import shown as shown_name
 
 Status = Literal["success", "partial", "error"]
 SCHEME: Final = "thread://"
 MARKDOWN: Final = "text/markdown"
 _SHOWN_FILES = 10
-_NAMED = {"type": "array", "items": {"type": "object"}}
+
+
+def objects(**properties: str | dict[str, Any]) -> dict[str, Any]:
+    """The schema of a list of objects with these. That each has all of them would cost tokens in every context."""
+    return {"type": "array", "items": {"properties": object_schema(**properties)["properties"]}}
+
+
 _FIELDS: Final[Mapping[str, Any]] = {
     "content": {"type": "string"},
     "status": {"enum": ["success", "partial", "error"]},
     "continuation_id": {"type": "string"},
     "metadata": {"type": "object"},
     "files_processed": STRINGS,
-    "skipped": _NAMED,
+    "skipped": {"type": "array", "items": {"type": "object"}},
     "truncated": {"type": "boolean"},
 }
 _ALWAYS: Final = ("content", "status", "metadata", "files_processed", "skipped")
@@ -34,9 +43,6 @@ _ALWAYS: Final = ("content", "status", "metadata", "files_processed", "skipped")
 def output_schema(**more: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that every tool answers with, and those of one."""
     return {"type": "object", "properties": {**_FIELDS, **more}, "required": [*_ALWAYS, *more]}
-
-
-OBJECTS: Final[Mapping[str, Any]] = _NAMED
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,17 @@ class Output:
     """What else the caller has to know."""
     more: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The fields of one tool."""
+
+    def masked(self, mask: Mask) -> Output:
+        """Without what `mask` takes out of texts."""
+        return replace(
+            self,
+            content=mask(self.content),
+            files=[mask(path) for path in self.files],
+            skipped=[Skipped(mask(each.path), mask(each.reason)) for each in self.skipped],
+            notes=[mask(note) for note in self.notes],
+            more=without_keys(self.more, mask),
+        )
 
     def result(self, most_chars: int) -> Result:
         is_long = len(self.content) > most_chars
@@ -137,5 +154,6 @@ def _grouped(skipped: Sequence[Skipped]) -> list[str]:
 
 
 def _listed(names: Sequence[str]) -> str:
+    """On one line, whatever stands in a name: what a line begins with says who speaks."""
     more = f" and {len(names) - _SHOWN_FILES} more" if len(names) > _SHOWN_FILES else ""
-    return f"{', '.join(names[:_SHOWN_FILES])}{more}"
+    return f"{', '.join(shown_name(name) for name in names[:_SHOWN_FILES])}{more}"

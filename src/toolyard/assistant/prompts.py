@@ -103,8 +103,8 @@ def codereview_words(arguments: CodereviewArguments) -> str:
 
 def debug_words(arguments: DebugArguments) -> str:
     parts = {
-        "Trace or log": arguments.error_context,
-        "Where it runs": arguments.runtime_info,
+        "Trace or log": evidence("trace or log", arguments.error_context.strip()),
+        "Where it runs": evidence("runtime", arguments.runtime_info.strip()),
         "What was tried already, without success": arguments.previous_attempts,
     }
     return _asked(arguments.error_description, parts)

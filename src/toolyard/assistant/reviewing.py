@@ -35,7 +35,8 @@ def review(exchange: Exchange, lines_of: Mapping[str, int], severity_filter: Sev
     """Ask for findings. `lines_of` are the files that they may be about, with how many lines each has."""
     reply = read_reply(exchange, lambda value: _read(value, lines_of))
     if reply.value is None:
-        return Review(reply.text, (), (f"The findings cannot be read: {reply.lacks}.",), is_whole=False)
+        why = f"The findings cannot be read: {reply.lacks}."
+        return Review(reply.text, (), (why, *reply.notes), is_whole=False)
     found = reply.value
     kept = at_least(found.findings, severity_filter)
     hidden = len(found.findings) - len(kept)

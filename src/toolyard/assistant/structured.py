@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from toolyard.assistant.case import Exchange
 from toolyard.assistant.prompts import repair
 from toolyard.assistant.replies import NotJson, json_in
+from toolyard.core.errors import ProviderError
 
 T = TypeVar("T")
 
@@ -21,6 +22,8 @@ class Reply(Generic[T]):
     """What it means; None where it could not be read."""
     lacks: str = ""
     """What is wrong with it; empty where nothing is."""
+    notes: tuple[str, ...] = ()
+    """Why there is no better one."""
 
 
 def _nothing(value: object) -> str:
@@ -31,12 +34,16 @@ def _nothing(value: object) -> str:
 def read_reply(exchange: Exchange, read: Callable[[object], T], lacking: Callable[[T], str] = _nothing) -> Reply[T]:
     """Ask, and read the answer by `read`, which raises NotJson for one of another shape.
 
-    `lacking` says what one that was read lacks. What cannot be read, or lacks something, is asked for once more.
+    `lacking` says what one that was read lacks. What cannot be read, or lacks something, is asked for once more;
+    where the provider fails then, the first answer is what there is.
     """
     first = _reply(exchange.ask(), read, lacking)
     if not first.lacks:
         return first
-    second = _reply(exchange.again(repair(first.lacks)), read, lacking)
+    try:
+        second = _reply(exchange.again(repair(first.lacks)), read, lacking)
+    except ProviderError as error:
+        return replace(first, notes=(f"There is no second answer in its place: {error}",))
     return second if second.value is not None else first
 
 

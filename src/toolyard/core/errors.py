@@ -1,7 +1,7 @@
 """The one error tree. Each error says what happened, why, and what to do next.
 
     ToolyardError
-    ├── SecurityError      -32001  a wall or the policy said no
+    ├── SecurityError      -32001  a wall or the policy said no; `fields` says to which arguments, where it is known
     ├── ValidationError    -32602  the arguments cannot be right; `fields` says which and why
     ├── ToolError          -32603  the tool ran and could not do it (no such file, no match, ...)
     │   └── ProviderError          the model that the tool asked did not answer
@@ -61,6 +61,21 @@ class SecurityError(ToolyardError):
     code = -32001
     kind = "security"
 
+    def __init__(
+        self,
+        message: str,
+        fields: tuple[FieldError, ...] = (),
+        *,
+        hint: str = "",
+        retryable: bool = False,
+        facts: Facts | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint, retryable=retryable, facts=facts)
+        self.fields = fields
+
+    def data(self) -> dict[str, Any]:
+        return {**super().data(), **_listed(self.fields)} if self.fields else super().data()
+
 
 class ValidationError(ToolyardError):
     code = -32602
@@ -76,8 +91,7 @@ class ValidationError(ToolyardError):
         return cls(f"{field}: {error}", (FieldError(field, error),), hint=hint)
 
     def data(self) -> dict[str, Any]:
-        listed = [{"field": f.field, "error": f.error} for f in self.fields]
-        return {**super().data(), "validation_errors": listed}
+        return {**super().data(), **_listed(self.fields)}
 
 
 class ToolError(ToolyardError):
@@ -101,3 +115,7 @@ class ConfigError(ToolyardError):
     def __init__(self, message: str, *, where: str = "", hint: str = "", facts: Facts | None = None) -> None:
         super().__init__(f"{where}: {message}" if where else message, hint=hint, facts=facts)
         self.where = where
+
+
+def _listed(fields: tuple[FieldError, ...]) -> dict[str, Any]:
+    return {"validation_errors": [{"field": each.field, "error": each.error} for each in fields]}

@@ -1,5 +1,6 @@
 """Files on their way to the model: inside the project alone, newest version once, within limits."""
 
+import json
 import os
 
 import pytest
@@ -38,7 +39,31 @@ def test_nothing_outside_the_project_reaches_the_model(serve, project, tmp_path,
     fault = served.fault(tool, files=[path], **words[tool])
 
     assert fault["code"] == -32001
+    assert [each["field"] for each in fault["data"]["validation_errors"]] == ["files"]
+    assert "plan mode" not in json.dumps(fault)
     assert served.model.requests == []
+
+
+def test_every_wrong_name_is_told_and_one_outside_makes_it_a_matter_of_security(serve, project):
+    (project / "a.py").write_text("x = 1\n")
+
+    fault = serve(Say("yes")).fault("analyze", files=["a.py", "/etc/passwd", "nope.py"], question="?")
+
+    assert fault["code"] == -32001
+    told = [each["error"] for each in fault["data"]["validation_errors"]]
+    assert [error.split()[0] for error in told] == ["/etc/passwd", "nope.py"]
+    assert "outside the project" in told[0]
+    assert "inside the project" in fault["data"]["hint"]
+
+
+def test_a_repository_outside_the_project_is_told_alike(serve, project):
+    fault = serve(Say("yes")).fault("precommit", path="/etc")
+
+    assert fault["code"] == -32001
+    assert fault["data"]["validation_errors"] == [
+        {"field": "path", "error": f"/etc lies outside the project {project}"},
+    ]
+    assert "plan mode" not in json.dumps(fault)
 
 
 def test_links_that_lead_out_of_a_scanned_folder_are_not_followed(serve, project, tmp_path):

@@ -1,6 +1,7 @@
 """What a client is told of the assistant before it calls anything."""
 
 import json
+import subprocess
 
 import jsonschema
 import pytest
@@ -31,6 +32,21 @@ REQUIRED = {
     "debug": ["error_description"],
     "precommit": ["path"],
 }
+DEFAULTS = {
+    "chat": {"temperature": 0.5, "thinking_mode": "medium"},
+    "thinkdeep": {"thinking_mode": "high"},
+    "analyze": {"analysis_type": "general", "thinking_mode": "medium"},
+    "codereview": {"review_type": "full", "severity_filter": "all", "thinking_mode": "medium"},
+    "debug": {"thinking_mode": "medium"},
+    "precommit": {"include_staged": True, "include_unstaged": True, "review_type": "full", "thinking_mode": "medium"},
+}
+FINDING = {"severity", "category", "file", "line", "title", "fix"}
+ITEMS = {
+    "thinkdeep": {"areas": {"area", "answer"}},
+    "codereview": {"findings": FINDING},
+    "debug": {"frames": {"file", "line", "function", "path", "excerpt"}},
+    "precommit": {"checks": {"name", "outcome", "details"}, "findings": FINDING},
+}
 
 
 @pytest.fixture
@@ -43,8 +59,31 @@ def test_the_six_tools_have_the_arguments_that_were_promised(listed):
     assert {tool["name"]: tool["inputSchema"]["required"] for tool in listed["tools"]} == REQUIRED
 
 
+def test_what_is_left_out_of_a_call_is_told(listed):
+    told = {
+        tool["name"]: {
+            name: argument["default"]
+            for name, argument in tool["inputSchema"]["properties"].items()
+            if "default" in argument
+        }
+        for tool in listed["tools"]
+    }
+
+    assert told == DEFAULTS
+
+
+def test_what_the_lists_in_a_result_hold_is_told(listed):
+    schemas = {tool["name"]: tool["outputSchema"]["properties"] for tool in listed["tools"]}
+
+    for tool, lists in ITEMS.items():
+        for name, fields in lists.items():
+            items = schemas[tool][name]["items"]
+            assert set(items["properties"]) == fields, (tool, name)
+            assert all(field.keys() & {"type", "enum"} for field in items["properties"].values()), (tool, name)
+
+
 def test_the_list_of_all_six_costs_at_most_2500_tokens(listed):
-    assert count_tokens(json.dumps(listed, ensure_ascii=False)) <= 2_500
+    assert count_tokens(json.dumps(listed)) <= 2_500  # with blanks, which are not on the wire
 
 
 def test_their_schemas_are_valid_and_say_that_they_change_nothing(listed):
@@ -56,18 +95,25 @@ def test_their_schemas_are_valid_and_say_that_they_change_nothing(listed):
 
 
 def test_results_fit_their_output_schema(serve, project):
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
     (project / "a.py").write_text("import os\n")
-    served = serve(Say('{"summary": "fine", "findings": []}'))
+    (project / ".env").write_text("A=1\n")
+    finding = {"severity": "high", "file": "a.py", "title": "unused", "line": 0}
+    area = {"area": "cost", "answer": "none"}
+    served = serve(Say(json.dumps({"summary": "fine", "findings": [finding], "areas": [area]})))
     schemas = {tool["name"]: tool["outputSchema"] for tool in served.request("tools/list")["result"]["tools"]}
 
     for tool, arguments in (
         ("chat", {"prompt": "hello"}),
-        ("thinkdeep", {"current_analysis": "It is slow.", "files": ["a.py"]}),
+        ("thinkdeep", {"current_analysis": "It is slow.", "files": ["a.py"], "focus_areas": ["cost"]}),
         ("analyze", {"files": ["."], "question": "What is it?"}),
         ("codereview", {"files": ["a.py"], "context": "an import"}),
-        ("debug", {"error_description": "It fails."}),
+        ("debug", {"error_description": '  File "a.py", line 1, in x\n  File "/b.py", line 2\nValueError: no'}),
+        ("precommit", {"path": "."}),
     ):
-        jsonschema.validate(served.ask(tool, **arguments), schemas[tool])
+        fields = served.ask(tool, **arguments)
+        jsonschema.validate(fields, schemas[tool])
+        assert all(fields[name] for name in ITEMS.get(tool, {})), (tool, fields)
 
 
 def test_it_says_what_it_is_for_when_a_client_connects(serve, project):

@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import subprocess
 
 import pytest
 
+from toolyard.core.tokens import count_tokens
 from toolyard.testing.model_server import FOREVER, Fail, Say
 
 WHO = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
@@ -117,3 +119,86 @@ def test_what_is_no_root_of_a_repository_here_is_refused(serve, project, git, pa
 
     assert served.fault("precommit", path=path)["code"] == code
     assert served.model.requests == []
+
+
+def numbered(lines):
+    return "".join(f"value_{number} = compute({number}, other={number * 17})\n" for number in range(lines))
+
+
+def told_of_lines(fields):
+    """How many lines the model saw, and of how many, by the only note."""
+    (note,) = fields["metadata"]["notes"]
+    found = re.search(r"the model saw ([\d,]+) of ([\d,]+) lines of the diff", note)
+    return [int(number.replace(",", "")) for number in found.groups()], note
+
+
+def lines_shown(served):
+    """Of diffs, as the model got them."""
+    asked = served.model.requests[-1].users[-1]
+    change = asked.partition('<evidence name="change"')[2].partition("\n</evidence")[0]
+    return [line for line in change.split("\n")[1:] if not line.startswith(("===", "[..."))]
+
+
+def test_a_change_that_is_too_long_is_shown_as_far_as_it_goes_and_the_answer_says_how_far(serve, project, git):
+    for number in range(100):
+        (project / f"m{number:02}.py").write_text(numbered(500))
+    served = serve(review())
+
+    fields = served.ask("precommit", path=".")
+
+    shown = lines_shown(served)
+    (saw, of), note = told_of_lines(fields)
+    assert (fields["status"], fields["verdict"]) == ("partial", "go")
+    assert (saw, of) == (len(shown), 100 * 506)
+    assert 8_000 < saw < 20_000
+    assert "only the beginning of 100 files" in note
+    assert len(fields["files_processed"]) == len(fields["skipped"]) == 100
+    assert {each["reason"] for each in fields["skipped"]} == {"shown in part: the change is too long for one request"}
+    assert fields["findings"] == []
+
+
+def test_a_file_that_is_too_long_is_cut_where_the_numbers_say(serve, project, git):
+    (project / "long.py").write_text(numbered(60_000))
+    served = serve(review())
+
+    fields = served.ask("precommit", path=".")
+
+    added = sum(line.startswith("+value_") for line in lines_shown(served))
+    assert added > 8_000
+    assert f"[... {60_000 - added:,} more lines of this change]" in served.model.requests[-1].users[-1]
+    assert told_of_lines(fields)[0] == [added + 6, 60_006]
+
+
+def test_a_very_long_line_is_shown_by_its_beginning_and_the_answer_says_so(serve, project, git):
+    (project / "one.min.js").write_text("var a=1;" * 5_000 + "\n")
+    served = serve(review())
+
+    fields = served.ask("precommit", path=".")
+
+    assert fields["status"] == "partial"
+    assert fields["metadata"]["notes"] == ["Of 1 very long line the model saw only the beginning."]
+    assert fields["files_processed"] == ["one.min.js"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "window", "leaves_out"), [("google:gemini-pro", 32_768, True), ("openai-chat:gpt-4", 128_000, False)]
+)
+def test_a_model_with_little_room_is_shown_what_it_has_room_for(fresh, project, git, model, window, leaves_out):
+    names = {f"m{number:02}.py" for number in range(100)}
+    for name in names:
+        (project / name).write_text(numbered(500))
+    served = fresh(review(), TOOLYARD_MODEL=model)
+
+    fields = served.ask("precommit", path=".", original_request="Compute the values")
+
+    request = served.model.requests[-1]
+    asked = request.users[-1]
+    assert window * 0.5 < count_tokens(asked + request.system) < window * 0.8
+    (saw, of), note = told_of_lines(fields)
+    assert (fields["status"], of, saw) == ("partial", 100 * 506, len(lines_shown(served)))
+    unseen = [each["path"] for each in fields["skipped"] if each["reason"].startswith("left out")]
+    assert bool(unseen) is leaves_out
+    assert (f"nothing of {len(unseen)} files" in note) is leaves_out
+    assert set(fields["files_processed"]) == names.difference(unseen)
+    assert [name for name in names if (f"+++ b/{name}" in asked) is (name in unseen)] == []

@@ -7,7 +7,7 @@ import sys
 import httpx2
 import pytest
 
-from toolyard.testing.assistants import variables_for
+from toolyard.testing.assistants import sent, variables_for
 from toolyard.testing.http_client import HttpClient, HttpServer
 from toolyard.testing.model_server import Say, serving
 from toolyard.testing.redis_server import RedisServer
@@ -28,6 +28,21 @@ def test_a_thread_goes_on_at_another_server(fresh, redis):
 
     assert second.ask("chat", prompt="second", continuation_id=thread)["content"] == "Two."
     assert second.model.requests[-1].users == ("first", "second")
+
+
+def test_a_secret_of_one_project_is_not_read_in_another(fresh, redis, project, tmp_path):
+    (project / ".env").write_text("PASSWORD=of-the-first\n")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / ".env").write_text("PASSWORD=of-the-second\n")
+    config = {"storage": redis.url, "namespace": "projects"}
+    thread = fresh(Say("yes"), config=config).ask("analyze", files=[".env"], question="?")["continuation_id"]
+    other = fresh(Say("yes"), "--workspace", str(tmp_path / "other"), config=config)
+
+    answer = other.ask("chat", prompt="and now?", continuation_id=thread)
+
+    assert "of-the" not in sent(other)
+    assert [each["path"] for each in answer["skipped"]] == [".env"]
+    assert "name it again" in answer["skipped"][0]["reason"]
 
 
 def test_rates_are_shared_too(fresh, redis):

@@ -7,11 +7,11 @@ from dataclasses import replace
 from toolyard.assistant.arguments import CodereviewArguments
 from toolyard.assistant.case import Case
 from toolyard.assistant.composing import Question
-from toolyard.assistant.findings import at_least
+from toolyard.assistant.findings import Finding, at_least
 from toolyard.assistant.linting import Evidence, lint
 from toolyard.assistant.output import Output
 from toolyard.assistant.prompts import FINDINGS_SHAPE, codereview_words, evidence
-from toolyard.assistant.reviewing import as_objects, review, told
+from toolyard.assistant.reviewing import Review, as_objects, review, told
 
 
 def codereview(arguments: CodereviewArguments, case: Case) -> Output:
@@ -33,9 +33,20 @@ def codereview(arguments: CodereviewArguments, case: Case) -> Output:
     with case.exchange(question) as exchange:
         lines_of = {source.path: source.lines for source in found.sources}
         result = review(exchange, lines_of, arguments.severity_filter)
+        if not result.is_whole:
+            result = _with_linters(result, at_least(linted.as_findings(), arguments.severity_filter))
         output = exchange.keep(result.content, "success" if result.is_whole else "partial")
     notes = (*output.notes, *linted.notes, *result.notes)
     return replace(output, notes=notes, more={"findings": as_objects(result.findings)})
+
+
+def _with_linters(result: Review, findings: tuple[Finding, ...]) -> Review:
+    """What the model said, and in the place of findings that could not be read those of linters."""
+    if not findings:
+        return result
+    content = f"{result.content}\n\n{told('What linters found:', findings)}"
+    notes = (*result.notes, "The findings are those of linters alone.")
+    return replace(result, content=content, findings=findings, notes=notes)
 
 
 def _by_linters(

@@ -35,10 +35,10 @@ def _by_area(wanted: list[str], exchange: Exchange) -> Output:
     areas = reply.value
     if areas is None:
         output = exchange.keep(reply.text, "partial")
-        notes = (*output.notes, f"The answer has another shape: {reply.lacks}.")
+        notes = (*output.notes, f"The answer has another shape: {reply.lacks}.", *reply.notes)
         return replace(output, notes=notes, more={"areas": []})
     output = exchange.keep(_told(areas), "partial" if areas.missing else "success")
-    notes = (*output.notes, *(f"No answer to the focus area {name}." for name in areas.missing))
+    notes = (*output.notes, *(f"No answer to the focus area {name}." for name in areas.missing), *reply.notes)
     return replace(output, notes=notes, more={"areas": [{"area": a.area, "answer": a.answer} for a in areas.answers]})
 
 
