@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from toolyard.cli.pattern_checks import KnownTools, idle_patterns
+from toolyard.config.load import load_config
 from toolyard.config.models import Config
 from toolyard.config.server_registry import resolve_servers
 from toolyard.config.settings import Settings
@@ -85,3 +86,17 @@ def test_sync_and_doctor_tell_of_it(attached: Attached) -> None:
     assert f"warn  patterns: {said}" in attached.run("doctor")
     attached.document["toolyard"]["tool_limits"] = {"my-server.add": {"per_minute": 1}}
     assert attached.json("sync")["warnings"] == []
+
+
+def test_a_pattern_that_matches_nothing_is_told_as_it_was_written(tmp_path):
+    file = tmp_path / "toolyard.yaml"
+    file.write_text(
+        'permissions: {deny: [Read, "mcp__${KEY}__*"]}\n'
+        'agents: [{id: a, backend: {allowed_tools: ["${KEY}.y"], exclude_tools: ["x.${KEY}"]}}]\n'
+    )
+    config = load_config(str(file), env={"KEY": "super-secret"})
+
+    found = idle_patterns(config, resolve_servers(config, Settings("", "", "", "")), KnownTools({}, {}, frozenset()))
+
+    assert [each.pattern for each in found] == ["${KEY}.y", "x.${KEY}", "mcp__${KEY}__*"]
+    assert "super-secret" not in repr(found)

@@ -100,7 +100,19 @@ def test_threads_are_listed_the_newest_first(place: Place, two: tuple[str, str])
         (two[1], 1, ["codereview"]),
         (two[0], 2, ["chat"]),
     ]
-    assert len(place.run("list", "--limit", "1").splitlines()) == 1
+    assert len(place.run("list", "--limit", "1", only="stdout").splitlines()) == 1
+
+
+def test_a_list_that_stops_says_how_many_more_there_are(place: Place, two: tuple[str, str]) -> None:
+    with place.store() as store:
+        for number in range(50):
+            kept(store, (f"Question {number}", "Yes"))
+    assert len(place.run("list", only="stdout").splitlines()) == 50
+    assert place.run("list", only="stderr") == "2 more are not listed: see them with `--limit 52`.\n"
+    assert place.run("list", "--limit", "51", only="stderr") == "1 more is not listed: see it with `--limit 52`.\n"
+    assert place.run("list", "--limit", "52", only="stderr") == ""
+    assert len(place.json("list")) == 50
+    assert place.run("list", "--json", only="stderr") == ""
 
 
 def test_a_thread_is_shown_by_the_beginning_of_its_id(place: Place, two: tuple[str, str]) -> None:

@@ -30,10 +30,13 @@ def list_threads(where: Where, *, limit: int, wants_json: bool) -> None:
     """List the threads, the newest first: id, age, turns, tools and how they began."""
     with open_shelf(where) as shelf:
         found = shelf.store.list(limit)
+        total = len(found) if len(found) < limit else len(shelf.store.starting(""))
     if wants_json:
         printing.as_json([asdict(each) for each in found])
     elif found:
         printing.listed(found)
+        if total > len(found):
+            click.echo(printing.unlisted(len(found), total), err=True)
     else:
         click.echo(printing.harmless(shelf.nothing), err=True)
 

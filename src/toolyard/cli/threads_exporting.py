@@ -1,7 +1,8 @@
 """A thread as a page of Markdown, and in a file, which is there as a whole, private, and replaces nothing unasked.
 
 What was asked stands in a fence: it may hold code, and changes as they are. What was answered is Markdown itself, and
-stands in a quote. So no heading of theirs passes for one of ours.
+stands in a quote. So no heading of theirs passes for one of ours. Titles are text, and names of files are code,
+whatever signs they have: nothing in them is a link, a picture or HTML.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ _PRIVATE: Final = 0o600
 _SHORTEST_FENCE: Final = 3
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 """As Markdown has it."""
+_SIGN: Final = re.compile(r"[\\`*_\[\]<>&!#~|$]")
 _ELSEWHERE: Final = "Name another file with -o, or leave -o out to have it printed."
 
 
@@ -30,14 +32,14 @@ def markdown(thread: Thread) -> str:
 
 
 def _markdown(thread: Thread) -> Iterator[str]:
-    yield f"# {printable(thread.summary.title) or 'Thread'}"
-    yield f"Thread `{thread.id}`, {moment(thread.created)} to {moment(thread.updated)}: {turns_of(thread)}."
+    yield f"# {_text(thread.summary.title) or 'Thread'}"
+    yield f"Thread {_code(thread.id)}, {moment(thread.created)} to {moment(thread.updated)}: {turns_of(thread)}."
     for number, turn in enumerate(thread.turns, 1):
-        yield f"## {heading(number, turn.asked)}"
+        yield f"## {_text(heading(number, turn.asked))}"
         yield "### Asked"
         yield _fenced(turn.asked.text.strip("\n"))
         yield from _files(turn.asked)
-        said = printable(answered(turn.answered))
+        said = _text(answered(turn.answered))
         yield f"### {said[:1].upper()}{said[1:]}"
         yield _quoted(turn.answered.text.strip("\n"))
         yield from _files(turn.answered)
@@ -45,13 +47,28 @@ def _markdown(thread: Thread) -> Iterator[str]:
 
 def _files(message: Message) -> Iterator[str]:
     if message.files:
-        yield f"Files: {', '.join(f'`{printable(file.path)}`' for file in message.files)}"
+        yield f"Files: {', '.join(_code(file.path) for file in message.files)}"
+
+
+def _text(text: str) -> str:
+    """On one line, with every sign escaped that could mean something."""
+    return _SIGN.sub(r"\\\g<0>", printable(text).strip())
+
+
+def _code(text: str) -> str:
+    shown = printable(text)
+    marks = "`" * (_longest_marks(shown) + 1)
+    pad = " " if shown.strip(" ") and (shown[0] in " `" or shown[-1] in " `") else ""
+    return f"{marks}{pad}{shown}{pad}{marks}"
 
 
 def _fenced(text: str) -> str:
-    longest = max(map(len, re.findall(r"`+", text)), default=0)
-    fence = "`" * max(longest + 1, _SHORTEST_FENCE)
+    fence = "`" * max(_longest_marks(text) + 1, _SHORTEST_FENCE)
     return f"{fence}text\n{text}\n{fence}"
+
+
+def _longest_marks(text: str) -> int:
+    return max(map(len, re.findall(r"`+", text)), default=0)
 
 
 def _quoted(text: str) -> str:

@@ -45,6 +45,12 @@ def listed(summaries: tuple[Summary, ...]) -> None:
         click.echo(f"{_short(each.id)}  {said}  {one_line(each.title)}")
 
 
+def unlisted(shown: int, total: int) -> str:
+    more = total - shown
+    are, them = ("is", "it") if more == 1 else ("are", "them")
+    return f"{more:,} more {are} not listed: see {them} with `--limit {total}`."
+
+
 def hits(found: tuple[Hit, ...]) -> None:
     for hit in found:
         who = "asked" if hit.role == "user" else "answered"
