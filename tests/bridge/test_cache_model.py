@@ -19,6 +19,8 @@ from toolyard.bridge.memory_store import MemoryStore
 from toolyard.bridge.sqlite_store import SqliteStore
 from toolyard.testing.file_caches import Clock, Watched, cached
 
+pytestmark = pytest.mark.slow  # hundreds of examples each
+
 MAX_BYTES, MAX_ENTRIES, TTL_SECONDS = 20, 5, 10.0
 PATHS = ("a", "b", "c", "ü")
 CLIENTS = ("", "one")

@@ -9,6 +9,7 @@ import unicodedata
 from contextlib import suppress
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 
+import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ from toolyard.bridge.errors import PathRefusedError, Violation
 from toolyard.bridge.policy import SecurityPolicy
 from toolyard.bridge.validating import PathValidator
 from toolyard.core.errors import ValidationError
+
+pytestmark = pytest.mark.slow  # hundreds of examples each
 
 POSIX_ROOT, WINDOWS_ROOT = "/home/me/project", "C:\\Users\\Me\\project"
 FOLDERS = ("docs", "src", ".guide", "é")

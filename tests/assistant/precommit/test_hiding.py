@@ -8,6 +8,8 @@ from toolyard.assistant.precommit import binaries, inspect
 from toolyard.assistant.precommit.decoding import decoded, lines_of
 from toolyard.core.limits import MIB
 
+pytestmark = pytest.mark.slow  # git in a sandbox, again and again
+
 TOKEN = "ghp_" + "aB3dE5fG7hI9jK1lM2nO4pQ6rS8tU0vW1xY2"
 BODY = [base64.b64encode(bytes(range(at, at + 48))).decode() for at in range(0, 96, 16)]
 BEGIN, END = "-----BEGIN OPENSSH " + "PRIVATE KEY-----", "-----END OPENSSH " + "PRIVATE KEY-----"
