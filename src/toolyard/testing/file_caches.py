@@ -40,6 +40,7 @@ class Watched:
     def __init__(self, store: CacheStore, most: Total) -> None:
         self._store = store
         self._most = most
+        self.may_wait = store.may_wait
         self.reading: Callable[[], AbstractContextManager[object]] = store.reading
         self.changing: Callable[[], AbstractContextManager[object]] = store.changing
         self.find, self.touch, self.drop = store.find, store.touch, store.drop
