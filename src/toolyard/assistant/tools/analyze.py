@@ -33,5 +33,8 @@ def analyze(arguments: AnalyzeArguments, case: Case) -> Output:
 
 def _structure(found: Found, case: Case) -> str:
     shown = zip(found.sources, outlines(found.sources, case.gate.check_time), strict=True)
-    parts = [import_graph(found.sources, case.gate.check_time).render(), *(f"{source.path}\n{outline}" for source, outline in shown)]
+    parts = [
+        import_graph(found.sources, case.gate.check_time).render(),
+        *(f"{source.path}\n{outline}" for source, outline in shown),
+    ]
     return "\n\n".join(part for part in parts if part)
