@@ -73,11 +73,11 @@ class OrdinaryUser(Closing):
         assert re.search(r"^CapEff:\s*0+$", who.stdout, re.MULTILINE), "it has a capability left"
         return ""
 
-    def passed(self, project: str, suite: str, *, seconds: float) -> int:
-        """How many tests of a suite pass; fails when one does not."""
+    def passed(self, project: str, *suite: str, seconds: float) -> int:
+        """How many tests of a suite pass, which is given in words of pytest; fails when one does not."""
         pytest_of = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
         pytest_of += [f"--rootdir={project}", f"-c={project}/pyproject.toml", f"--basetemp={self.home}/t"]
-        ran = self.run([*pytest_of, suite], seconds=seconds)
+        ran = self.run([*pytest_of, *suite], seconds=seconds)
         assert ran.returncode == 0, ran.stdout[-8_000:] + ran.stderr[-2_000:]
         passed = re.search(r"(\d+) passed", ran.stdout)
         return int(passed[1]) if passed is not None else 0
