@@ -27,13 +27,13 @@ def test_default_allowed_paths():
         ("/p", ["docs/api", "docs", "docs/guide"], ("/p/docs",)),
         ("/p", ["docs", "docs2"], ("/p/docs", "/p/docs2")),
         ("/p", ["src", ".", "docs"], ("/p",)),
-        ("/p", ["/srv/shared/", "src"], ("/srv/shared", "/p/src")),
+        ("/p", ["/srv/common/", "src"], ("/srv/common", "/p/src")),
         ("/p", ["/srv/../opt"], ("/opt",)),
         ("/p", [], ()),
         ("/", ["etc"], ("/etc",)),
         ("/", ["."], ("/",)),
         ("C:\\p", ["docs/", "src\\lib", "SRC"], ("C:\\p\\docs", "C:\\p\\SRC")),
-        ("C:\\p", ["d:/shared"], ("D:\\shared",)),
+        ("C:\\p", ["d:/shared"], ("D:\\common",)),
         ("C:\\p", ["\\\\server\\share\\x\\"], ("\\\\server\\share\\x",)),
         ("\\\\server\\share", ["docs"], ("\\\\server\\share\\docs",)),
         (None, ["./docs/", "a/b/..", "a"], ("docs", "a")),
@@ -107,18 +107,18 @@ def test_allowed_paths_that_cannot_be_meant_are_errors(root, given, said):
 
 
 def test_what_the_operator_allows_outside_of_the_project_is_allowed():
-    policy = SecurityPolicy("/p", ["src", "/srv/shared"])
+    policy = SecurityPolicy("/p", ["src", "/srv/common"])
     validator = PathValidator(policy)
-    assert validator.validate("/srv/shared/x") == validator.validate("../srv/shared/x") == "/srv/shared/x"
-    assert policy.relative("/srv/shared/x") == "/srv/shared/x"
+    assert validator.validate("/srv/common/x") == validator.validate("../srv/common/x") == "/srv/common/x"
+    assert policy.relative("/srv/common/x") == "/srv/common/x"
     assert not validator.is_allowed("/srv/x")
 
 
 def test_an_absolute_path_waits_for_the_root():
-    unrooted = SecurityPolicy(None, ["src", "/srv/shared"])
+    unrooted = SecurityPolicy(None, ["src", "/srv/common"])
     assert unrooted.allowed_paths == ("src",)
-    assert not PathValidator(unrooted).is_allowed("/srv/shared/x")
-    assert unrooted.rooted_at("/p").allowed_paths == ("/p/src", "/srv/shared")
+    assert not PathValidator(unrooted).is_allowed("/srv/common/x")
+    assert unrooted.rooted_at("/p").allowed_paths == ("/p/src", "/srv/common")
     assert unrooted != SecurityPolicy(None, ["src"])
 
 
@@ -157,7 +157,7 @@ def test_nobody_is_warned_where_nobody_can_tell(caplog):
         ("/", "/etc/x", "etc/x"),
         ("C:\\p", "C:\\p\\src\\a.py", "src/a.py"),
         ("C:\\p", "c:\\P\\src\\A.py", "src/A.py"),
-        ("C:\\p", "D:\\shared\\x", "D:/shared/x"),
+        ("C:\\p", "D:\\common\\x", "D:/common/x"),
         (None, "src/a.py", "src/a.py"),
         (None, ".", "."),
     ],
