@@ -33,7 +33,7 @@ def test_default_allowed_paths():
         ("/", ["etc"], ("/etc",)),
         ("/", ["."], ("/",)),
         ("C:\\p", ["docs/", "src\\lib", "SRC"], ("C:\\p\\docs", "C:\\p\\SRC")),
-        ("C:\\p", ["d:/shared"], ("D:\\common",)),
+        ("C:\\p", ["d:/common"], ("D:\\common",)),
         ("C:\\p", ["\\\\server\\share\\x\\"], ("\\\\server\\share\\x",)),
         ("\\\\server\\share", ["docs"], ("\\\\server\\share\\docs",)),
         (None, ["./docs/", "a/b/..", "a"], ("docs", "a")),
@@ -85,15 +85,15 @@ def test_a_root_that_cannot_be_one_is_an_error(root, said):
 @pytest.mark.parametrize(
     ("root", "given", "said"),
     [
-        ("/p", ["../shared"], r"climbs out of the project\. Write it as an absolute path"),
+        ("/p", ["../common"], r"climbs out of the project\. Write it as an absolute path"),
         ("/p", ["docs/../../x"], "climbs out of the project"),
         ("/p", ["../../../.."], "climbs out of the project"),
         ("/p", ["C:/../../x"], "climbs out of the project"),
-        ("C:\\p", ["..\\shared"], "climbs out of the project"),
-        (None, ["../shared"], "climbs out of the project"),
+        ("C:\\p", ["..\\common"], "climbs out of the project"),
+        (None, ["../common"], "climbs out of the project"),
         ("/p", ["/../x"], "climbs out of its disk"),
-        ("/p", ["C:\\shared"], "backslash"),
-        ("C:\\p", ["/shared"], "starts at a drive that it does not name"),
+        ("/p", ["C:\\common"], "backslash"),
+        ("C:\\p", ["/common"], "starts at a drive that it does not name"),
         (None, ["src\\lib"], "backslash"),
         ("/p", ["a\u200bb"], "cannot be seen"),
         ("/p", [""], "is empty"),
@@ -197,7 +197,7 @@ def test_a_configuration_without_the_section_means_the_defaults():
 
 def test_an_error_in_a_file_names_the_file(tmp_path):
     path = tmp_path / "toolyard.yaml"
-    path.write_text("filesystem: {allowed_paths: [../shared]}\n")
+    path.write_text("filesystem: {allowed_paths: [../common]}\n")
     with pytest.raises(ConfigError) as raised:
         SecurityPolicy.from_file(str(path), "/p")
     assert raised.value.where == str(path)
