@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import subprocess
 import sys
@@ -16,8 +17,10 @@ from tests.bridge.agent import Agent
 from tests.bridge.conftest import LEGACY, MODERN, ROOT, SERVER
 
 from toolyard.bridge import (
+    BadAnswerError,
     BridgeHost,
     ClientRefusedError,
+    FilesystemBridge,
     NewFile,
     PathRefusedError,
     SecurityPolicy,
@@ -25,6 +28,7 @@ from toolyard.bridge import (
     on_the_wire,
 )
 from toolyard.bridge.auditing import TRACE, Auditor
+from toolyard.bridge.client import Answer
 from toolyard.bridge.errors import CacheRefusedError
 from toolyard.bridge.mcp_client import identity_of
 from toolyard.bridge.pending import PendingReads
@@ -267,3 +271,19 @@ def test_there_is_an_end_to_what_is_waited_for():
     pending = PendingReads(9)
     with pytest.raises(ToolError, match="Too many"), pending.expecting("c", [str(n) for n in range(2_000)], 10):
         raise AssertionError
+
+
+async def test_a_copy_from_before_the_question_is_not_taken_for_its_answer():
+    """As when another process keeps an older version in the cache that they share."""
+    path = f"{ROOT}/src/a.py"
+    host = BridgeHost(SecurityPolicy(ROOT))
+    host.cache.put(path, b"old", client="c")
+
+    async def ask(questions, seconds):
+        return [Answer(json.dumps({"path": path, "status": "cached"}), host.cache.peek(path, client="c").stored + 1)]
+
+    client = SimpleNamespace(
+        **vars(CLIENT), can_sample=True, can_use_tools=False, offers_roots=False, has_answered=lambda _: True, ask=ask
+    )
+    with pytest.raises(BadAnswerError, match="was not"):
+        await FilesystemBridge(client, host._shared).read_file("src/a.py")
