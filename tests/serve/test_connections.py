@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import socket
+import threading
 import time
+from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import uvicorn
 
+from toolyard.app.yard import Yard, YardOptions
+from toolyard.config.models import Config
 from toolyard.drivers.host import Host
 from toolyard.serve.mcp import connections
+from toolyard.serve.mcp.http import Address, http_app, listen
 
 SECONDS = 10
 HELD = 12
@@ -23,6 +31,47 @@ def address(monkeypatch):
     with Host() as host:
         url = urlsplit(host.url)
         yield url.hostname, url.port
+
+
+@dataclass(frozen=True)
+class Served:
+    address: tuple[str, int]
+    token: str
+
+    def head(self, *extra: str, length: int) -> bytes:
+        lines = ("POST /execute HTTP/1.1", "Host: 127.0.0.1", f"Authorization: Bearer {self.token}", *extra)
+        return "\r\n".join((*lines, "Content-Type: application/json", f"Content-Length: {length}", "", "")).encode()
+
+
+@pytest.fixture
+def served(tmp_path, monkeypatch):
+    """A workspace behind a token, at a server that takes HELD connections."""
+    monkeypatch.setattr(connections, "most", lambda: HELD)
+    monkeypatch.setattr(Yard, "warm_up", lambda _: None)
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws" / "long.txt").write_text("a line of some length\n" * 6000)
+    options = YardOptions(str(tmp_path / "ws"), Config(), state_home=str(tmp_path / "state"))
+    address = Address("127.0.0.1", 0)
+    with Yard.open(options) as yard, contextlib.closing(listen(address)) as listener:
+        settings = uvicorn.Config(
+            http_app(yard, "right", address),
+            http=connections.Connection,
+            log_config=None,
+            timeout_graceful_shutdown=1,
+        )
+        server = uvicorn.Server(settings)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        yield Served(listener.getsockname(), "right")
+        server.should_exit = True
+        thread.join(SECONDS)
+
+
+def is_gone(port: int) -> bool:
+    """Whether this process has closed its end of the connection that comes from a port."""
+    lines = Path("/proc/self/net/tcp").read_text().splitlines()[1:]
+    ours = [line.split() for line in lines if line.split()[2].endswith(f":{port:04X}")]
+    return all(state != "01" for _, _, _, state, *_ in ours)
 
 
 def held(address, said: bytes) -> socket.socket:
@@ -68,6 +117,74 @@ def test_a_connection_that_is_kept_for_the_next_request_is_not_taken_from_under_
     with pytest.raises(TimeoutError):  # open, and nothing to read
         connection.sock.recv(1)
     connection.close()
+
+
+def test_a_body_that_trickles_in_is_cut_off(served, monkeypatch):
+    monkeypatch.setattr(connections, "PATIENCE_SECONDS", 0.2)
+    connection = held(served.address, served.head(length=1000))
+    connection.settimeout(0.05)
+    last = time.monotonic() + SECONDS
+    with contextlib.suppress(ConnectionError), connection:
+        while time.monotonic() < last:
+            connection.sendall(b" ")
+            with contextlib.suppress(TimeoutError):
+                if not connection.recv(1):
+                    return
+        pytest.fail("a byte at a time holds a connection for as long as one likes")
+
+
+def test_a_body_that_comes_steadily_is_taken_however_long_that_takes(served, monkeypatch):
+    monkeypatch.setattr(connections, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "RATE_BYTES", 100)
+    body = b'{"tool_name": "LS"' + b" " * 2000 + b"}"
+    with held(served.address, served.head(length=len(body))) as connection:
+        for at in range(0, len(body), 100):
+            connection.sendall(body[at : at + 100])
+            time.sleep(0.05)
+        assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
+
+
+def test_bodies_that_never_end_do_not_keep_others_out(served, monkeypatch):
+    monkeypatch.setattr(connections, "PATIENCE_SECONDS", 1000.0)
+    many: list[socket.socket] = []
+    for _ in range(HELD):
+        many.append(held(served.address, served.head("Expect: 100-continue", length=1000)))
+        assert many[-1].recv(100).startswith(b"HTTP/1.1 100 ")  # its body is waited for
+    with held(served.address, served.head(length=19) + b'{"tool_name": "LS"}') as connection:
+        assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
+    assert is_closed(many[0])
+    for each in many:
+        each.close()
+
+
+def test_an_answer_that_nobody_takes_is_cut_off(served, monkeypatch, wait_until):
+    monkeypatch.setattr(connections, "PATIENCE_SECONDS", 0.2)
+    ask = b'{"tool_name": "Read", "args": {"file_path": "long.txt"}}'
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
+    with connection:
+        connection.connect(served.address)
+        for _ in range(40):
+            connection.sendall(served.head(length=len(ask)) + ask)
+        wait_until(lambda: is_gone(connection.getsockname()[1]))
+
+
+def test_an_answer_that_is_taken_slowly_comes_whole(served, monkeypatch):
+    monkeypatch.setattr(connections, "PATIENCE_SECONDS", 0.2)
+    ask = b'{"tool_name": "Read", "args": {"file_path": "long.txt"}}'
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
+    got = b""
+    with connection:
+        connection.connect(served.address)
+        connection.settimeout(SECONDS)
+        connection.sendall(served.head(length=len(ask)) + ask)
+        while not got.endswith(b"0\r\n\r\n"):
+            piece = connection.recv(1 << 14)
+            assert piece, "it was cut off"
+            got += piece
+            time.sleep(0.02)
+    assert len(got) > 100_000
 
 
 def test_who_holds_all_connections_makes_room_for_those_that_ask(address, monkeypatch):

@@ -73,7 +73,12 @@ def test_a_page_that_rebinds_its_name_to_us_is_refused(door):
         "evil.example:80": MISDIRECTED,
         "127.0.0.1.evil.example": MISDIRECTED,
         "localhost.evil.example:80": MISDIRECTED,
+        "127.0.0.1:80.evil.example": MISDIRECTED,
+        "127.0.0.1:80@evil.example": MISDIRECTED,
+        "localhost:": MISDIRECTED,
+        "localhost:²": MISDIRECTED,
         "": MISDIRECTED,
+        "LOCALHOST": THROUGH,
         "127.0.0.1": THROUGH,
         "localhost:1234": THROUGH,
         "[::1]:1234": THROUGH,
@@ -86,6 +91,9 @@ def test_a_page_of_another_origin_is_refused(door):
     origins = {
         "http://evil.example": FORBIDDEN,
         "https://localhost.evil.example": FORBIDDEN,
+        "http://localhost:80.evil.example": FORBIDDEN,
+        "http://localhost:80@evil.example": FORBIDDEN,
+        "http://localhost/": FORBIDDEN,
         "null": FORBIDDEN,
         "file://": FORBIDDEN,
         "http://localhost:3000": THROUGH,
@@ -100,6 +108,30 @@ def test_a_further_name_of_ours_can_be_allowed(place):
         allowed = server.raw("POST", [("Host", "box.example:80"), *server.usual()], PING, host=False)
         other = server.raw("POST", [("Host", "evil.example"), *server.usual()], PING, host=False)
     assert (allowed.status, other.status) == (THROUGH, MISDIRECTED)
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/execute"])
+def test_a_request_with_two_lengths_is_refused(door, path):
+    headers = [*door.usual(), ("Transfer-Encoding", "chunked")]
+    body = b"13\r\n" + b'{"tool_name": "LS"}' + b"\r\n0\r\n\r\n"
+    response = door.raw("POST", headers, body, path=path)
+    assert (response.status, response.headers["connection"]) == (THROUGH, "close")
+    assert "Content-Length" in json.loads(response.body)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/list"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"LS","arguments":{"path":"a","p\\u0061th":"b"}}}',
+        b'{"id":1,"id":' + b"9" * 5000 + b"}",
+    ],
+    ids=["method", "escaped", "beside a long number"],
+)
+def test_a_message_with_a_key_twice_is_refused(door, message):
+    response = door.raw("POST", door.usual(), message)
+    error = json.loads(response.body)["error"]
+    assert (response.status, error["code"], "twice" in error["message"]) == (THROUGH, -32602, True)
 
 
 def test_a_body_over_the_limit_is_refused_and_the_server_goes_on(door, talk):

@@ -6,6 +6,7 @@ waiting is told apart before.
 
 from __future__ import annotations
 
+import json
 import re
 
 from toolyard.core.limits import MIB
@@ -52,3 +53,29 @@ def number_in(body: bytes) -> int | None:
     """The `id` of a message that is not read, where it stands first or last in it."""
     found = _AT_THE_BEGINNING.match(body, 0, _ENDS) or _AT_THE_END.search(body, max(len(body) - _ENDS, 0))
     return int(found[1]) if found else None
+
+
+class _RepeatedKeyError(ValueError):
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+def repeated_key(body: bytes) -> str | None:
+    """A key that stands twice in one object of a JSON text. None also where the text is no JSON or too deep."""
+    try:
+        # Numbers are not needed, and converting a long one is refused.
+        json.loads(body, object_pairs_hook=_check_keys, parse_int=len, parse_float=len)
+    except _RepeatedKeyError as error:
+        return error.key
+    except (ValueError, RecursionError):
+        return None
+    return None
+
+
+def _check_keys(pairs: list[tuple[str, object]]) -> None:
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            raise _RepeatedKeyError(key)
+        seen.add(key)

@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from toolyard.config.suggest import closest
 from toolyard.core.errors import ValidationError
-from toolyard.core.json_parts import MOST_PARTS, parts_of
+from toolyard.core.json_parts import MOST_PARTS, parts_of, repeated_key
 from toolyard.core.limits import MIB
 from toolyard.serve.http.refusing import RefusedError
 
@@ -77,6 +77,8 @@ def _understood(body: bytes) -> Asked:
         raise _wrong("body", f"is not JSON ({str(error)[:_SHOWN]})") from None
     if not isinstance(said, dict):
         raise _wrong("body", "is not an object")
+    if (key := repeated_key(body)) is not None:
+        raise _wrong("body", f"has the key {key[:_SHOWN]!r} twice in one object")
     given = cast("dict[str, Any]", said)
     unknown = next((key for key in given if key not in _KEYS), None)
     if unknown is not None:

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from toolyard.app.yard import Yard
 from toolyard.config.suggest import closest
 from toolyard.core.calls import Call, Result, ask_nobody
-from toolyard.core.errors import SecurityError, SystemFault, ToolyardError, ValidationError
+from toolyard.core.errors import SystemFault, ToolyardError, ValidationError
 from toolyard.serve.http.asked import Asked, read_asked
 from toolyard.serve.http.openapi import openapi
 from toolyard.serve.http.outbox import Outbox
@@ -38,25 +38,22 @@ _SEE = 307
 NOT_FOUND, NOT_ALLOWED, BUSY = 404, 405, 503
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
-Check = Callable[[Request], Awaitable[Response | None]]
-"""Refuses a request whose Host or Origin is not ours."""
 Handler = Callable[[Request, Send], Awaitable[Response | None]]
 
 
 class Door:
-    def __init__(self, yard: Yard, terms: Terms, check: Check) -> None:
+    def __init__(self, yard: Yard, terms: Terms) -> None:
         self._yard = yard
         self._terms = terms
-        self._check = check
         self._running = Running()
 
     def routes(self) -> list[Route]:
         return [
-            Route("/", _Way("GET", self._check, _way_on)),
-            Route("/tools", _Way("GET", self._check, self._tools)),
-            Route("/execute", _Way("POST", self._check, self._execute)),
-            Route("/openapi.json", _Way("GET", self._check, self._openapi)),
-            Route("/docs", _Way("GET", self._check, self._docs)),
+            Route("/", _Way("GET", _way_on)),
+            Route("/tools", _Way("GET", self._tools)),
+            Route("/execute", _Way("POST", self._execute)),
+            Route("/openapi.json", _Way("GET", self._openapi)),
+            Route("/docs", _Way("GET", self._docs)),
         ]
 
     @contextlib.asynccontextmanager
@@ -142,27 +139,21 @@ async def _way_on(request: Request, send: Send) -> Response:
 class _Way:
     """One path. An application in itself, so that the response can see its caller leave."""
 
-    def __init__(self, method: str, check: Check, handler: Handler) -> None:
+    def __init__(self, method: str, handler: Handler) -> None:
         self._method = method
-        self._check = check
         self._handler = handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            await self._admit(request)
+            self._admit(request)
             response = await self._handler(request, send)
         except RefusedError as refused:
             response = refused.response()
         if response is not None:
             await response(scope, receive, send)
 
-    async def _admit(self, request: Request) -> None:
-        stopped = await self._check(request)
-        if stopped is not None:
-            what = bytes(stopped.body).decode()
-            error = SecurityError(f"{what}.", hint="Use the address that the server printed, or allow the name.")
-            raise RefusedError(stopped.status_code, error)
+    def _admit(self, request: Request) -> None:
         allowed = {"GET", "HEAD"} if self._method == "GET" else {self._method}
         if request.method not in allowed:
             error = ValidationError.of("method", f"is not {self._method}", hint=f"Send {self._method} to this path.")

@@ -1,7 +1,7 @@
 """Streamable HTTP at `/mcp`, behind a bearer token and checks of the Host and Origin headers.
 
-The token is compared in constant time before anything of the request's body is read. Host and Origin are checked by
-the SDK, against the addresses this server is really reached at, so that a web page cannot reach it by rebinding DNS.
+The token is compared in constant time before anything of the request's body is read. `RequestChecks` compare Host and
+Origin with the addresses this server is really reached at, so that a web page cannot reach it by rebinding DNS.
 The plain door (`serve/http`) hangs on the same application, behind the same token and the same checks.
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import uvicorn
-from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -27,18 +27,19 @@ from toolyard.core.errors import SecurityError, SystemFault
 from toolyard.serve.http.door import Door
 from toolyard.serve.http.refusing import RefusedError
 from toolyard.serve.mcp.connections import KEPT_SECONDS, Connection
+from toolyard.serve.mcp.request_checks import LARGEST_BODY, PATH, RequestChecks
 from toolyard.serve.mcp.server import YardServer
 from toolyard.serve.mcp.terms import TERMS, Terms
 
 Lifespan = Callable[[Starlette], contextlib.AbstractAsyncContextManager[Any]]
 
-PATH = "/mcp"
 _UNAUTHORIZED = 401
 _HOW_TO = "Send the header Authorization: Bearer <token>."
-_LARGEST_BODY = 32 << 20
 _GRACE_SECONDS = 1  # for calls under way; then they are cancelled
 _BACKLOG = 128
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_CHECKED_BEFORE = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+"""The SDK compares the beginning of a host alone; `RequestChecks` compare all of it."""
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _WILDCARDS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - names to recognise, nothing is bound here
 
@@ -93,18 +94,18 @@ def http_app(yard: Yard, token: str, address: Address) -> ASGIApp:
 
 def yard_app(yard: Yard, address: Address, terms: Terms = TERMS) -> Starlette:
     """What serves one Yard to whoever was let in."""
-    security = _security(address)
-    door = Door(yard, terms, TransportSecurityMiddleware(security).validate_request)
+    door = Door(yard, terms)
     app = (
         YardServer(yard, "mcp-http", terms=terms)
         .build()
         .streamable_http_app(
             streamable_http_path=PATH,
-            max_request_body_size=_LARGEST_BODY,
-            transport_security=security,
+            max_request_body_size=LARGEST_BODY,
+            transport_security=_CHECKED_BEFORE,
             custom_starlette_routes=door.routes(),
         )
     )
+    app.add_middleware(RequestChecks, names=_names(address))
     app.router.lifespan_context = _both(app.router.lifespan_context, door)
     return app
 
@@ -120,15 +121,11 @@ def _both(sessions: Lifespan, door: Door) -> Lifespan:
     return living
 
 
-def _security(address: Address) -> TransportSecuritySettings:
-    names = [*_LOOPBACK, *address.allowed_hosts]
-    if address.host not in _WILDCARDS:
-        names.append(f"[{address.host}]" if ":" in address.host else address.host)
-    origins = [f"{scheme}://{name}" for name in names for scheme in ("http", "https")]
-    return TransportSecuritySettings(
-        allowed_hosts=[*names, *(f"{name}:*" for name in names)],
-        allowed_origins=[*origins, *(f"{origin}:*" for origin in origins)],
-    )
+def _names(address: Address) -> tuple[str, ...]:
+    names = (*_LOOPBACK, *address.allowed_hosts)
+    if address.host in _WILDCARDS:
+        return names
+    return (*names, f"[{address.host}]" if ":" in address.host else address.host)
 
 
 def listen(address: Address) -> socket.socket:
