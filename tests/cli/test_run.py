@@ -16,6 +16,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from toolyard.cli.main import toolyard
+from toolyard.cli.run_list import show_runs
+from toolyard.team.listing import KnownRun
 from toolyard.testing.model_server import FOREVER, Call, Fail, Hang, ModelServer, Say, Scripted, by_model, serving
 
 WRITES = Call("Write", {"file_path": "plan.md", "content": "# Plan\n"})
@@ -206,6 +208,26 @@ def test_runs_are_listed_the_newest_first(models) -> None:
     lines = run("--list", "a.yaml").stdout.splitlines()
     assert "answered by a" in lines[0]
     assert run("--list", "other.yaml").stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("ended", "winner", "shown"),
+    [
+        ("answered", "ana", "answered by ana"),
+        ("consensus", "ana", "consensus for ana"),
+        ("interrupted", "ana", "interrupted, best answer: ana"),
+        ("time", "ana", "time, best answer: ana"),
+        ("failed", "", "failed"),
+        ("", "", "not ended"),
+    ],
+)
+def test_only_an_answer_is_listed_as_made_by_an_agent(capsys, monkeypatch, ended, winner, shown) -> None:
+    known = KnownRun("3f2a81bc", 0.0, "Do it", "/a.yaml", ended, winner, "", "/runs/3f2a81bc")
+    monkeypatch.setattr("toolyard.cli.run_list.list_runs", lambda *_: [known])
+
+    show_runs(None, "/state", wants_json=False)
+
+    assert f"  {shown}  /a.yaml  Do it" in capsys.readouterr().out
 
 
 def test_the_files_of_a_run_that_is_over_can_still_be_had(models) -> None:

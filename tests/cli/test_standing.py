@@ -132,16 +132,17 @@ def test_who_adds_for_an_agent_that_is_new_beside_others_is_told(project: Projec
         shutil.rmtree(project.folder / f"skills/anna{len(words)}", ignore_errors=True)
 
 
-def test_a_found_file_whose_folder_is_missing_says_how_it_is_made(project: Project) -> None:
-    config = project.folder / "toolyard.yaml"
-    for agents in ("", "agents: [{id: ana}, {id: bo}]\n"):
-        config.write_text(f"toolyard: {{workspace: ws}}\n{agents}")
-        for words in ("skill list", "exec --bash -c true", "memory list"):
-            agent = " --agent ana" if agents and words.startswith("exec") else ""
-            if words == "memory list" and not agents:
-                continue  # which needs no folder
-            assert f"which has it made: --config {config}" in project.refusal(f"{words}{agent}")
-    assert project.run(f"skill list --config {config}").exit_code == 0
+@pytest.mark.parametrize("agents", ["", "agents: [{id: ana}, {id: bo}]\n"])
+@pytest.mark.parametrize("words", ["skill list", "exec --bash -c true", "memory list"])
+def test_the_folder_that_a_found_file_names_is_made_when_it_is_needed(
+    project: Project, words: str, agents: str
+) -> None:
+    (project.folder / "toolyard.yaml").write_text(f"toolyard: {{workspace: ws}}\n{agents}")
+
+    ran = project.run(f"{words} --agent ana" if agents and words.startswith("exec") else words)
+
+    assert (ran.exit_code, ran.exception) == (0, None)
+    assert (project.folder / "ws").is_dir()
 
 
 def test_an_agent_that_took_snapshots_alone_is_known_by_them(project: Project) -> None:

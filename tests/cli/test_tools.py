@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from .conftest import Attached
+from .conftest import Attached, ran_with
 
 # Says what the file beside it has to say of its one tool.
 TALKER = """
@@ -126,3 +126,16 @@ def test_only_servers_of_this_configuration_are_listed(attached: Attached) -> No
     attached.run("sync")
     del servers["other"]
     assert {each["server"] for each in attached.json("tools", "list")} == {"my-server", "shop"}
+
+
+def test_without_a_configuration_what_was_synced_is_listed_as_search_finds_it(attached: Attached) -> None:
+    attached.run("sync")
+    where = ("--workspace", str(attached.base / "ws"), "--state", str(attached.state))
+    (found, *_) = json.loads(ran_with(["search", "add", "--json", *where], code=0, only="stdout"))
+    name = f"{found['server']}.{found['tool']}"
+
+    listed = json.loads(ran_with(["tools", "list", "--json", *where], code=0, only="stdout"))
+
+    assert name in {f"{each['server']}.{each['tool']}" for each in listed}
+    assert {each["state"] for each in listed} == {"unconfigured"}
+    assert "name its configuration with --config" in ran_with(["tools", "show", name, *where], code=0)

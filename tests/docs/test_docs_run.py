@@ -69,7 +69,7 @@ SAID = {
         "ada  ✓ Bash   cd shared/bob && python test_slug.py",
         "ada  → voted for bob: It drops what an address cannot have, and has a test.",
         "✓ Consensus  Everybody has voted, 2 of 2 for bob.",
-        "  consensus by bob  ",
+        "  consensus for bob  ",
         "team/site: 2 written.",
         "To undo it: toolyard snapshot restore ",
         "bob  | I noted what is missing in `notes.md`.",

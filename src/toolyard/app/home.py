@@ -11,7 +11,6 @@ never through the links that an agent sees beside its files.
 from __future__ import annotations
 
 import os
-import shlex
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
 NOBODY = "agent"
 """Who acts where no agent is configured or named."""
 _SNAPSHOTS = "snapshots"
+CREATE_FOLDER = "Create it, or name another one."
+"""What to do about a folder that is missing."""
 
 
 @dataclass(frozen=True)
@@ -151,18 +152,8 @@ def _root(config: Config, workspace: str) -> str:
         return workspace
     root = os.path.realpath(os.path.join(config.folder(workspace), config.toolyard.workspace))
     if (root != workspace or has_layout(config)) and not os.path.isdir(root):
-        raise ConfigError(
-            f"the workspace root {root} is not a folder.", where=config.source, hint=how_to_make(config)
-        )
+        raise ConfigError(f"the workspace root {root} is not a folder.", where=config.source, hint=CREATE_FOLDER)
     return root
-
-
-def how_to_make(config: Config) -> str:
-    """What to do about a folder that a configuration speaks of and that is not there."""
-    if config.source is None:
-        return "Create it, or name another one."
-    # A file that is merely found has nothing made.
-    return f"Create it, or name the file, which has it made: --config {shlex.quote(config.source)}"
 
 
 def _attached(folders: Iterable[str], workspace: str) -> Iterator[str]:

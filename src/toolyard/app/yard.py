@@ -17,7 +17,7 @@ from toolyard.app.belonging import note
 from toolyard.app.codemode.codemode import CodeMode, Surroundings
 from toolyard.app.dispatch import Dispatch
 from toolyard.app.gate import Resources
-from toolyard.app.home import Home, home_of, how_to_make
+from toolyard.app.home import CREATE_FOLDER, Home, home_of
 from toolyard.app.sandboxes import Sandboxes, chosen, own_environment
 from toolyard.app.seen import Seen
 from toolyard.app.settling import apart, guarded, make_folders, make_links, standing_links, view_of
@@ -148,7 +148,7 @@ class Yard(Closing):
         home = home_of(options.config, real, options.agent, options.settings, options.state_home or "")
         make_folders(home)
         if not os.path.isdir(workspace):
-            raise _no_folder(workspace, options.config)
+            raise _no_folder(workspace)
         if options.agent is not None and not _AGENT.fullmatch(options.agent):
             raise ConfigError(
                 f"{options.agent!r} cannot be an agent's name: it is part of paths.",
@@ -326,10 +326,10 @@ class Yard(Closing):
         )
 
 
-def _no_folder(workspace: str, config: Config) -> ConfigError:
+def _no_folder(workspace: str) -> ConfigError:
     if os.path.exists(workspace):
         return ConfigError(f"the workspace {workspace} is a file, not a folder.", hint="Name the folder it lies in.")
-    return ConfigError(f"the workspace {workspace} is not a folder.", hint=how_to_make(config))
+    return ConfigError(f"the workspace {workspace} is not a folder.", hint=CREATE_FOLDER)
 
 
 def _outermost(folders: Iterable[str]) -> list[str]:

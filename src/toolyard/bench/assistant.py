@@ -10,15 +10,16 @@ from toolyard.bench.machine import describe
 from toolyard.bench.measuring import Measures, measured, with_models
 from toolyard.bench.report import Report
 from toolyard.config.settings import Settings
+from toolyard.models.audience import FOR_ASSISTANT
 
 MEASURES: Measures = {
     "start": assistant_calls.measure_start,
     "tokens": assistant_calls.measure_tokens,
-    "overhead": with_models("overhead", assistant_calls.measure_overhead),
-    "waiting": with_models("waiting", assistant_waiting.measure_waiting),
-    "growth": with_models("growth", assistant_threads.measure_growth),
-    "threads": with_models("threads", assistant_threads.measure_canaries),
-    "files": with_models("files", assistant_files.measure_files),
+    "overhead": with_models("overhead", assistant_calls.measure_overhead, FOR_ASSISTANT),
+    "waiting": with_models("waiting", assistant_waiting.measure_waiting, FOR_ASSISTANT),
+    "growth": with_models("growth", assistant_threads.measure_growth, FOR_ASSISTANT),
+    "threads": with_models("threads", assistant_threads.measure_canaries, FOR_ASSISTANT),
+    "files": with_models("files", assistant_files.measure_files, FOR_ASSISTANT),
 }
 
 

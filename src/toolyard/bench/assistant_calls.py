@@ -14,7 +14,6 @@ import time
 from collections.abc import Mapping, Sequence
 
 from toolyard.assistant.prompts import instructions
-from toolyard.bench import assistant_bare
 from toolyard.bench.assistant_place import KEY, MODEL, Asking, Model, Place, Process
 from toolyard.bench.bench import Bench
 from toolyard.bench.processes import processor_seconds
@@ -25,6 +24,8 @@ from toolyard.bench.tokens import count
 
 MOST_TOKENS = 2_500
 MOST_TIMES = 1.5
+_BARE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "assistant_bare.py")
+"""A program of its own, run and not imported: it needs pydantic-ai, which a base install does not have."""
 _PROMPT = "Is a queue or a lock the better choice here, and why?"
 _CALLS_A_ROUND = 8
 _TOKENS = "tools/list of the six tools"
@@ -158,7 +159,7 @@ def _chats(asking: Asking, count: int) -> float:
 def _bare(model: Model) -> tuple[str, ...]:
     # With -P our own modules beside it, such as `tokens`, are not taken for others of that name.
     return (
-        *(sys.executable, "-P", os.path.abspath(assistant_bare.__file__)),
+        *(sys.executable, "-P", _BARE),
         *(model.address, KEY, MODEL, instructions("chat", None), _PROMPT),
     )
 

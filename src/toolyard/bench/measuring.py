@@ -10,6 +10,7 @@ from toolyard.bench.bench import Bench, Sizes
 from toolyard.bench.report import Row, skipped
 from toolyard.config.settings import Settings
 from toolyard.core.errors import SystemFault
+from toolyard.models.audience import FOR_BACKENDS, Audience
 from toolyard.models.library import require_library
 
 Measure = Callable[[Bench], list[Row]]
@@ -27,12 +28,12 @@ def measured(
                 yield from measure(dataclasses.replace(bench, scratch=bench.folder(name)))
 
 
-def with_models(name: str, measure: Measure) -> Measure:
+def with_models(name: str, measure: Measure, audience: Audience = FOR_BACKENDS) -> Measure:
     """The measure, or why no model can be asked."""
 
     def measure_or_skip(bench: Bench) -> list[Row]:
         try:
-            require_library()
+            require_library(audience.extra)
         except SystemFault as fault:
             return [skipped(name, "ms", str(fault))]
         return measure(bench)

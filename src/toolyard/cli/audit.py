@@ -1,8 +1,8 @@
 """`toolyard audit`: show the audit log of a workspace, follow it, or find out whether somebody changed it.
 
-Exit codes: 0 fine, 1 the log was changed (with --verify) or cannot be read, 2 there is no log, or the command or
-the configuration is wrong. What an agent chose (paths, names) is escaped before it is printed, so that it cannot
-speak to the terminal.
+Exit codes: 0 fine, also where a configured workspace has no log yet, 1 the log was changed (with --verify) or cannot
+be read, 2 there is no log (with --verify, or in a folder without a configuration), or the command or configuration is
+wrong. What an agent chose (paths, names) is escaped before it is printed, so that it cannot speak to the terminal.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 import click
 
 from toolyard.app.home import home_of
-from toolyard.cli.opening import find_place
+from toolyard.cli.opening import Place, find_place
 from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ConfigError, ToolError, ToolyardError
 from toolyard.core.events import Outcome
+from toolyard.storage.audit_files import has_log
 from toolyard.storage.audit_read import Filter, read
 from toolyard.storage.audit_verify import Finding, Verification, verify
 from toolyard.storage.state import state_dir
@@ -73,9 +74,13 @@ def audit(
     if check and (follow or last is not None or tool is not None or outcome is not None):
         raise click.UsageError("--verify looks at the whole log: leave out --follow, --last, --tool and --outcome.")
     try:
-        folder = _state_folder(workspace, state, config_file, agent)
+        place = find_place(None, config_file, agent) if workspace is None else None
+        folder = _state_folder(workspace, place, state, agent)
         if check:
             sys.exit(_verify(folder, as_json=as_json))
+        if place is not None and place.config.source and not has_log(folder):
+            click.echo("Nothing has been recorded in this workspace yet.", err=True)
+            return
         only = Filter(tool=tool, outcome=Outcome(outcome) if outcome else None, agent=agent)
         _show(read(folder, follow=follow, last=last, only=only), as_json=as_json, live=follow)
     except (ToolError, ConfigError) as error:
@@ -98,11 +103,10 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-def _state_folder(workspace: str | None, state: str | None, config_file: str | None, agent: str | None) -> str:
+def _state_folder(workspace: str | None, place: Place | None, state: str | None, agent: str | None) -> str:
     settings = Settings.from_environment()
-    if workspace is not None:
-        return state_dir(state or settings.state_home, workspace)
-    place = find_place(None, config_file, agent)
+    if place is None:
+        return state_dir(state or settings.state_home, workspace or ".")
     return home_of(place.config, os.path.realpath(place.workspace), agent, settings, state or "").log
 
 

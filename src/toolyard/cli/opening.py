@@ -50,8 +50,7 @@ def find_place(
     place = Place(config, _workspace(config, workspace, agent, here))
     if found is not None:
         _refuse_widening(place, found, chosen_by_file=workspace is None)
-    if config_file is not None:
-        _make_folders(place, chosen_by_file=workspace is None)
+    _make_folders(place, chosen_by_file=workspace is None)
     return place
 
 
@@ -70,7 +69,9 @@ def _as_it_is_run(config: Config, here: str) -> Config:
 
 
 def _make_folders(place: Place, *, chosen_by_file: bool) -> None:
-    """The folders that a named configuration speaks of are its own to have made."""
+    """The folders that a configuration speaks of. One that was only found speaks of none outside its own folder."""
+    if place.config.source is None:
+        return
     wanted = [place.workspace] if chosen_by_file else []
     if "workspace" in place.config.toolyard.model_fields_set:
         wanted.append(os.path.join(place.config.folder(os.getcwd()), place.config.toolyard.workspace))

@@ -10,6 +10,7 @@ from dataclasses import asdict
 import click
 
 from toolyard.cli.audit import printable
+from toolyard.team.events import Ended
 from toolyard.team.listing import KnownRun, list_runs
 
 _SHOWN_TASK = 60
@@ -31,5 +32,13 @@ def _line(run: KnownRun) -> str:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.began))
     task = printable(" ".join(run.task.split()))
     short = task if len(task) <= _SHOWN_TASK else f"{task[:_SHOWN_TASK]}..."
-    winner = f" by {run.winner}" if run.winner else ""
-    return f"{run.run[:_SHORT]}  {when}  {run.ended or 'not ended'}{winner}  {printable(run.config)}  {short}"
+    return f"{run.run[:_SHORT]}  {when}  {_ending(run)}  {printable(run.config)}  {short}"
+
+
+def _ending(run: KnownRun) -> str:
+    """Only an answer has an author: a run is not interrupted by the agent whose answer is the best so far."""
+    ended = run.ended or "not ended"
+    if not run.winner:
+        return ended
+    joined = {Ended.ANSWERED.value: " by ", Ended.CONSENSUS.value: " for "}.get(ended, ", best answer: ")
+    return f"{ended}{joined}{run.winner}"

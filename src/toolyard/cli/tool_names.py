@@ -44,14 +44,21 @@ class NamedTool:
 class ToolNames:
     """The names of a moment: make another one after a sync."""
 
-    def __init__(self, mode: CodeMode) -> None:
+    def __init__(self, mode: CodeMode, *, includes_unconfigured: bool = False) -> None:
+        """With `includes_unconfigured`, also the servers of the catalog that this configuration does not name."""
         self._mode = mode
+        self._includes_unconfigured = includes_unconfigured
+
+    @cached_property
+    def _server_names(self) -> list[str]:
+        names = [entry.name for entry in self._mode.resolved.entries]
+        others = self._mode.catalog.counts().keys() - set(names) if self._includes_unconfigured else ()
+        return [*names, *sorted(others)]
 
     @cached_property
     def servers(self) -> Mapping[str, Sequence[CompiledTool]]:
-        """What is written of each configured server that has answered, by its own name."""
-        configured = {entry.name for entry in self._mode.resolved.entries}
-        heard = configured & self._mode.catalog.counts().keys()
+        """What is written of each of the servers that has answered, by its own name."""
+        heard = set(self._server_names) & self._mode.catalog.counts().keys()
         known = self._mode.catalog.servers()
         return {server.name: Written.parse(server.written).tools for server in known if server.name in heard}
 
@@ -62,8 +69,8 @@ class ToolNames:
 
     @cached_property
     def _folders(self) -> Mapping[str, str]:
-        """Every spelling of a configured server's name, and the name."""
-        names = [entry.name for entry in self._mode.resolved.entries]
+        """Every spelling of a server's name, and the name."""
+        names = self._server_names
         return {folder: name for name, folder in folder_names(names).items()} | {name: name for name in names}
 
     def all(self) -> Iterator[tuple[NamedTool, CompiledTool]]:

@@ -1,7 +1,8 @@
 """Whether a tool may be called, and by whom: pinned, quarantined, or denied.
 
 `pinned` means that it is called as it was synced, `quarantined` that it has changed and waits to be accepted,
-`denied` that the agent's lists or the policy say no. Without an agent each agent of the configuration is looked at.
+`denied` that the agent's lists or the policy say no, `unconfigured` that the configuration in force does not name the
+server. Without an agent each agent of the configuration is looked at.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _NOBODY = ""
 @dataclass(frozen=True, slots=True)
 class ToolState:
     word: str
-    """pinned, quarantined or denied"""
+    """pinned, quarantined, denied or unconfigured"""
     text: str
     asks: bool
     """Whether somebody is asked before each call."""
@@ -53,6 +54,7 @@ class ToolStates:
         self._allowances = Allowances.of(yard.options.config)
         waiting = yard.codemode.catalog.quarantined()
         self._waiting = {(tool.server, tool.schema.name) for tool in waiting}
+        self._configured = {entry.name for entry in yard.codemode.resolved.entries}
 
     @cached_property
     def _agents(self) -> list[_Agent]:
@@ -71,6 +73,9 @@ class ToolStates:
         ]
 
     def of(self, named: NamedTool) -> ToolState:
+        if not named.is_custom and named.server not in self._configured:
+            text = "unconfigured: no server of this name is configured here; name its configuration with --config"
+            return ToolState("unconfigured", text, asks=False)
         reasons = {agent.id: self._refusal(agent, named) for agent in self._agents}
         denied = {agent: reason for agent, reason in reasons.items() if reason}
         asks = self._allowances.asks(named.server, named.tool) or any(

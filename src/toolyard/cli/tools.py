@@ -88,7 +88,7 @@ def list_tools(
     place = find_place(workspace, config_file, agent)
     options = YardOptions(workspace=place.workspace, config=place.config, agent=agent, state_home=state)
     with Yard.open(options) as yard:
-        names = ToolNames(yard.codemode)
+        names = _known_names(yard)
         if server is not None:
             _check_server(yard, server, names)
         found = [each for each in _all(yard, names) if server is None or _is_of(each, server)]
@@ -127,7 +127,7 @@ def show_tool(
     place = find_place(workspace, config_file, agent)
     options = YardOptions(workspace=place.workspace, config=place.config, agent=agent, state_home=state)
     with Yard.open(options) as yard:
-        names = ToolNames(yard.codemode)
+        names = _known_names(yard)
         named = names.find(words)
         shown = next((each for each in _all(yard, names) if each.named == named), None)
         schema = _schema(yard, named)
@@ -138,6 +138,11 @@ def show_tool(
         click.echo(json.dumps({**shown.fields(), **more, "output_schema": schema.output_schema}, indent=2))
     else:
         _show(shown, schema)
+
+
+def _known_names(yard: Yard) -> ToolNames:
+    """Where no server is configured, as without `--config`, what was synced before is shown, as `search` finds it."""
+    return ToolNames(yard.codemode, includes_unconfigured=not yard.codemode.resolved.entries)
 
 
 def _all(yard: Yard, names: ToolNames) -> Iterator[_Shown]:

@@ -126,7 +126,9 @@ def play(workspace: str, state: str) -> Iterator[Played]:
     """Each step, as soon as it is done."""
     options = ("--workspace", workspace, "--state", state, "--tools", "claude,workspace")
     kept = ""
-    with StdioClient((sys.executable, "-m", "toolyard", "mcp", *options), client_name="toolyard-demo") as client:
+    command = (sys.executable, "-m", "toolyard", "mcp", *options)
+    # A configuration in the user's current folder is not for the demo: the server is started in the demo's folder.
+    with StdioClient(command, client_name="toolyard-demo", cwd=workspace) as client:
         for step in STEPS:
             arguments = {name: kept if value == _KEPT else value for name, value in step.arguments.items()}
             before = _lines(workspace, step.file)

@@ -33,6 +33,8 @@ class Audience:
     """The next step where the conversation is too long."""
     settings: str
     """Where to look for a setting that a model does not take."""
+    extra: str
+    """The extra of this package that brings what asks models."""
     failed: type[ToolyardError]
     """The provider did not answer."""
     wrong: type[ToolyardError]
@@ -55,6 +57,7 @@ FOR_BACKENDS: Final = Audience(
     short="Raise `backend.max_tokens`, or lower `backend.thinking`.",
     less="Use a model with a larger context, or offer it fewer tools.",
     settings="the keys under `backend`",
+    extra="agents",
     failed=SystemFault,
     wrong=ConfigError,
 )
@@ -68,6 +71,7 @@ FOR_ASSISTANT: Final = Audience(
     short="Ask with a lower `thinking_mode`, or for a shorter answer.",
     less="Send fewer files, or use a model with a larger context.",
     settings="the model's name, and the `temperature` and `thinking_mode` of the call",
+    extra="assistant",
     failed=ProviderError,
     wrong=ProviderError,
 )

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from toolyard.core.errors import SystemFault
 from toolyard.models.chat import Answer, Wanted
 from toolyard.models.cleaning import whole_characters
-from toolyard.models.library import require_library
 from toolyard.models.measuring import tokens_of
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ _SHOWN_PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp
 
 class Conversation:
     def __init__(self) -> None:
-        require_library()
         self._messages: list[ModelMessage] = []
         self._sizes: list[int] = []
         self._dumped: list[bytes] = []

@@ -15,12 +15,12 @@ from importlib.util import find_spec
 from toolyard.core.errors import SystemFault
 
 
-def require_library() -> None:
-    """Raises where the extra is not installed."""
+def require_library(extra: str) -> None:
+    """Raises SystemFault where pydantic-ai is missing; `extra` of this package is what the caller needs it from."""
     if find_spec("pydantic_ai") is None:
         raise SystemFault(
             "Models behind APIs need pydantic-ai, which is not installed.",
-            hint="`pip install 'toolyard[agents]'` brings it.",
+            hint=f"`pip install 'toolyard[{extra}]'` brings it.",
         )
 
 

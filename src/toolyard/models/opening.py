@@ -35,7 +35,7 @@ def open_model(
     missing.
     """
     place = place_of(backend, access, audience)
-    require_library()
+    require_library(audience.extra)
     from toolyard.models.asking import ApiModel
     from toolyard.models.pricing import window_of
     from toolyard.models.providers import speak

@@ -116,6 +116,11 @@ def lines(handle: int, start: int, end: int) -> Iterator[Line]:
             yield Line(number, data, start, piece.endswith(b"\n"), running.hexdigest())
 
 
+def has_log(state_dir: str) -> bool:
+    """Whether any call was recorded there; also where the log itself was removed and its head was not."""
+    return any(os.path.lexists(os.path.join(state_dir, name)) for name in (LOG_NAME, HEAD_NAME))
+
+
 @contextmanager
 def opened(state_dir: str) -> Generator[tuple[int | None, int | None]]:
     """The log and the head, for reading only; None for one that is missing. Raises ToolError where both are."""

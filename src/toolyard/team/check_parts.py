@@ -20,6 +20,7 @@ from toolyard.core.modes import PermissionMode
 from toolyard.core.paths import is_beneath
 from toolyard.drivers.access import lack_of_access
 from toolyard.drivers.registry import driver_of
+from toolyard.models.audience import FOR_BACKENDS
 from toolyard.models.library import require_library
 from toolyard.models.places import Place, place_of
 from toolyard.sandbox.spec import Tier
@@ -60,7 +61,7 @@ def model_and_access(
 
 def _of_api(backend: Backend, settings: Settings) -> tuple[str, str]:
     place = place_of(backend, settings.model_access)
-    require_library()
+    require_library(FOR_BACKENDS.extra)
     key = f"key from {place.key_source}" if place.key_source else "no key"
     return place.model, key if place.is_home else f"{key}, at {place.address}"
 

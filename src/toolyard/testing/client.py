@@ -35,9 +35,14 @@ class StdioClient(Closing):
         env: Mapping[str, str] | None = None,
         capabilities: Mapping[str, Any] | None = None,
         client_name: str = "toolyard-testing",
+        cwd: str | None = None,
     ) -> None:
         self.process = subprocess.Popen(
-            list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=dict(env) if env is not None else None
+            list(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=dict(env) if env is not None else None,
+            cwd=cwd,
         )
         self._in = cast("IO[bytes]", self.process.stdin)
         self._out = cast("IO[bytes]", self.process.stdout)
