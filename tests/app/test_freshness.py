@@ -122,10 +122,10 @@ def test_a_second_process_joins_the_one_at_work(start: Start) -> None:
 
 def test_what_no_snapshot_holds_stays_and_is_told(start: Start) -> None:
     fill(start.work)
-    (start.work / ".toolyardignore").write_text("big/\n")
     (start.work / "big").mkdir()
     (start.work / "big/data").write_text("mine")
     os.mkfifo(start.work / "pipe\x1b[2J")
+    start.configure(ONE + "snapshots: {ignore: [big/]}\n")
     start.open()
     assert sorted(os.listdir(start.work)) == ["big", "pipe\x1b[2J"]
     assert (start.work / "big/data").read_text() == "mine"

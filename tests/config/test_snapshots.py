@@ -30,7 +30,9 @@ def test_what_cannot_be_right_is_named(tmp_path, text, said):
         load_config(str(path))
 
 
-@pytest.mark.parametrize("weaker", ["automatic: false", "keep: 1", "days: 0.5", "most_files: 1", "most_stored: 1"])
+@pytest.mark.parametrize(
+    "weaker", ["automatic: false", "keep: 1", "days: 0.5", "most_files: 1", "most_stored: 1", "ignore: [/src/]"]
+)
 def test_a_file_that_is_merely_found_cannot_take_away_what_undoes(tmp_path, weaker):
     path = tmp_path / "toolyard.yaml"
     path.write_text(f"snapshots: {{{weaker}}}")
@@ -39,7 +41,7 @@ def test_a_file_that_is_merely_found_cannot_take_away_what_undoes(tmp_path, weak
     assert find_place(str(tmp_path), str(path)).config.source == str(path)
 
 
-@pytest.mark.parametrize("fine", ["keep: 500", "days: 90", "ignore: [/data/]", "watch: false"])
+@pytest.mark.parametrize("fine", ["keep: 500", "days: 90", "required: true", "watch: false"])
 def test_a_file_that_is_merely_found_may_keep_more(tmp_path, fine):
     (tmp_path / "toolyard.yaml").write_text(f"snapshots: {{{fine}}}")
     assert find_place(str(tmp_path), None).config.snapshots != Snapshots()

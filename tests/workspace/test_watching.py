@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from toolyard.workspace.snapshots import DEFAULT_RULES
+from toolyard.workspace.snapshots.ignore_files import AcceptedRules
 from toolyard.workspace.watching import Watcher
 
 LONG = 30.0
@@ -68,8 +69,8 @@ def test_what_happens_in_a_new_folder_is_heard(watched):
 
 def test_what_snapshots_leave_out_and_files_that_are_being_written_are_not_heard(watched):
     (watched.root / "__pycache__").mkdir()
-    (watched.root / ".toolyardignore").write_text("*.log\n")
-    watched.start()
+    (watched.root / ".toolyardignore").write_text("*.txt\n")
+    watched.start(accepted=lambda: AcceptedRules({b"": b"*.log\n"}))
     for name in ("__pycache__/a.pyc", "x.log", ".toolyard-tmp-1"):
         (watched.root / name).write_text("a")
     assert not watched.changed.wait(A_WHILE)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from toolyard.app.sandboxes import Sandboxes
 from toolyard.app.seen import Seen
 from toolyard.core.actions import Action, Decision, Effect, Kind
-from toolyard.core.calls import Call
+from toolyard.core.calls import Call, ask_nobody
 from toolyard.core.errors import SecurityError, SystemFault, ToolError
 from toolyard.core.limits import KIB, Limits
 from toolyard.core.modes import PermissionMode
@@ -162,11 +162,38 @@ class Gate:
             raise
         return target
 
-    def changing(self) -> None:
-        """Say that what comes next may change the workspace. What is there is kept first, as a snapshot."""
+    def changing(self, risk: Action | None = None) -> None:
+        """Say that what comes next may change the workspace. What is there is kept first, as a snapshot.
+
+        `risk` is an action that may delete or overwrite anything. Where no snapshot could be taken, it is put to
+        whoever can be asked, or announced before it runs.
+        """
         self.changes = True
-        if self.resources.snapshots is not None:
-            self.resources.snapshots.before_change(self)
+        keeper = self.resources.snapshots
+        if keeper is None or keeper.is_settled:
+            return
+        risky = risk is not None and _may_destroy(risk)
+        why = keeper.before_change(self, risky=risky)
+        if why and risk is not None:
+            self._announce(risk, why)
+
+    def _announce(self, risk: Action, why: str) -> None:
+        """Have it known before `risk` runs that it could not be undone."""
+        said = f"What this deletes or overwrites cannot be brought back, because no snapshot could be taken: {why}"
+        root = self.mounts.workspace.path
+        question = replace(risk, path=root, real_path=root)  # another one than whether it may run
+        if question in self.approved:
+            return
+        if self.call.ask is not ask_nobody:
+            raise NeedsAnswer(question, Decision(Effect.ASK, said, "snapshots"))
+        if self.call.warn is not None:
+            self.call.warn(said)
+        elif self.snapshots.notices.announce(why):
+            raise ToolError(
+                f"Nothing was run yet. {said}",
+                hint="Tell the user. Where that is acceptable, make the same call again: it will run.",
+                retryable=True,
+            )
 
     def changed(self) -> None:
         """Say that the workspace may have changed: a snapshot follows when it has been quiet for a moment."""
@@ -227,7 +254,7 @@ class Gate:
     def _run(self, action: Action) -> None:
         self.require(action)
         if self.resources.policy.mode is not PermissionMode.PLAN:  # there nothing can be written
-            self.changing()
+            self.changing(action)
 
     def questions_go_to_caller(self) -> AbstractContextManager[None]:
         """While the block runs, tools that the code calls ask whoever made this call."""
@@ -286,6 +313,13 @@ class Gate:
     def verdict(self) -> tuple[Action, Decision] | None:
         """The most restrictive thing decided in this call, for the audit log."""
         return max(self.judged, key=lambda pair: _ORDER[pair[1].effect], default=None)
+
+
+def _may_destroy(action: Action) -> bool:
+    """Whether a run may delete or overwrite files: all but commands that surely only read."""
+    from toolyard.policy.analysis import analyse  # few calls need it
+
+    return action.command is None or not analyse(action.command).read_only
 
 
 def _is_quick(target: Target) -> bool:

@@ -114,7 +114,7 @@ def _called(yard: Yard, words: tuple[str, ...], given: dict[str, Any], timeout: 
         elif timeout is not None and _ENTRYS_TIMEOUT in error.hint:  # which is not the one that ran out
             error.hint = "Ask for less in one call, or give it longer: a higher `--timeout`."
         raise explained(error, f"{named.server}.{named.tool}", misfits(_schema(mode, named), given)) from None
-    for notice in yard.snapshots.notices():
+    for notice in yard.snapshots.notices.pop_all():
         click.echo(printable(notice), err=True)
     if answer.is_error and (found := misfits(_schema(mode, named), given)):
         click.echo(f"toolyard: {printable(by_schema(f'{named.server}.{named.tool}', found))}", err=True)

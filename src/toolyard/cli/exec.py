@@ -20,6 +20,7 @@ from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli import exec_fork
 from toolyard.cli.asking import terminal_asker
+from toolyard.cli.audit import printable
 from toolyard.cli.opening import find_place
 from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
 from toolyard.config.models import Config
@@ -183,6 +184,7 @@ def _ran(yard: Yard, tool: str, arguments: dict[str, Any]) -> Result:
         agent=yard.agent,
         ask=terminal_asker(),
         printed=lambda stream, data: so_far.take(Stream(stream), data),
+        warn=lambda text: click.echo(f"toolyard: {printable(text)}", err=True),
     )
     try:
         return asyncio.run(yard.dispatch(call))

@@ -15,7 +15,7 @@ import click
 
 from toolyard.app.snapshots.history import is_latest
 from toolyard.app.snapshots.telling import change_fields, counted, entry_fields, note_fields, path_of, snapshot_fields
-from toolyard.cli import snapshot_changing
+from toolyard.cli import snapshot_changing, snapshot_ignore
 from toolyard.cli import snapshot_printing as printing
 from toolyard.cli.audit import printable
 from toolyard.cli.options import runnable
@@ -28,7 +28,7 @@ from toolyard.workspace.snapshots import LATEST, Diff, DiffLimits, Kind, Snapsho
 from toolyard.workspace.snapshots.differences import top_of
 from toolyard.workspace.snapshots.reading import find
 
-__all__ = ["snapshot", "snapshot_changing"]  # the latter adds its commands to the first
+__all__ = ["snapshot", "snapshot_changing", "snapshot_ignore"]  # which add their commands to the first
 
 FAILED = 1
 _SHOWN_BYTES = 64 * MIB

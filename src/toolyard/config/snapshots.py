@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from toolyard.config.section import Section, Size
 from toolyard.core.limits import MIB
@@ -24,14 +24,22 @@ class Snapshots(Section):
     days: Annotated[float, Field(gt=0, allow_inf_nan=False)] = _DAYS
     """Those that are younger stay, too."""
     ignore: tuple[str, ...] = ()
-    """What is left out, in gitignore's spelling, beside what `.toolyardignore` files say."""
+    """What is left out, in gitignore's spelling, beside the `.toolyardignore` files that the user accepted."""
     most_files: Size = _MOST_FILES
     """Of a workspace with more entries than these, none is taken automatically."""
     most_bytes: Size = _MOST_BYTES
     most_stored: Size = _MOST_STORED
     """Once the store takes more of the disk, none is taken automatically until some were let go."""
+    required: bool = False
+    """Whether a change is refused when no snapshot of what it may destroy could be taken."""
     watch: bool = True
     """Whether the folder is watched for what programs change (needs the extra `team`)."""
+
+    @model_validator(mode="after")
+    def _requires_what_is_taken(self) -> Self:
+        if self.required and not self.automatic:
+            raise ValueError("`required` needs `automatic: true`, which takes the snapshots")
+        return self
 
     def keeps_less_than_defaults(self) -> bool:
         """Whether less could be undone than without a word about it."""
@@ -42,4 +50,4 @@ class Snapshots(Section):
             (self.most_bytes, _MOST_BYTES),
             (self.most_stored, _MOST_STORED),
         )
-        return not self.automatic or any(value < default for value, default in limits)
+        return not self.automatic or bool(self.ignore) or any(value < default for value, default in limits)

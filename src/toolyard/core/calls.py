@@ -89,6 +89,12 @@ def printed_to_nobody(stream: str, data: bytes, /) -> None:
     """Tells nobody: the result has it all."""
 
 
+class Warn(Protocol):
+    """Shows a person a warning before the call goes on, in the thread that runs it."""
+
+    def __call__(self, text: str, /) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One request to run one tool, with who asks and how to reach them."""
@@ -101,6 +107,8 @@ class Call:
     ask: Asker = ask_nobody
     progress: Progress = no_progress
     printed: Printed = printed_to_nobody
+    warn: Warn | None = None
+    """None where no person sees a warning in time."""
     hidden: bool = False
     """Asks for one of the tools that serve a surface and are not shown to its clients."""
     id: str = field(default_factory=new_id)

@@ -17,8 +17,8 @@ from stat import S_ISDIR
 from toolyard.core.closing import Closing
 from toolyard.core.errors import ToolyardError
 from toolyard.fs.temporary import TEMPORARY_PREFIX
-from toolyard.workspace.snapshots.ignoring import IGNORE_FILE, Rules
-from toolyard.workspace.snapshots.particulars import with_own_rules
+from toolyard.workspace.snapshots.ignore_files import AcceptedRules
+from toolyard.workspace.snapshots.ignoring import Rules
 
 MOST_FOLDERS = 10_000
 """Each costs the kernel about a kilobyte, and all programs of a user share what it gives them."""
@@ -41,6 +41,7 @@ class Watcher(Closing):
         changed: Callable[[], None],
         tell: Callable[[str], None],
         *,
+        accepted: Callable[[], AcceptedRules] = lambda: AcceptedRules({}),
         most_folders: int = MOST_FOLDERS,
     ) -> None:
         """`changed` is called in the Watcher's thread, at most a few times a second."""
@@ -49,6 +50,7 @@ class Watcher(Closing):
         """Set when it watches, or when it is known that it cannot."""
         self._root = root
         self._rules = rules
+        self._accepted = accepted
         self._changed = changed
         self._tell = tell
         self._most = most_folders
@@ -84,7 +86,7 @@ class Watcher(Closing):
     def _main(self) -> None:
         try:
             while not self._stop.is_set():
-                self._until_folders_are_new(_folders(self._root, Rules(self._rules()), self._most))
+                self._until_folders_are_new(_folders(self._root, Rules(self._rules()), self._accepted(), self._most))
         except _TooMany:
             self._cannot(f"it has more than {self._most:,} folders")
         except (ToolyardError, OSError) as error:
@@ -146,7 +148,7 @@ def _is_folder(path: str) -> bool:
         return False
 
 
-def _folders(root: str, rules: Rules, most: int) -> dict[str, Rules]:
+def _folders(root: str, rules: Rules, accepted: AcceptedRules, most: int) -> dict[str, Rules]:
     """Every folder that snapshots hold, the root first, each with the rules for what is in it. Raises _TooMany."""
     found: dict[str, Rules] = {}
     waiting: list[tuple[str, tuple[str, ...], Rules]] = [(root, (), rules)]
@@ -161,8 +163,7 @@ def _folders(root: str, rules: Rules, most: int) -> dict[str, Rules]:
         try:
             with os.scandir(fd) as entries:
                 listed = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
-            if IGNORE_FILE in listed:
-                rules = with_own_rules(fd, rules, len(parts))
+            rules = accepted.below(os.fsencode("/".join(parts)), rules)
         finally:
             os.close(fd)
         found[folder] = rules

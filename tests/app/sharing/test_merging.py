@@ -9,6 +9,7 @@ from toolyard.app.sharing.merging import Merge
 from toolyard.config.load import load_config
 from toolyard.core.errors import SecurityError, ToolError, ToolyardError, ValidationError
 from toolyard.core.modes import PermissionMode
+from toolyard.workspace.snapshots.ignore_files import record_accepted
 
 from .conftest import names, start
 
@@ -244,7 +245,7 @@ async def test_an_agent_that_has_to_ask_writes_nothing_unasked(team, b):
 
 
 async def test_something_that_no_snapshot_holds_is_not_overwritten(a, b):
-    (a.work / ".toolyardignore").write_text("ignored.txt\n")
+    record_accepted(a.yard.snapshots.store.folder, str(a.work), b"", b"ignored.txt\n")
     (a.work / "ignored.txt").write_text("ours")
     await b.write("ignored.txt", "theirs")
     await b.share()

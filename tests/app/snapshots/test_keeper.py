@@ -157,8 +157,8 @@ def test_a_workspace_that_is_too_large_is_told_once_and_taken_on_demand_alone(sp
     assert keeper.store.list() == []
     (said,) = spot.told
     assert f"snapshots.{next(iter(limit))}" in said
-    assert keeper.notices() == [f"[{said}]"]
-    assert keeper.notices() == []
+    assert keeper.notices.pop_all() == [f"[{said}]"]
+    assert keeper.notices.pop_all() == []
     assert keeper.create().changed
 
 

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from toolyard.workspace.snapshots import SnapshotStore, StoreOptions
+from toolyard.workspace.snapshots.ignore_files import record_accepted
 
 
 def picture(root):
@@ -50,6 +51,11 @@ class Place:
         if mode is not None:
             os.chmod(path, mode)
         return path
+
+    def accept(self, text, folder=b"", root=None):
+        """Write an ignore file and accept it, as the user does."""
+        self.write(os.path.join(folder, b".toolyardignore"), text)
+        record_accepted(str(self.folder), str(root or self.root), folder, text.encode())
 
     def take(self, **options):
         return self.store.create(str(self.root), **options)

@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from toolyard.workspace.snapshots.ignore_files import record_accepted
 from toolyard.workspace.snapshots.ignoring import Rules
 
 PATHS = [
@@ -101,8 +102,8 @@ def held(place):
 
 
 def test_each_folder_may_have_rules_of_its_own(place):
-    place.write(".toolyardignore", "*.tmp\n")
-    place.write("a/.toolyardignore", "/only-here\n!kept.tmp\n")
+    place.accept("*.tmp\n")
+    place.accept("/only-here\n!kept.tmp\n", b"a")
     for name in ("x.tmp", "a/x.tmp", "a/kept.tmp", "a/only-here", "a/b/only-here", "only-here"):
         place.write(name)
     assert held(place) == [
@@ -120,8 +121,12 @@ def test_new_rules_count_although_no_file_has_changed(place):
     place.settle()
     place.take()
     place.write(".toolyardignore", "*.log\n")
+    assert held(place) == [".toolyardignore", "d/x.log", "d/y.txt"], "nobody has accepted it yet"
+    place.accept("*.log\n")
     assert held(place) == [".toolyardignore", "d/y.txt"]
     os.unlink(place.root / ".toolyardignore")
+    assert held(place) == ["d/y.txt"], "what was accepted counts whatever becomes of the file"
+    record_accepted(str(place.folder), str(place.root), b"", None)
     assert held(place) == ["d/x.log", "d/y.txt"]
 
 

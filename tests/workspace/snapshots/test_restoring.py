@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from toolyard.core.errors import SystemFault, ToolError
 from toolyard.workspace.snapshots import Note, SnapshotStore, contents, placing, restoring
+from toolyard.workspace.snapshots.ignore_files import record_accepted
 
 from .conftest import picture
 
@@ -154,7 +155,7 @@ def test_a_path_that_nobody_has_is_said_so(place):
 def test_what_is_ignored_is_never_taken_away_or_replaced(place):
     place.write("keep/file", "x")
     snapshot = place.take().snapshot
-    place.write(".toolyardignore", "*.log\nbuilt/\n")
+    place.accept("*.log\nbuilt/\n")
     place.write("dropped/build.log", "log")
     place.write("dropped/source", "y")
     place.write("built/out", "z")
@@ -179,7 +180,7 @@ def test_what_the_snapshot_holds_does_not_replace_what_the_settings_leave_out_by
 
 
 @pytest.mark.parametrize("rules", ["*", "data\nfolder", "/**"])
-def test_who_writes_ignore_rules_cannot_keep_by_that_what_they_did_from_being_undone(place, rules):
+def test_rules_accepted_later_do_not_keep_earlier_changes_from_being_undone(place, rules):
     place.write("data", "old")
     place.write("folder/deep/inner", "old")
     snapshot = place.take().snapshot
@@ -187,7 +188,7 @@ def test_who_writes_ignore_rules_cannot_keep_by_that_what_they_did_from_being_un
     place.write("data", "changed")
     place.write("folder/deep/inner", "changed")
     place.write("folder/more", "new")
-    place.write(".toolyardignore", rules)
+    place.accept(rules)
     now = {path: seen for path, seen in place.picture().items() if path != b"folder/more"}
 
     told = place.store.diff(snapshot.id).changes
@@ -479,6 +480,7 @@ def test_a_disk_that_fills_up_leaves_every_file_whole_and_says_how_to_go_back(pl
     os.unlink(small_disk / "b")
     (small_disk / "c").write_bytes(b"c" * 700_000)
     (small_disk / ".toolyardignore").write_text("c\n")
+    record_accepted(str(place.folder), str(small_disk), b"", b"c\n")
     with pytest.raises(SystemFault, match="stopped half way") as raised:
         place.store.restore(snapshot.id)
     assert place.store.list()[0].id in raised.value.hint

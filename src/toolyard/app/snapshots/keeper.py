@@ -2,8 +2,9 @@
 
 It owns the store, which is opened when first needed, one thread that takes all snapshots, and the watcher. Nothing is
 opened or started before something is about to change. Nobody waits for the thread but who asks for a snapshot and,
-for a bounded time, the first change. A snapshot that cannot be taken stops no call: it is told once, in the audit log
-and with the next result. `close()` takes what is pending, in bounded time, and ends both threads.
+for a bounded time, the first change. A snapshot that cannot be taken is reported once, in the audit log and with the
+next result, and before every command that may destroy something; with `snapshots.required` it stops the call.
+`close()` takes what is pending, in bounded time, and ends both threads.
 """
 
 from __future__ import annotations
@@ -11,18 +12,20 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as WaitedTooLong
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from toolyard.app.snapshots.budget import Budget, TooLarge
+from toolyard.app.snapshots.faults import cannot_open, reason_of, refused, store_faults
+from toolyard.app.snapshots.notices import Notices
 from toolyard.app.snapshots.room import Room
 from toolyard.app.snapshots.thread import Quiet, Stopped, TakingThread
 from toolyard.config.snapshots import Snapshots
 from toolyard.core.closing import Closing
-from toolyard.core.errors import SystemFault, ToolError, ToolyardError
+from toolyard.core.errors import SystemFault, ToolyardError
 
 if TYPE_CHECKING:
     from toolyard.workspace.snapshots import SnapshotStore, Taken
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 
 _BASELINE_SECONDS = 5.0
 """How long the first change waits for the snapshot of what was there."""
+_RISKY_SECONDS = 20.0
+"""The same for a command that may delete or overwrite files."""
 _TURN = 0.05
 _YIELD_SECONDS = 0.001
 _FRESH_SECONDS = 60.0
@@ -42,7 +47,6 @@ _CLOSE_SECONDS = 10.0
 _LOCK_SECONDS = 30.0
 _COLLECT_EVERY = 25
 _WORTH_COLLECTING = 10
-_MOST_NOTICES = 5
 _SECONDS_A_DAY = 86_400.0
 _SHOWN_TOOLS = 3
 WATCHED = "a change from outside"
@@ -63,10 +67,6 @@ class Waiter(Protocol):
     def check_time(self) -> None: ...
 
     def tell(self, text: str) -> None: ...
-
-
-class TooLarge(ToolError):  # noqa: N818 - a fact about the workspace
-    """More than the configuration has snapshots taken of by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +96,10 @@ class Keeper(Closing):
         self._based_until = float("-inf")
         self._has_baseline = False
         self._not_before = float("-inf")
-        self._is_told = False
+        self._fault: Exception | None = None
         self._is_closed = False
         self._deadline = float("inf")
-        self._notices: deque[str] = deque(maxlen=_MOST_NOTICES)
+        self.notices = Notices(tell)
         self._on_taken: list[OnTaken] = []
         self._recorded = 0
         self._folders = 0
@@ -107,24 +107,54 @@ class Keeper(Closing):
 
     # For calls
 
-    def before_change(self, waiter: Waiter) -> None:
-        """Keep what is there before something changes it. At once where that is done already."""
-        if self._is_based or not self.section.automatic:
-            return
-        waiter.takes_long()
+    def before_change(self, waiter: Waiter, *, risky: bool = False) -> str:
+        """Keep what is there before something changes it. At once where that is done already.
+
+        `risky`: what comes next may delete or overwrite anything. Then the answer is why that could not be undone,
+        empty where it can. Raises SystemFault for any change that could not, where snapshots are required.
+        """
+        if not self.section.automatic:
+            return ""
+        required = self.section.required
+        if not self._is_based or ((risky or required) and self._can_try_again):
+            waiter.takes_long()
+            seconds = float("inf") if required else _RISKY_SECONDS if risky else _BASELINE_SECONDS
+            if not self._wait_for_baseline(waiter, seconds):
+                if risky:
+                    return "the snapshot of what is here is still being taken"
+                waiter.tell("[The snapshot of what was here before is still being taken, and may hold this change.]")
+                return ""
+        if self._fault is None:
+            return ""
+        if required:
+            raise refused(self._fault)
+        return reason_of(self._fault) if risky else ""
+
+    @property
+    def _can_try_again(self) -> bool:
+        """Whether the newest snapshot failed for a reason that may have passed. A folder does not shrink so soon."""
+        return self._fault is not None and not isinstance(self._fault, TooLarge)
+
+    def _wait_for_baseline(self, waiter: Waiter, seconds: float) -> bool:
+        """Have the baseline taken. False when it is not done after so many seconds."""
         with self._lock:
             if self._baseline is None or self._baseline.done():
                 self._baseline = self._thread.submit(self._take_baseline)
             baseline = self._baseline
-        until = time.monotonic() + _BASELINE_SECONDS
+        until = time.monotonic() + seconds
         while not baseline.done():
             if time.monotonic() > until:
                 self._based_until = float("inf")  # nobody else waits for it
-                waiter.tell("[The snapshot of what was here before is still being taken, and may hold this change.]")
-                return
+                return False
             with contextlib.suppress(WaitedTooLong):
                 baseline.exception(_TURN)
             waiter.check_time()
+        return True
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether what is there can be brought back, or nobody wants that."""
+        return not self.section.automatic or (self._is_based and self._fault is None)
 
     @property
     def _is_based(self) -> bool:
@@ -135,13 +165,6 @@ class Keeper(Closing):
         """Something may have changed: a snapshot follows when it has been quiet for a moment."""
         if self.section.automatic and not self._is_closed:
             self._thread.pending(tool)
-
-    def notices(self) -> list[str]:
-        """What has to be said with the next result, once."""
-        said: list[str] = []
-        while self._notices:
-            said.append(self._notices.popleft())
-        return said
 
     # On demand
 
@@ -229,8 +252,8 @@ class Keeper(Closing):
             return SnapshotStore(self.place.folder, StoreOptions(lock_seconds=_LOCK_SECONDS))
         except ToolyardError:
             raise
-        except _faults() as error:
-            raise _cannot_open(self.place.folder, error) from error
+        except store_faults() as error:
+            raise cannot_open(self.place.folder, error) from error
 
     def _take_baseline(self) -> None:
         self._automatic(BASELINE)
@@ -256,7 +279,7 @@ class Keeper(Closing):
     def _automatic(self, reason: str) -> bool:
         """Take a snapshot that nobody asked for. Never raises: what cannot be done is told."""
         until = time.monotonic() + _LONGEST_AUTOMATIC
-        budget = _Budget(self.section.most_files, self.section.most_bytes)
+        budget = Budget(self.section.most_files, self.section.most_bytes)
         room = Room(self.place.folder, self.section.most_stored)
 
         def check() -> None:
@@ -274,7 +297,8 @@ class Keeper(Closing):
         finally:
             self._based_until = max(time.monotonic() + _FRESH_SECONDS, self._not_before)
             self._has_baseline = True
-        self._is_told = False
+        self._fault = None
+        self.notices.succeeded()
         return True
 
     def _take(
@@ -309,6 +333,7 @@ class Keeper(Closing):
             except Exception as error:  # noqa: BLE001 - somebody else's code, in our thread
                 self._tell(f"After snapshot {taken.snapshot.id}: {type(error).__name__}: {error}")
         self._folders = taken.snapshot.counts.folders
+        self.notices.taken(taken)
         return taken
 
     @property
@@ -323,24 +348,21 @@ class Keeper(Closing):
         """
         if self._watcher is not None or self._is_closed or not (self.section.automatic and self.section.watch):
             return
+        from toolyard.workspace.snapshots.ignore_files import AcceptedRules
         from toolyard.workspace.watching import Watcher
 
-        self._watcher = Watcher(self.place.root, self.rules, lambda: self.changed(WATCHED), self._tell)
+        place = self.place
+        self._watcher = Watcher(
+            *(place.root, self.rules, lambda: self.changed(WATCHED), self._tell),
+            accepted=lambda: AcceptedRules.load(place.folder, place.root),
+        )
         self._watcher.start(self._folders)
 
     def _failed(self, error: Exception) -> None:
         pause = _TOO_LARGE_PAUSE if isinstance(error, TooLarge) else _PAUSE_SECONDS
         self._not_before = time.monotonic() + pause
-        if self._is_told:
-            return
-        self._is_told = True
-        if isinstance(error, TooLarge):
-            said = f"No snapshots are taken by themselves: {error.message}."
-        else:
-            why = error.message if isinstance(error, ToolyardError) else str(error)
-            said = f"No snapshot could be taken, so changes cannot be undone: {why}"
-        self._notices.append(f"[{said}]")
-        self._tell(said)
+        self._fault = error
+        self.notices.failed(error)
 
     def _collect_seldom(self) -> None:
         """Let old snapshots go, now and then and only when it is worth it."""
@@ -358,40 +380,9 @@ class Keeper(Closing):
                 store.gc(keep=self.section.keep, newer_than=seconds, check=self._stop_when_closed)
         except Stopped:
             return
-        except _faults() as error:
+        except store_faults() as error:
             self._tell(f"Old snapshots could not be collected: {error}")
 
     def _stop_when_closed(self) -> None:
         if self._is_closed:
             raise Stopped
-
-
-class _Budget:
-    """Counts what a walk meets, and says when it is too much."""
-
-    def __init__(self, files: int, size: int) -> None:
-        self._files, self._size = files, size
-        self._left = (files, size)
-
-    def spend(self, files: int, size: int) -> None:
-        self._left = (self._left[0] - files, self._left[1] - size)
-        if self._left[0] < 0:
-            raise TooLarge(f"the workspace has more than {self._files:,} files and folders (`snapshots.most_files`)")
-        if self._left[1] < 0:
-            raise TooLarge(f"the workspace has more than {self._size:,} bytes (`snapshots.most_bytes`)")
-
-
-def _faults() -> tuple[type[Exception], ...]:
-    """What a store may raise. Asked for when something was raised: who starts a server does not wait for sqlite3."""
-    import sqlite3
-
-    return ToolyardError, OSError, sqlite3.Error
-
-
-def _cannot_open(folder: str, error: Exception) -> SystemFault:
-    if isinstance(error, OSError):
-        why = error.strerror or str(error)
-        hint = "Make the folder writable, or choose another one with --state or `orchestrator.snapshot_storage`."
-    else:
-        why, hint = str(error), "Make the index anew from what is stored: `toolyard snapshot verify --rebuild`."
-    return SystemFault(f"The snapshots in {folder} cannot be opened: {why}.", hint=hint)

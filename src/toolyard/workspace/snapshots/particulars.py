@@ -1,4 +1,4 @@
-"""The particulars of a walk: what a page is remembered under, what is no file, and a folder's own rules."""
+"""The particulars of a walk: what a page is remembered under and what is no file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import os
 import stat
 
 from toolyard.workspace.snapshots.folders import RootFolder
-from toolyard.workspace.snapshots.ignoring import IGNORE_FILE, MOST_FILE_BYTES, Rules
 from toolyard.workspace.snapshots.looks import Look
 from toolyard.workspace.snapshots.objects import Entry, Kind
 
@@ -37,20 +36,6 @@ def page_place(prefix: bytes, folder: bytes, key: str) -> bytes:
     """The name under which the look of a page is remembered."""
     text = b"%s%s\0%s" % (prefix, folder, os.fsencode(key))
     return hashlib.blake2b(text, digest_size=_PLACE_BYTES).digest()  # of few bytes it is the quicker one
-
-
-def with_own_rules(fd: int, rules: Rules, depth: int) -> Rules:
-    """The rules that hold in an open folder that may have some of its own."""
-    try:
-        own = os.open(IGNORE_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=fd)
-    except OSError:
-        return rules
-    try:
-        return rules.below(depth, os.read(own, MOST_FILE_BYTES))
-    except OSError:  # a folder of that name, a pipe
-        return rules
-    finally:
-        os.close(own)
 
 
 def special_entry(fd: int, look: Look) -> Entry:

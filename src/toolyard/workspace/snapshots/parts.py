@@ -13,5 +13,9 @@ def index_of(folder: str) -> str:
     return os.path.join(folder, "index.sqlite3")
 
 
+def accepted_of(folder: str) -> str:
+    return os.path.join(folder, "ignore.json")
+
+
 def packs_of(folder: str) -> str:
     return os.path.join(folder, "packs")

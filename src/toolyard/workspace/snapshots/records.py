@@ -79,6 +79,8 @@ class Taken:
     work: Work
     changed: bool
     """Whether it differs from its parent."""
+    proposals: tuple[bytes, ...] = ()
+    """Folders with a `.toolyardignore` that the user has not accepted as it is."""
 
 
 class Damaged(SystemFault):

@@ -30,6 +30,7 @@ from toolyard.workspace.snapshots.differences import LiveSide, SnapshotSide, dif
 from toolyard.workspace.snapshots.diffs import Diff, DiffLimits
 from toolyard.workspace.snapshots.folders import RootFolder
 from toolyard.workspace.snapshots.holding import Held
+from toolyard.workspace.snapshots.ignore_files import AcceptedRules
 from toolyard.workspace.snapshots.ignoring import DEFAULT_RULES, Rules
 from toolyard.workspace.snapshots.index import Index, Seen
 from toolyard.workspace.snapshots.leftovers import clear_leftovers
@@ -58,7 +59,7 @@ _MOST_AT_ONCE = 1_000
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
     ignore: Sequence[str] = DEFAULT_RULES
-    """Rules in gitignore's spelling, beside those of `.toolyardignore` files."""
+    """Rules in gitignore's spelling, beside the accepted ones of `.toolyardignore` files."""
     lock_seconds: float = 120.0
     """How long a change waits for another writer of the store."""
     pack_bytes: int = PACK_BYTES
@@ -179,8 +180,13 @@ class SnapshotStore(Closing):
     def _live(self, folder: RootFolder, reader: ObjectReader, check: Callable[[], None], also: Also) -> LiveSide:
         trees = LiveTree(reader, self._seen)
         with ReadingPool(Nowhere(), self.options.workers) as pool:
-            walked = Walk(folder, trees, pool, Rules(self.options.ignore), check, also=also).run()
+            rules, accepted = Rules(self.options.ignore), self.accepted(folder.path)
+            walked = Walk(folder, trees, pool, rules, check, accepted=accepted, also=also).run()
         return LiveSide(trees, folder, walked.tree)
+
+    def accepted(self, root: str) -> AcceptedRules:
+        """The rules of `.toolyardignore` files that the user accepted for a folder."""
+        return AcceptedRules.load(self.folder, root)
 
     def _seen(self, place: bytes) -> Seen | None:
         with self._using:
@@ -235,7 +241,7 @@ class SnapshotStore(Closing):
         budget: Budget | None = None,
         also: Also | None = None,
     ) -> Taken:
-        """The same for who is writing already. `also` names what is held whatever a `.toolyardignore` says."""
+        """The same for who is writing already. `also` names what is held whatever accepted rules say."""
         if is_beneath(os.path.realpath(self.folder), folder.path):
             raise ValidationError.of(
                 "root", f"{folder.path} holds the snapshots themselves", hint="Choose a state folder outside it."
@@ -251,7 +257,8 @@ class SnapshotStore(Closing):
             ):
                 rules = Rules(self.options.ignore)
                 memory = _Memory(index, reader, writer)
-                walked = Walk(folder, memory, pool, rules, check, budget=budget, also=also).run()
+                accepted = self.accepted(folder.path)
+                walked = Walk(folder, memory, pool, rules, check, accepted=accepted, budget=budget, also=also).run()
             parent = index.newest(folder.path)
             snapshot = Snapshot(
                 *(0, new_id()[:_ID_CHARS], folder.path, started_ns, agent, reason, parent.id if parent else None),
@@ -274,8 +281,8 @@ class SnapshotStore(Closing):
             raise
         work = Work(walked.files_read, walked.bytes_read, writer.bytes_written, time.perf_counter() - began)
         if not numbers and parent is not None:
-            return Taken(parent, work, changed)
-        return Taken(replace(snapshot, number=numbers[0]), work, changed)
+            return Taken(parent, work, changed, tuple(accepted.proposals))
+        return Taken(replace(snapshot, number=numbers[0]), work, changed, tuple(accepted.proposals))
 
     def restore(
         self,
@@ -299,7 +306,7 @@ class SnapshotStore(Closing):
         with RootFolder(root or snapshot.root) as folder, self.writing(check) as index:
             reason = f"before restoring {snapshot.id}"
             with self.reader() as reader:
-                # Agents may write a `.toolyardignore`; they are not to keep by that what they did from being undone.
+                # Rules that were accepted since must not keep what was done before from being undone.
                 also = held_by(reader, snapshot)
                 before = self.take(folder, index, agent, reason, check, only_changed=True, also=also).snapshot
             now = top_of(before)

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from toolyard.workspace.snapshots.contents import Content, Objects, Unreadable
 from toolyard.workspace.snapshots.folders import RootFolder, join
+from toolyard.workspace.snapshots.ignore_files import AcceptedRules
 from toolyard.workspace.snapshots.ignoring import IGNORE_FILE, Rules, our_own
 from toolyard.workspace.snapshots.index import Seen
 from toolyard.workspace.snapshots.looks import (
@@ -48,7 +49,6 @@ from toolyard.workspace.snapshots.particulars import (
     root_prefix,
     special_entry,
     why_no_folder,
-    with_own_rules,
 )
 from toolyard.workspace.snapshots.pooling import ReadingPool, Results
 from toolyard.workspace.snapshots.records import MOST_NOTES, Counts, Damaged, Note
@@ -61,7 +61,7 @@ _FILE = Kind.FILE
 
 
 Also = Callable[[bytes], set[str]]
-"""Names in a folder that are held though a `.toolyardignore` leaves them out."""
+"""Names in a folder that are held though accepted ignore rules leave them out."""
 Budget = Callable[[int, int], None]
 """Told of each folder how many entries it has and how many bytes its files, before any is read."""
 
@@ -127,6 +127,7 @@ class Walk:
         rules: Rules,
         check: Callable[[], None],
         *,
+        accepted: AcceptedRules,
         budget: Budget | None = None,
         also: Also | None = None,
     ) -> None:
@@ -134,6 +135,7 @@ class Walk:
         self._memory = memory
         self._pool = pool
         self._rules = rules
+        self._accepted = accepted
         self._started_ns = time.time_ns()
         self._check = check
         self._budget = budget
@@ -185,8 +187,7 @@ class Walk:
             rows, folders = scan(fd)
             found = [row[0] for row in rows]
             rules = parent.rules if parent else self._rules
-            if IGNORE_FILE in found:
-                rules = with_own_rules(fd, rules, len(names))
+            rules = self._accepted.below(path, rules, fd if IGNORE_FILE in found else None)
             among = set(folders)
             files = [name for name in found if name not in among] if among else found
             out = rules.left_out(names, files, folders)

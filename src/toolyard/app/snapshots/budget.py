@@ -1,0 +1,24 @@
+"""How large a workspace may be for snapshots that nobody asked for."""
+
+from __future__ import annotations
+
+from toolyard.core.errors import ToolError
+
+
+class TooLarge(ToolError):  # noqa: N818 - a fact about the workspace
+    """More than the configuration has snapshots taken of by themselves."""
+
+
+class Budget:
+    """Counts what a walk meets, and says when it is too much."""
+
+    def __init__(self, files: int, size: int) -> None:
+        self._files, self._size = files, size
+        self._left = (files, size)
+
+    def spend(self, files: int, size: int) -> None:
+        self._left = (self._left[0] - files, self._left[1] - size)
+        if self._left[0] < 0:
+            raise TooLarge(f"the workspace has more than {self._files:,} files and folders (`snapshots.most_files`)")
+        if self._left[1] < 0:
+            raise TooLarge(f"the workspace has more than {self._size:,} bytes (`snapshots.most_bytes`)")

@@ -1,0 +1,64 @@
+"""What has to be said about snapshots, and what was said already."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from toolyard.app.snapshots.budget import TooLarge
+from toolyard.app.snapshots.faults import proposals_line, reason_of
+
+if TYPE_CHECKING:
+    from toolyard.workspace.snapshots import Taken
+
+_MOST = 5
+
+
+class Notices:
+    """Each goes into the audit log at once, and waits for the next result."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        """`tell` puts a sentence into the audit log."""
+        self._tell = tell
+        self._waiting: deque[str] = deque(maxlen=_MOST)
+        self._has_failed = False
+        self._announced = ""
+        self._proposals: frozenset[bytes] = frozenset()
+
+    def pop_all(self) -> list[str]:
+        """What the next result has to say, once."""
+        said: list[str] = []
+        while self._waiting:
+            said.append(self._waiting.popleft())
+        return said
+
+    def failed(self, error: Exception) -> None:
+        """A snapshot could not be taken. Of several failures in a row only the first is news."""
+        if self._has_failed:
+            return
+        self._has_failed = True
+        if isinstance(error, TooLarge):
+            self._add(f"No snapshots are taken by themselves: {error.message}.")
+        else:
+            self._add(f"No snapshot could be taken, so changes cannot be undone: {reason_of(error)}")
+
+    def succeeded(self) -> None:
+        self._has_failed = False
+        self._announced = ""
+
+    def announce(self, why: str) -> bool:
+        """Whether it has yet to be announced before a command that this prevents snapshots. True once for each."""
+        is_new = why != self._announced
+        self._announced = why
+        return is_new
+
+    def taken(self, taken: Taken) -> None:
+        """Say which ignore files have no effect, when that is news."""
+        if new := sorted(frozenset(taken.proposals) - self._proposals):
+            self._add(proposals_line(new))
+        self._proposals = frozenset(taken.proposals)
+
+    def _add(self, said: str) -> None:
+        self._waiting.append(f"[{said}]")
+        self._tell(said)

@@ -1,0 +1,26 @@
+"""`toolyard snapshot ignore` as a user runs it."""
+
+
+def test_a_file_counts_once_it_is_accepted_and_as_it_was_accepted(place):
+    assert "no .toolyardignore" in place.run("ignore", only="stderr")
+    (place.root / "big").mkdir()
+    (place.root / "big/data").write_text("x")
+    (place.root / ".toolyardignore").write_text("big/\n")
+    assert "not accepted, has no effect" in place.run("ignore")
+    assert place.json("create")["files"] == 3
+
+    assert ".toolyardignore: accepted" in place.run("ignore", "--accept", ".toolyardignore")
+    assert place.json("create")["files"] == 2
+
+    (place.root / ".toolyardignore").write_text("*\n")
+    listed = place.json("ignore")
+    assert [(each["path"], each["rules"]) for each in listed] == [(".toolyardignore", ["big/"])]
+    assert "changed since" in listed[0]["state"]
+    assert place.json("create")["files"] == 2
+
+    assert "not accepted" in place.run("ignore", "--forget", ".")
+    assert place.json("create")["files"] == 3
+
+
+def test_something_that_is_no_ignore_file_is_not_accepted(place):
+    assert "no .toolyardignore" in place.run("ignore", "--accept", "a.txt", code=1)
