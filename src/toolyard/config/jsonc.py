@@ -9,8 +9,8 @@ from typing import Any, Final
 from toolyard.core.errors import ConfigError
 
 # A string is matched first, so that what looks like a comment inside one is left alone. The closing quote is
-# optional and the groups are possessive: text that never closes is passed once, not once for each quote in it.
-_STRING: Final = r'"(?:\\.|[^"\\])*+"?'
+# optional and nothing is given back: text that never closes is passed once, not once for each quote in it.
+_STRING: Final = r'"[^"\\]*+(?>(?:\\.[^"\\]*+)*)"?'
 _COMMENTS: Final = re.compile(_STRING + r"|//[^\n]*|/\*(?:.*?\*/|.*)", re.DOTALL)
 _COMMAS: Final = re.compile(_STRING + r"|,(?=\s*+[}\]])", re.DOTALL)
 

@@ -60,33 +60,34 @@ def _lines(source: Source) -> Iterator[str]:
         yield line[:_LINE_CHARS]
 
 
-# What is repeated is never given back (`*+`, `++`): no line makes a pattern go over it again and again.
+# Repeats are possessive (`*+`, `++`) and optional groups atomic (`(?>x|)`), so no line makes a pattern backtrack. A
+# possessive quantifier on a group would say the same, but Python before 3.11.5 matches it wrongly.
 _DECLARING: Final = {
     "java": re.compile(r"\s*+package\s++([\w.]++)\s*+;"),
     "csharp": re.compile(r"\s*+namespace\s++([\w.]++)"),
-    "php": re.compile(r"\s*+(?:<\?php\s++)?+namespace\s++([\w\\]++)\s*+[;{]"),
+    "php": re.compile(r"\s*+(?><\?php\s++|)namespace\s++([\w\\]++)\s*+[;{]"),
     "go.mod": re.compile(r"\s*+module\s++(\S++)"),
 }
 _PYTHON_FROM = re.compile(r"\s*+from\s++([\w.]*+)\s++import\s++(.*+)")
 _PYTHON_IMPORT = re.compile(
-    r"\s*+import\s++([\w.]++(?:\s++as\s++\w++)?+(?:\s*+,\s*+[\w.]++(?:\s++as\s++\w++)?+)*+)\s*+(?:[#;].*+)?+\Z"
+    r"\s*+import\s++([\w.]++(?>\s++as\s++\w++|)(?>(?:\s*+,\s*+[\w.]++(?>\s++as\s++\w++|))*))\s*+(?>[#;].*+|)\Z"
 )
 _JAVASCRIPT = re.compile(
     r"""(?:^\s*+(?:import|export|\})[^"'`]{0,300}?\bfrom\s*+|^\s*+import\s*+|\b(?:require|import)\s?+\(\s*+)["']([^"']{1,300}+)["']"""
 )
-_JAVA = re.compile(r"\s*+import\s++(?:static\s++)?+([\w.]++\*?+)\s*+;")
-_CSHARP = re.compile(r"\s*+(?:global\s++)?+using\s++(?:static\s++)?+(?:\w++\s*+=\s*+)?+([A-Z][\w.]*+)\s*+;")
-_GO_ONE = re.compile(r"\s*+import\s++(?:[\w.]++\s++)?+\"([^\"]{1,300}+)\"")
-_GO_OF_BLOCK = re.compile(r"\s*+(?:[\w.]++\s++)?+\"([^\"]{1,300}+)\"")
+_JAVA = re.compile(r"\s*+import\s++(?>static\s++|)([\w.]++\*?+)\s*+;")
+_CSHARP = re.compile(r"\s*+(?>global\s++|)using\s++(?>static\s++|)(?>\w++\s*+=\s*+|)([A-Z][\w.]*+)\s*+;")
+_GO_ONE = re.compile(r"\s*+import\s++(?>[\w.]++\s++|)\"([^\"]{1,300}+)\"")
+_GO_OF_BLOCK = re.compile(r"\s*+(?>[\w.]++\s++|)\"([^\"]{1,300}+)\"")
 _RUST = re.compile(
-    r"\s*+(?:pub(?:\([^)]{0,40}+\))?+\s++)?+"
+    r"\s*+(?>pub(?>\([^)]{0,40}+\)|)\s++|)"
     r"(?:use\s++(?P<use>.*+)|mod\s++(?P<mod>\w++)\s*+;|extern\s++crate\s++(?P<crate>\w++))"
 )
 _INCLUDE = re.compile(r"\s*+#\s*+(?:include|import)\s*+(?:<([^>]{1,300}+)>|\"([^\"]{1,300}+)\")")
-_RUBY = re.compile(r"\s*+(require_relative|require|load)\b\s*+(?:\(\s*+)?+[\"']([^\"']{1,300}+)[\"']")
-_PHP_USE = re.compile(r"use\s++(?:function\s++|const\s++)?+\\?+([\w\\]++)(?:\{([^}]{0,600}+)\}?+)?+")
+_RUBY = re.compile(r"\s*+(require_relative|require|load)\b\s*+(?>\(\s*+|)[\"']([^\"']{1,300}+)[\"']")
+_PHP_USE = re.compile(r"use\s++(?>function\s++|const\s++|)\\?+([\w\\]++)(?>\{([^}]{0,600}+)\}?+|)")
 _PHP_FILE = re.compile(
-    r"(?:require|include)(?:_once)?+\s*+(?:\(\s*+)?+(?:__DIR__\s*+\.\s*+)?+[\"']([^\"']{1,300}+)[\"']"
+    r"(?:require|include)(?>_once|)\s*+(?>\(\s*+|)(?>__DIR__\s*+\.\s*+|)[\"']([^\"']{1,300}+)[\"']"
 )
 _RUST_SIGN = re.compile(r"([{},])")
 _NAME = re.compile(r"\w+")

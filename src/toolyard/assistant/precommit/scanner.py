@@ -61,7 +61,7 @@ _TOKEN = re.compile(
 )
 _PRIVATE_KEY = re.compile(
     r"BEGIN (?:[A-Z0-9]{1,20}+ ){0,5}PRIVATE KEY(?: BLOCK)? ?-{4,5}(?:\\[nr]|[^A-Za-z0-9+/]){0,10}"
-    r"((?:[A-Za-z0-9+/= ]|\\[nr]){40,16000}+)"
+    r"((?>(?:[A-Za-z0-9+/= ]|\\[nr]){40,16000}))"
 )
 # Almost every line can hold nothing: that has to be told quickly.
 _LONG_WORD = re.compile(r"[\w+/=.:\\-]{16}|://")

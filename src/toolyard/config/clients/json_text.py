@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 _TOKEN: Final = re.compile(
-    r'(?P<string>"(?:\\.|[^"\\])*+")'
+    r'(?P<string>"[^"\\]*+(?>(?:\\.[^"\\]*+)*)")'
     r"|(?P<comment>//[^\n]*?(?=\r?\n|\Z)|/\*.*?(?:\*/|\Z))"
     r'|(?P<mark>[{}\[\]:,])|(?P<word>[^\s{}\[\]:,"/]+|.)',
     re.DOTALL,

@@ -18,12 +18,12 @@ from toolyard.config.clients.json_text import LayoutError, newline_of
 _STRINGS: Final = (
     r'"""(?:\\.|[^\\])*?"{3,5}(?!")'
     r"|'''.*?'{3,5}(?!')"
-    r'|"(?:\\.|[^"\\\n])*+"'
+    r'|"[^"\\\n]*+(?>(?:\\.[^"\\\n]*+)*)"'
     r"|'[^'\n]*+'"
 )
-_BLANK: Final = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*+")
+_BLANK: Final = re.compile(r"(?>(?:[ \t\r\n]++|#[^\n]*+)*)")
 _VALUE: Final = re.compile(rf"{_STRINGS}|#[^\n]*?(?=\r?\n|\Z)|[\[\]{{}}\n]|[^\[\]{{}}\n#\"']++", re.DOTALL)
-_HEADER: Final = re.compile(rf"\[\[?(?:{_STRINGS}|[^\]\"'\n])*+\]\]?", re.DOTALL)
+_HEADER: Final = re.compile(rf"\[\[?(?>(?:{_STRINGS}|[^\]\"'\n]++)*)\]\]?", re.DOTALL)
 _PART: Final = re.compile(rf"[ \t]*({_STRINGS}|[A-Za-z0-9_-]+)[ \t]*(\.?)", re.DOTALL)
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
