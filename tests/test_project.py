@@ -120,8 +120,7 @@ def test_no_tracked_file_names_a_package_registry():
 
 
 def test_everything_the_project_asks_for_is_pinned():
-    pins = (ROOT / "constraints.txt").read_text().splitlines()
-    pinned = {canonicalize_name(line.split("==")[0]) for line in pins if "==" in line}
+    pinned = {canonicalize_name(line.split("==")[0]) for line in pinned_packages()}
     asked = PROJECT["project"]["dependencies"] + [
         text
         for group in (
@@ -135,17 +134,42 @@ def test_everything_the_project_asks_for_is_pinned():
     assert set(base_closure()) <= pinned
 
 
-def test_the_pins_are_exact_versions_and_nothing_else():
-    for line in (ROOT / "constraints.txt").read_text().splitlines():
-        assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+( ;.*)?", line), line
+def pinned_packages():
+    """Each requirement of constraints.txt as one line: a version, and the hashes of its files."""
+    return (ROOT / "constraints.txt").read_text().replace("\\\n", "").splitlines()
+
+
+def test_the_pins_are_exact_versions_with_hashes_and_nothing_else():
+    for line in pinned_packages():
+        assert re.fullmatch(
+            r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+( ; [^\\]+?)?(\s+--hash=sha256:[0-9a-f]{64})+", line.strip()
+        ), line
+
+
+def test_every_dependency_of_the_wheel_has_an_upper_bound():
+    extras = PROJECT["project"]["optional-dependencies"].values()
+    asked = [*PROJECT["project"]["dependencies"], *(text for extra in extras for text in extra)]
+
+    unbounded = [text for text in asked if not any(one.operator == "<" for one in Requirement(text).specifier)]
+
+    assert unbounded == []
+
+
+def test_no_pattern_has_a_possessive_quantifier_on_a_group():
+    """Python before 3.11.5 matches them wrongly; an atomic group says the same."""
+    on_group = re.compile(r"(?<!\\)\)(?:[?*+]|\{[0-9,]+\})\+")
+    texts = {
+        f"{path.relative_to(ROOT)}:{node.lineno}": node.value
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+    assert [where for where, text in texts.items() if on_group.search(text)] == []
 
 
 def test_what_is_installed_is_what_is_pinned():
-    pins = dict(
-        line.split(" ;")[0].split("==")
-        for line in (ROOT / "constraints.txt").read_text().splitlines()
-        if "==" in line
-    )
+    pins = dict(line.split(" ")[0].split("==") for line in pinned_packages())
 
     assert {name: installed.version for name, installed in base_closure().items()} == {
         name: pins[name] for name in base_closure()
