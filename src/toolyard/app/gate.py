@@ -26,7 +26,7 @@ from toolyard.core.modes import PermissionMode
 from toolyard.core.paths import is_beneath
 from toolyard.fs.mounts import Mounts, Target
 from toolyard.fs.walk import walk
-from toolyard.policy.policy import Policy
+from toolyard.policy.policy import CIRCUIT_BREAKER, Policy
 
 if TYPE_CHECKING:
     from toolyard.app.codemode.codemode import CodeMode
@@ -219,6 +219,12 @@ class Gate:
         self.takes_long()
         self.check_time()
 
+    def displace(self, source: Target) -> None:
+        """Pass when this call may take the folder `source` from its place: a home or a repository needs a yes."""
+        action = Action(Kind.WRITE, self.call.tool, source.path, source.real, displaces=True, agent=self.call.agent)
+        if self.resources.policy.decide(action).rule == CIRCUIT_BREAKER:  # the plain write was judged before
+            self.require(action)
+
     def carry(self, source: Target, destination: Target) -> None:
         """Pass when everything inside the folder `source` may leave its place and be put below `destination`.
 
@@ -243,9 +249,10 @@ class Gate:
                 if decision.effect is Effect.ASK and decision.rule not in answered:
                     self.require(action)
 
-    def command(self, command: str) -> None:
-        """Pass when this call may run `command`."""
-        self._run(Action(Kind.EXECUTE, self.call.tool, command=command, agent=self.call.agent))
+    def command(self, command: str, folder: str = "") -> None:
+        """Pass when this call may run `command`, which starts in `folder`; empty for the workspace."""
+        action = Action(Kind.EXECUTE, self.call.tool, command=command, folder=folder or None, agent=self.call.agent)
+        self._run(action)
 
     def code(self, code: str) -> None:
         """Pass when this call may run this Python code."""

@@ -23,6 +23,7 @@ from toolyard.core.errors import SecurityError, SystemFault
 from toolyard.core.limits import RunLimits
 from toolyard.core.modes import PermissionMode
 from toolyard.core.paths import is_beneath
+from toolyard.policy.build import runs_on_host
 from toolyard.policy.policy import Policy
 from toolyard.policy.sealing import Seals
 from toolyard.sandbox.shells import Shells
@@ -233,7 +234,7 @@ def chosen(execution: CodeExecution, settings: Settings, mode: PermissionMode) -
     from toolyard.sandbox.choose import choose
     from toolyard.sandbox.probe import Means
 
-    if mode is PermissionMode.BYPASS and "mode" not in execution.model_fields_set:
+    if execution.mode != "none" and runs_on_host(execution, mode):
         unwalled = choose(execution.model_copy(update={"mode": "none"}))
         return replace(unwalled, note="Not sandboxed: bypassPermissions runs commands as the user.")
     docker = execution.docker

@@ -202,6 +202,8 @@ def _widenings(config: Config) -> Iterator[str]:
 def _of_code(execution: CodeExecution) -> Iterator[str]:
     if execution.mode == "none":
         yield "code without a sandbox"
+    if execution.allow_destructive:
+        yield "destructive commands without a question"
     if execution.docker.network != "none" or execution.allowed_hosts:
         yield "a network for code"
     if execution.docker.image is not None:

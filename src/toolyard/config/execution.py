@@ -105,5 +105,8 @@ class CodeExecution(Section):
     env: Variables = Field(default_factory=dict, repr=False)
     """Variables that commands and code see; nothing else of the host's environment is."""
     limits: RunLimitsSection = RunLimitsSection()
+    allow_destructive: bool = False
+    """Switches off the question before commands that would delete or overwrite a whole root, home, device, mount
+    point, context path, workspace or repository."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)

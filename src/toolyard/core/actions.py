@@ -36,8 +36,12 @@ class Action:
     path: str | None = None
     real_path: str | None = None
     command: str | None = None
+    folder: str | None = None
+    """Where a command starts; None for the workspace."""
     code: str | None = None
     """Python to be run, which has no command line that could be judged."""
+    displaces: bool = False
+    """Whether a whole folder is taken from its place."""
     agent: str = "agent"
     claims_read_only: bool = False
     """A called tool's own word that it changes nothing."""

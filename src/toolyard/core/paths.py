@@ -10,6 +10,9 @@ import posixpath
 from toolyard.core.errors import ValidationError
 from toolyard.core.limits import DEFAULT_LIMITS, Limits
 
+HOME_IN_SANDBOX = "/home/agent"
+"""The home folder of commands behind walls."""
+
 
 def clean(path: object, base: str, *, field: str = "path", limits: Limits = DEFAULT_LIMITS) -> str:
     """An absolute, lexically normal path for what the caller sent; `base` is where relative ones start.

@@ -16,7 +16,9 @@ from toolyard.config.blame import blaming
 from toolyard.core.actions import Effect
 from toolyard.core.errors import ConfigError
 from toolyard.core.modes import PermissionMode
-from toolyard.core.paths import beneath
+from toolyard.core.paths import HOME_IN_SANDBOX, beneath
+from toolyard.kernel.mountinfo import mount_points
+from toolyard.policy.circuit_breaker import CircuitBreaker
 from toolyard.policy.policy import Policy
 from toolyard.policy.presets import preset_rules
 from toolyard.policy.roots import ContextPath, Guard
@@ -25,7 +27,7 @@ from toolyard.policy.rules import Rule, parse_rule
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from toolyard.config.models import Config, Location
+    from toolyard.config.models import CodeExecution, Config, Location
     from toolyard.config.settings import Settings
 
 
@@ -54,16 +56,46 @@ def policy_for(
         extra = (settings.documents, settings.temp_dir)
     names = _both_names([config.source], resolve) if config.source else ()
     own_files = [inside for name in names if (inside := beneath(name, workspace)) is not None]
+    chosen_mode = mode or of_agent or permissions.mode or PermissionMode.STRICT
+    context = _contexts(config, absolute, resolve, workspace)
+    extra_roots = _both_names((absolute(path) for path in extra), resolve)
     return Policy(
-        mode=mode or of_agent or permissions.mode or PermissionMode.STRICT,
+        mode=chosen_mode,
         workspace=workspace,
-        context=_contexts(config, absolute, resolve, workspace),
-        extra_roots=_both_names((absolute(path) for path in extra), resolve),
+        context=context,
+        extra_roots=extra_roots,
         # Whoever may write the configuration may write the policy.
         protected=(*permissions.protected_paths, *map(_literal, own_files)),
         rules=_rules(config, settings),
         home=settings.home,
         spelled=_spelled(config, settings.home, absolute),
+        breaker=_breaker(config, settings, workspace, chosen_mode, (*(one.path for one in context), *extra_roots)),
+    )
+
+
+def runs_on_host(execution: CodeExecution, mode: PermissionMode) -> bool:
+    """Whether commands run without any walls: because the configuration says so, or by `bypassPermissions`."""
+    return execution.mode == "none" or (mode is PermissionMode.BYPASS and "mode" not in execution.model_fields_set)
+
+
+def _breaker(
+    config: Config, settings: Settings, workspace: str, mode: PermissionMode, roots: tuple[str, ...]
+) -> CircuitBreaker | None:
+    execution = config.toolyard.code_execution
+    if execution.allow_destructive:
+        return None
+    walled = not runs_on_host(execution, mode)
+    temporary = _both_names([settings.temp_dir], os.path.realpath)
+    return CircuitBreaker(
+        workspace,
+        HOME_IN_SANDBOX if walled else settings.home,
+        homes=tuple(dict.fromkeys((settings.home, os.path.realpath(settings.home)))),
+        context=tuple(root for root in roots if root not in temporary),
+        # Behind walls the temp folder is the sandbox's own.
+        temporary=() if walled else temporary,
+        environment={"TMPDIR": settings.temp_dir, **execution.env},
+        mount_points=mount_points,
+        walled=walled,
     )
 
 

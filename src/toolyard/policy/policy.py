@@ -3,11 +3,12 @@
 Order, from what always holds to what holds by default:
 
 1. deny rules, in every mode;
-2. `bypassPermissions` allows the rest;
-3. walls no rule lifts: plan's read-only, protected paths, read-only context paths;
-4. ask rules;
-5. allow rules, which lift an ask, and lift "outside" only when they name an absolute path;
-6. the mode's row in the table.
+2. the circuit breaker: commands that would destroy something as a whole ask in every mode that would run them;
+3. `bypassPermissions` allows the rest;
+4. walls no rule lifts: plan's read-only, protected paths, read-only context paths;
+5. ask rules;
+6. allow rules, which lift an ask, and lift "outside" only when they name an absolute path;
+7. the mode's row in the table.
 
 Both spellings of a path are judged (as called, and where it really lies), and the stricter answer stands.
 """
@@ -21,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from toolyard.core.actions import Action, Decision, Effect, Kind
 from toolyard.core.modes import PermissionMode
 from toolyard.policy import reasons
+from toolyard.policy.circuit_breaker import CircuitBreaker
 from toolyard.policy.commands import analysed
 from toolyard.policy.index import PatternIndex, any_of
 from toolyard.policy.modes import MODES, SEVERITY, ModeRow, Zone, strictest
@@ -30,6 +32,7 @@ from toolyard.policy.rules import Rule
 
 MAX_CACHED_FOLDERS = 20_000
 READ_TOOL = "Read"
+CIRCUIT_BREAKER = "circuit breaker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,8 @@ class Policy:
     home: str | None = None
     spelled: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
     """How protected patterns are shown that have variables in the file."""
+    breaker: CircuitBreaker | None = field(default=None, repr=False, compare=False)
+    """None where the configuration says `allow_destructive`."""
     _compiled: _Compiled = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -110,10 +115,11 @@ class Policy:
             return self._decide_call(action)
         path = action.path or self.workspace
         decision = self._decide_at(action, path)
-        if action.real_path is None or action.real_path == path:
-            return decision
-        behind = self._decide_at(action, action.real_path)
-        return behind if SEVERITY[behind.effect] > SEVERITY[decision.effect] else decision
+        if action.real_path is not None and action.real_path != path:
+            behind = self._decide_at(action, action.real_path)
+            decision = behind if SEVERITY[behind.effect] > SEVERITY[decision.effect] else decision
+        broken = self._broken(action, reasons.subject(action)) if action.displaces else None
+        return broken if broken is not None and decision.effect is not Effect.DENY else decision
 
     def visible(self, path: str, real_path: str | None = None, *, tool: str = READ_TOOL) -> bool:
         """Whether reading the path is allowed unasked. Made for filtering thousands of search results."""
@@ -261,8 +267,9 @@ class Policy:
         for rule in rules.deny:
             if any(rule.applies(action, place) for place in places):
                 return _ruled(rule, what)
+        broken = self._broken(action, what)
         if not compiled.row.guards:
-            return compiled.allowed
+            return broken or compiled.allowed
         found = None if action.command is None else analysed(action.command)
         read_only, does = (False, "") if found is None else (found.read_only, found.summary)
         if self.mode is PermissionMode.PLAN and not read_only:
@@ -273,6 +280,8 @@ class Policy:
         if base is Effect.DENY:
             reason = reasons.outside(f"{what} in {action.path}", compiled.roots, self.mode, base)
             return Decision(base, reason, f"mode {self.mode}")
+        if broken is not None:
+            return broken
         for rule in rules.ask:
             if any(rule.applies(action, place) for place in places):
                 return _ruled(rule, reasons.command(action, does))
@@ -282,6 +291,17 @@ class Policy:
         if lifts[0] is None or None in lifts:
             return Decision(base, reasons.asks(reasons.command(action, does), self.mode), f"mode {self.mode}")
         return _ruled(lifts[0], what)
+
+    def _broken(self, action: Action, what: str) -> Decision | None:
+        """The answer of the circuit breaker, where it trips."""
+        if self.breaker is None:
+            return None
+        loss: str | None = None
+        if action.command is not None:
+            loss = self.breaker.loss(action.command, action.folder)
+        elif action.displaces:
+            loss = self.breaker.loss_of_move(action.real_path or action.path or self.workspace)
+        return None if loss is None else Decision(Effect.ASK, reasons.destroys(what, loss), CIRCUIT_BREAKER)
 
 
 def _anything(_: str) -> bool:

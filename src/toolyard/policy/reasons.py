@@ -63,6 +63,14 @@ def command(action: Action, does: str) -> str:
     return f"{subject(action)} {does}" if does else subject(action)
 
 
+def destroys(what: str, loss: str) -> str:
+    """`Running "rm -rf ~" deletes the home folder /home/me. ...`."""
+    return (
+        f"{what} {loss} This needs an explicit yes in every mode "
+        "(`code_execution: {allow_destructive: true}` switches that off)."
+    )
+
+
 def plan_command(what: str, does: str) -> str:
     because = f" This one {does}." if does else ""
     return (

@@ -15,13 +15,13 @@ from functools import cache
 import toolyard_runtime
 from toolyard.core.errors import SystemFault
 from toolyard.core.limits import RunLimits
-from toolyard.core.paths import is_beneath
+from toolyard.core.paths import HOME_IN_SANDBOX, is_beneath
 from toolyard.kernel import landlock, seccomp
 from toolyard.kernel.seccomp import Sockets
 from toolyard.sandbox.box import RunSetup
 from toolyard.sandbox.spec import Spec
 
-HOME = "/home/agent"
+HOME = HOME_IN_SANDBOX
 TEMPORARY = "/tmp"  # noqa: S108 - the sandbox's own
 RUNTIME = "/run/toolyard"
 """Where the runtime package is found inside."""

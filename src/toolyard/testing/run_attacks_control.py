@@ -48,7 +48,8 @@ def open_yard(
     raw = {
         "orchestrator": {"context_paths": [{"path": f"{scene.base}/context", "permission": "read"}]},
         "permissions": {"deny": denied},
-        "toolyard": {"code_execution": execution},
+        # The attacks are on the walls; a question before them would keep them away from these.
+        "toolyard": {"code_execution": {"allow_destructive": True, **execution}},
     }
     return kind.open(
         YardOptions(

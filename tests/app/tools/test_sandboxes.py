@@ -105,7 +105,7 @@ async def test_what_writing_tools_may_not_touch_is_sealed(open_bench):
 
 
 async def test_a_repository_cannot_be_moved_away_to_put_another_in_its_place(open_bench):
-    bench = open_bench()
+    bench = open_bench(toolyard=execution(allow_destructive=True))
     bench.write(".git/config", "mine")
     bench.write(".git/HEAD", "ref: refs/heads/main\n")
     assert await fails(bench, "mv .git aside")

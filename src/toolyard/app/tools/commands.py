@@ -112,12 +112,13 @@ def _request(arguments: CommandArguments, gate: Gate) -> Request:
     except UnicodeEncodeError:
         raise ValidationError.of("command", "is not valid Unicode", hint="Send plain UTF-8 text.") from None
     seconds = longest_command(arguments, gate.sandboxes.limits)
-    gate.command(arguments.command)
+    folder = gate.sandboxes.folder(gate.call.session)
+    gate.command(arguments.command, folder)
     if gate.resources.policy.mode is not PermissionMode.BYPASS:
         found = analysed(arguments.command)
         if found.refusal is not None:
             raise ToolError(found.refusal, hint=found.hint or "")
-    return Request(What.COMMAND, arguments.command, seconds, folder=gate.sandboxes.folder(gate.call.session))
+    return Request(What.COMMAND, arguments.command, seconds, folder=folder)
 
 
 def _told(

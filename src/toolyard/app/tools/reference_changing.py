@@ -125,6 +125,7 @@ def move(arguments: MoveArguments, gate: Gate) -> Result:
     ):
         _check_move(source, destination, gate)
         if source.handle.is_folder:
+            gate.displace(source)
             gate.carry(source, destination)
         files.move(source, destination, gate.limits, gate.may_wait)
     return answer(f"Successfully moved {arguments.source} to {arguments.destination}")

@@ -19,7 +19,7 @@ from toolyard.policy.analysis.shape import (
     refuse_unsure_keyword,
     refuse_unsure_text,
 )
-from toolyard.policy.analysis.tree import Assignment, Place, Redirection, Script, Simple, Word
+from toolyard.policy.analysis.tree import Assignment, Place, Redirection, Scope, Script, Simple, Word
 from toolyard.policy.analysis.words import is_plain_expansion, spelled, word_of
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ _GROUPS: Final = frozenset(
     }
 )
 _BRANCHES: Final = frozenset({"if_statement", "while_statement", "case_item", "for_statement"})
+_SCOPES: Final = _BRANCHES | {"subshell", "elif_clause", "else_clause"}
 _FOLLOWS: Final = frozenset({"&&", "||", "|", "|&"})
 
 
@@ -126,9 +127,12 @@ class _Reader:
         if node.type == "compound_statement" and spelled(node).startswith("(("):
             self.obscure.append(spelled(node))
         if node.type == "for_statement" and (variable := node.child_by_field_name("variable")):
-            self._add(Simple(None, assignments=(Assignment(spelled(variable), None),), place=place))
+            choices = tuple(word_of([value]) for value in node.children_by_field_name("value"))
+            self._add(Simple(None, assignments=(Assignment(spelled(variable), None, choices),), place=place))
         branch = place.conditional or node.type in _BRANCHES
         inner = replace(place, conditional=branch, subshell=place.subshell or node.type == "subshell")
+        if node.type in _SCOPES:
+            inner = _scoped(inner, node)
         self._children(node.children, inner, depth)
 
     def function(self, node: Node, place: Place, depth: int) -> None:
@@ -137,7 +141,7 @@ class _Reader:
         self._add(Simple(None, redirections=tuple(self._redirections(redirects, place, depth)), place=place))
         body = node.child_by_field_name("body")
         # Its input is that of whoever calls it.
-        self._children([body] if body else [], replace(place, function=True, fed=True), depth)
+        self._children([body] if body else [], _scoped(replace(place, function=True, fed=True), node), depth)
 
     def assigned(self, node: Node, place: Place, depth: int) -> None:
         nodes = node.children if node.type == "variable_assignments" else [node]
@@ -224,7 +228,7 @@ class _Reader:
             yield Redirection(operator, word_of(targets) if targets else None)
 
     def substitution(self, node: Node, place: Place, depth: int) -> None:
-        inner = replace(place, substitution=True, joined="", background=False)
+        inner = _scoped(replace(place, substitution=True, joined="", background=False), node)
         redirects = node.children_by_field_name("redirect")
         if redirects:
             self._add(Simple(None, redirections=tuple(self._redirections(redirects, inner, depth)), place=inner))
@@ -301,6 +305,11 @@ class _Reader:
         values = self._assignments(assignments, place, depth)
         arguments = tuple(word_of([child]) for child in rest)
         self._add(Simple(Word(spelled(keyword)), arguments, values, place=place))
+
+
+def _scoped(place: Place, node: Node) -> Place:
+    is_shell = node.type not in _SCOPES or node.type == "subshell"
+    return replace(place, scopes=(*place.scopes, Scope(node.start_byte, is_shell)))
 
 
 _HANDLERS: Final[dict[str, Callable[[_Reader, Node, Place, int], None]]] = {

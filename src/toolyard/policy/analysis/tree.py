@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 _NEEDS_NO_QUOTES: Final = re.compile(r"[\w@%+=:,./~^{}!\[\]-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A stretch of a word: text as it is, or an expansion as it was spelled (`$x`, `${x:-y}`, `$(pwd)`)."""
+
+    text: str
+    quoted: bool
+    """Whether quotes or a backslash keep the shell from splitting it and from reading globs and braces in it."""
+    expands: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +33,8 @@ class Word:
     """Whether it may become several words: an unquoted `$x`, `{a,b}`, `"$@"`."""
     globs: bool = False
     """Not literal, and only because of `*`, `?` or `[`."""
+    fragments: tuple[Fragment, ...] = field(default=(), compare=False, repr=False)
+    """What the word is made of, in order; empty when it was not read from a text."""
 
     @property
     def may_be_option(self) -> bool:
@@ -43,6 +55,8 @@ class Assignment:
     name: str
     value: Word | None
     """None for what is no single word, such as an array."""
+    choices: tuple[Word, ...] = field(default=(), compare=False, repr=False)
+    """The words that a `for` loop goes through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +83,16 @@ class Redirection:
 
 
 @dataclass(frozen=True, slots=True)
+class Scope:
+    """A part of a text whose variables and working folder are not simply those of what follows it."""
+
+    start: int
+    """The byte of the text at which it begins."""
+    is_shell: bool
+    """Whether it is a shell apart, which changes nothing outside; otherwise a branch or loop that may not run."""
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where in a compound command a simple one stands."""
 
@@ -82,6 +106,8 @@ class Place:
     background: bool = False
     fed: bool = False
     """Whether it gets input from a pipe, a file or a here-document."""
+    scopes: tuple[Scope, ...] = field(default=(), compare=False, repr=False)
+    """The scopes around it, the outermost first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from toolyard.policy.analysis.tree import Word
+from toolyard.policy.analysis.tree import Fragment, Word
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,11 +35,24 @@ class _Pieces:
     """What stands outside quotes, to look for globs and braces in."""
     dynamic: bool = False
     splits: bool = False
+    fragments: list[Fragment] = field(default_factory=list[Fragment])
 
-    def literal(self, text: str) -> None:
+    def literal(self, text: str, *, quoted: bool = True) -> None:
         self.text.append(text)
+        self.fragments.append(Fragment(text, quoted))
 
-    def unknown(self, *, splits: bool) -> None:
+    def unquoted(self, raw: str) -> None:
+        """Text outside quotes, in which a backslash quotes the character after it."""
+        at = 0
+        for escape in _UNQUOTED_ESCAPE.finditer(raw):
+            self.literal(raw[at : escape.start()], quoted=False)
+            self.literal(escape[2] or "")
+            at = escape.end()
+        self.literal(raw[at:], quoted=False)
+        self.bare.append(_UNQUOTED_ESCAPE.sub("", raw))
+
+    def unknown(self, spelling: str, *, splits: bool, quoted: bool = False) -> None:
+        self.fragments.append(Fragment(spelling, quoted, expands=True))
         if self.head is None:
             self.head = "".join(self.text)
         self.dynamic = True
@@ -65,17 +78,18 @@ def word_of(nodes: Sequence[Node]) -> Word:
         if not (node.type == "$" and nodes[at + 1 : at + 2] and nodes[at + 1].type == "string"):
             _add(node, pieces)
     source = "".join(spelled(node) for node in nodes)
-    text, bare = "".join(pieces.text), "".join(pieces.bare)
+    text, bare, fragments = "".join(pieces.text), "".join(pieces.bare), tuple(pieces.fragments)
     braces = _BRACES.search(bare) is not None
     # `[` alone is the program of that name.
     glob = None if bare in {"[", "[["} else _GLOB.search(bare)
     if pieces.dynamic or braces:
         known = "" if braces else pieces.head or ""
         starts = _GLOB.split(known, maxsplit=1)[0] if glob else known
-        return Word(source, literal=False, head=starts, splits=pieces.splits or braces)
+        splits = pieces.splits or braces
+        return Word(source, literal=False, head=starts, splits=splits, fragments=fragments)
     if glob:
-        return Word(source, literal=False, head=_GLOB.split(text, maxsplit=1)[0], globs=True)
-    return Word(text)
+        return Word(source, literal=False, head=_GLOB.split(text, maxsplit=1)[0], globs=True, fragments=fragments)
+    return Word(text, fragments=fragments)
 
 
 def _add(node: Node, pieces: _Pieces) -> None:
@@ -92,15 +106,13 @@ def _add(node: Node, pieces: _Pieces) -> None:
         case "ansi_c_string":
             _add_ansi(spelled(node)[2:-1], pieces)
         case "simple_expansion" | "expansion" | "arithmetic_expansion" | "command_substitution" | "brace_expression":
-            pieces.unknown(splits=True)
+            pieces.unknown(spelled(node), splits=True)
         case "process_substitution":
             # Becomes one path such as /dev/fd/63.
             pieces.literal("/dev/fd/")
-            pieces.unknown(splits=False)
+            pieces.unknown(spelled(node), splits=False)
         case _:
-            raw = spelled(node)
-            pieces.literal(_UNQUOTED_ESCAPE.sub(lambda match: match[2] or "", raw))
-            pieces.bare.append(_UNQUOTED_ESCAPE.sub("", raw))
+            pieces.unquoted(spelled(node))
 
 
 def _add_string(node: Node, pieces: _Pieces) -> None:
@@ -110,7 +122,8 @@ def _add_string(node: Node, pieces: _Pieces) -> None:
     for child in node.children:
         if child.type in {"simple_expansion", "expansion", "arithmetic_expansion", "command_substitution"}:
             _add_quoted(source[at : child.start_byte - start], pieces)
-            pieces.unknown(splits=_WHOLE_LIST.search(spelled(child)) is not None)
+            whole_list = _WHOLE_LIST.search(spelled(child)) is not None
+            pieces.unknown(spelled(child), splits=whole_list, quoted=True)
             at = child.end_byte - start
     _add_quoted(source[at:end], pieces)
 
@@ -136,4 +149,4 @@ def _add_ansi(text: str, pieces: _Pieces) -> None:
     if known and value.isascii() and "\0" not in value:
         pieces.literal(value)
     else:
-        pieces.unknown(splits=False)
+        pieces.unknown(text, splits=False, quoted=True)

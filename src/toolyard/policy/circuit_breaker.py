@@ -1,0 +1,237 @@
+"""The circuit breaker: commands that would delete or overwrite what cannot be got back need an explicit yes.
+
+It stands on top of the walls and holds in every mode, `bypassPermissions` included; no allow rule lifts it. It judges
+what the parsed text of a command shows (`policy.analysis.destruction`): a safety catch for careless commands, not a
+wall against hostile ones. A text that cannot be parsed, a script's file and Python code are not judged here.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
+
+from toolyard.core.errors import SystemFault
+from toolyard.core.paths import is_beneath
+
+if TYPE_CHECKING:
+    from toolyard.policy.analysis.destruction import Destruction, DestructionRule, Reach, RulesOf
+
+REPOSITORY: Final = ".git"
+_WHOLE: Final = frozenset({"*", "**", "?*", "*?"})
+"""Patterns that stand for everything in a folder, except what is hidden."""
+_SYSTEM: Final = (
+    *("/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/opt", "/proc", "/run"),
+    *("/sbin", "/srv", "/sys", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/usr/share", "/var", "/var/lib"),
+    *("/Applications", "/Library", "/System", "/Users"),
+)
+_NO_DEVICES: Final = frozenset(
+    {
+        *("null", "zero", "full", "random", "urandom", "tty", "stdin", "stdout", "stderr", "ptmx"),
+        *("fd", "shm", "pts", "mqueue", "tcp", "udp"),
+    }
+)
+"""What may be written below /dev without any harm to a disk."""
+_MOST_NAMED: Final = 4
+
+
+class Asset(StrEnum):
+    """What must not be lost as a whole. The value is how a question names it."""
+
+    ROOT = "the root of the file system ({path})"
+    DEVICE = "the device {path}"
+    SYSTEM = "the system folder {path}"
+    HOME = "the home folder {path}"
+    MOUNT = "the mount point {path}"
+    WORKSPACE = "the whole workspace {path}"
+    CONTEXT = "the context path {path}"
+    TEMPORARY = "the temp folder {path}, which other programs use"
+    REPOSITORY = "the Git repository {path}"
+
+
+_OF_MODES: Final = frozenset({Asset.ROOT, Asset.SYSTEM, Asset.HOME})
+_ABOUT: Final = {
+    Asset.WORKSPACE: "Snapshots hold its files, but neither .git nor what they ignore.",
+    Asset.CONTEXT: "",
+}
+_UNSAVED: Final = "No snapshot holds that."
+
+
+def _no_mounts() -> frozenset[str]:
+    return frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitBreaker:
+    """What is at stake around one workspace. Paths are absolute and clean."""
+
+    workspace: str
+    home: str
+    """What `~` is for a command."""
+    homes: tuple[str, ...] = ()
+    """Further home folders."""
+    context: tuple[str, ...] = ()
+    temporary: tuple[str, ...] = ()
+    """Temp folders that commands share with other programs."""
+    environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    mount_points: Callable[[], frozenset[str]] = field(default=_no_mounts, compare=False, repr=False)
+    """Gives the mount points of the moment."""
+    walled: bool = True
+    """Whether commands see the mounts of a sandbox, and of the host's only those below what is shown to them."""
+
+    def loss(self, command: str, folder: str | None = None) -> str | None:
+        """What the command would destroy, to follow a subject: `deletes the home folder /home/me. ...`.
+
+        None when it destroys nothing of this kind, or when its text is not understood. `folder` is where it starts.
+        """
+        from toolyard.policy.analysis.shape import ParseFailure
+
+        try:
+            return self.loss_by(command, folder, _rules_of)
+        except ParseFailure:
+            return None
+
+    def loss_of_move(self, path: str) -> str | None:
+        """As `loss`, for a tool that moves a folder away."""
+        from toolyard.policy.analysis.destruction import Destruction, Reach
+
+        return self._named(Destruction("moves away", Reach.ENTRY, path), self._assets())
+
+    def loss_by(self, command: str, folder: str | None, rules: RulesOf) -> str | None:
+        """As `loss`, by other rules than ours. Raises ParseFailure."""
+        from toolyard.policy.analysis.destruction import destructions
+        from toolyard.policy.analysis.shell import Shell
+        from toolyard.policy.analysis.values import TOP
+
+        known = {**self.environment, TOP: self.workspace}
+        shell = Shell((folder or self.workspace,), self.home, {name: (value,) for name, value in known.items()})
+        hits = destructions(command, shell, rules)
+        assets = self._assets() if hits else ()
+        for hit in hits:
+            if found := self._named(hit, assets):
+                return found
+        return None
+
+    @staticmethod
+    def _named(hit: Destruction, assets: tuple[tuple[Asset, str], ...]) -> str | None:
+        lost = sorted(set(_lost(hit, assets)), key=_outermost_first)
+        return _sentence(hit, lost) if lost else None
+
+    def _assets(self) -> tuple[tuple[Asset, str], ...]:
+        shown = (self.workspace, *self.context)
+        mounts = self.mount_points()
+        if self.walled:
+            mounts = frozenset(path for path in mounts if any(is_beneath(path, root) for root in shown))
+        found = {
+            Asset.ROOT: ("/",),
+            Asset.SYSTEM: _SYSTEM,
+            Asset.HOME: (self.home, *self.homes, "/root"),
+            Asset.MOUNT: tuple(mounts),
+            Asset.WORKSPACE: (self.workspace,),
+            Asset.CONTEXT: self.context,
+            Asset.TEMPORARY: self.temporary,
+            Asset.REPOSITORY: tuple(f"{path.rstrip('/')}/{REPOSITORY}" for path in shown),
+        }
+        return tuple((asset, path) for asset, paths in found.items() for path in paths)
+
+
+def _lost(hit: Destruction, assets: tuple[tuple[Asset, str], ...]) -> Iterator[tuple[Asset, str]]:
+    """Which of the assets a command's target is, or is around."""
+    from toolyard.policy.analysis.destruction import Reach
+
+    names = _names(hit.path)
+    if hit.reach is not Reach.TOP and names[:1] == ["dev"] and len(names) > 1 and names[1] not in _NO_DEVICES:
+        yield Asset.DEVICE, hit.path
+    if hit.reach is Reach.DEVICE:
+        return
+    whole = hit.is_pattern and names[-1:] != [] and names[-1] in _WHOLE
+    for asset, path in assets:
+        own = _names(path)
+        empties = whole and len(own) == len(names) - 1 and (hit.reach is not Reach.ENTRY or asset is Asset.ROOT)
+        exactly = own == names or empties
+        if _matters(hit.reach, asset, exactly=exactly) and _covers(
+            names[:-1] if empties else names, own, is_pattern=hit.is_pattern
+        ):
+            yield asset, path
+
+
+def _matters(reach: Reach, asset: Asset, *, exactly: bool) -> bool:
+    from toolyard.policy.analysis.destruction import Reach
+
+    if reach is Reach.TOP:
+        return asset is Asset.ROOT
+    if reach is Reach.FILES:
+        return asset is not Asset.REPOSITORY
+    return reach is not Reach.MODES or asset in _OF_MODES or (asset is Asset.MOUNT and exactly)
+
+
+def _names(path: str) -> list[str]:
+    return [name for name in path.split("/") if name]
+
+
+def _covers(target: list[str], path: list[str], *, is_pattern: bool) -> bool:
+    """Whether the target is the path or a folder around it."""
+    if len(target) > len(path):
+        return False
+    if not is_pattern:
+        return target == path[: len(target)]
+    return all(_finds(name, own) for name, own in zip(target, path, strict=False))
+
+
+def _finds(pattern: str, name: str) -> bool:
+    # A pattern finds hidden files only when it begins with a dot itself.
+    return fnmatchcase(name, pattern) and (not name.startswith(".") or pattern.startswith("."))
+
+
+def _outermost_first(lost: tuple[Asset, str]) -> tuple[int, int, str]:
+    asset, path = lost
+    return len(_names(path)), list(Asset).index(asset), path
+
+
+def _sentence(hit: Destruction, lost: list[tuple[Asset, str]]) -> str:
+    outermost, path = lost[0]
+    text = outermost.value.format(path=path)
+    if len(_names(hit.path)) > len(_names(path)):
+        text = f"everything in {text.replace('the whole ', 'the ')}"
+    left_out = {outermost, Asset.SYSTEM, Asset.REPOSITORY}
+    others = [] if outermost is Asset.ROOT else [one for one in lost[1:] if one[0] not in left_out]
+    for asset, other in others[:_MOST_NAMED]:
+        text += f"{' with' if is_beneath(other, path) else ' and'} {asset.value.format(path=other)}"
+    return f"{hit.verb} {text}. {_ABOUT.get(outermost, _UNSAVED)}".rstrip()
+
+
+EXAMPLE: Final = CircuitBreaker(
+    "/srv/project", "/home/me", context=("/data",), mount_points=lambda: frozenset({"/mnt/disk"}), walled=False
+)
+"""Where the examples of the rules are judged."""
+
+
+@functools.cache
+def _rules_of(program: str) -> tuple[DestructionRule, ...]:
+    """The rules for a program. They are held to their examples when that program is first met."""
+    from toolyard.policy.analysis.table_destruction import DESTRUCTION_RULES
+
+    found = tuple(rule for rule in DESTRUCTION_RULES if program in rule.programs)
+    for rule in found:
+        check_examples(rule)
+    return found
+
+
+def check_examples(rule: DestructionRule) -> None:
+    """Raises SystemFault for a rule that has no examples or fails one of them."""
+    name = f'the rule "{rule.verb}" for {", ".join(rule.programs[:3])}'
+
+    def this_one(program: str) -> tuple[DestructionRule, ...]:
+        return (rule,) if program in rule.programs else ()
+
+    def matches(text: str) -> bool:
+        return EXAMPLE.loss_by(text, None, this_one) is not None
+
+    wrong = [text for text in rule.matches if not matches(text)] + [text for text in rule.misses if matches(text)]
+    if wrong:
+        raise SystemFault(f'{name} fails its own example "{wrong[0]}".', hint="Report this as a bug of Toolyard.")
+    if not rule.matches or not rule.misses:
+        raise SystemFault(f"{name} has no examples.", hint="Report this as a bug of Toolyard.")

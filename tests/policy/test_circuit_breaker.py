@@ -1,0 +1,285 @@
+"""The decision alone: no command in this file is run."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolyard.config.models import Config
+from toolyard.config.settings import Settings
+from toolyard.core.actions import Action, Effect, Kind
+from toolyard.core.errors import SystemFault
+from toolyard.core.modes import PermissionMode
+from toolyard.policy.analysis.table_destruction import DESTRUCTION_RULES
+from toolyard.policy.build import policy_for
+from toolyard.policy.circuit_breaker import CircuitBreaker, check_examples
+
+BREAKER = CircuitBreaker(
+    "/srv/project",
+    "/home/me",
+    homes=("/home/other",),
+    context=("/data", "/home/me/notes"),
+    temporary=("/tmp",),
+    environment={"TMPDIR": "/tmp", "PLACE": "/data"},
+    mount_points=lambda: frozenset({"/", "/mnt/disk"}),
+    walled=False,
+)
+
+HELD = "Snapshots hold its files, but neither .git nor what they ignore."
+
+# fmt: off
+ROOT = [
+    "rm -rf /", "rm -rf /*", "rm -fr //", "rm -rf /.", "rm --recursive --force /", "rm -rf -- /", "/bin/rm -rf /",
+    "sudo rm -rf /", "sudo -u root env X=1 nice rm -rf /", "rm -rf --no-preserve-root /", "rm -rf '/'", "\\rm -rf /",
+    "r''m -rf /", "busybox rm -rf /", "command rm -rf /", "exec rm -rf /", "timeout 5 rm -rf /", "nohup rm -rf / &",
+    "bash -c 'rm -rf /'", 'sh -c "rm -rf /"', "eval 'rm -rf /'", 'bash -c "eval \'rm -rf /\'"',
+    "trap 'rm -rf /' EXIT", "cd / && rm -rf *", "cd /; rm -rf ./*", "(cd / && rm -rf .)",
+    "cd /srv && cd .. && rm -rf *", "pushd /; rm -rf *", 'X=/; rm -rf "$X"', "X=/ && rm -rf ${X}",
+    "export X=/; rm -rf $X", 'd=; rm -rf "$d/"', 'rm -rf "$UNSET"/*', "rm -rf ${NOT_SET}/*", "rm -rf ${UNSET:-/}",
+    "CMD='rm -rf'; $CMD /", "R=rm; $R -rf /", "X=/ bash -c 'rm -rf $X'", "for d in / /x; do rm -rf $d; done",
+    "if true; then rm -rf /; fi", "f() { rm -rf /; }; f", "rm -rf {/,build}", "find / -delete",
+    "find / -exec rm -rf {} \\;", "find / -type f -print0 | xargs -0 rm -f -r", "find / | xargs rm -rf",
+    "echo / | xargs rm -rf", "ls / | xargs -I{} rm -rf {}", "cd / && ls | xargs rm -rf", "rm -rf / || true",
+    "x=$(rm -rf /)", "echo `rm -rf /`", "rm -rf build /", "rm -rf ../..", "rm -rf ../../*", "true && rm -rf /",
+    "rm -rf $(git rev-parse --show-toplevel)/../..", "mv /* /mnt/x", "rsync -a --delete empty/ /", "chmod -R 777 /",
+    "chown -R me:me /*", "tar xf a.tar -C /", "tar -C / -xzf a.tgz", "cp -r x/. /", "unzip a.zip -d /", "rimraf /",
+    "git clean -fdx /", "shred -u /*", "cat <<EOF | xargs rm -rf /\nx\nEOF",
+]
+HOME = [
+    "rm -rf ~", "rm -rf ~/", "rm -rf ~/*", 'rm -rf "$HOME"', "rm -rf $HOME/*", "rm -rf ${HOME}", "rm -rf ~me",
+    "cd; rm -rf *", "cd ~ && rm -rf *", 'cd "$HOME"; rm -rf .', "mv ~ x", "mv $HOME /tmp/x", "find ~ -delete",
+    "rm -rf /home/me", "rm -rf /home/*", "rm -rf ~other", "rm -rf ~root", "rm -rf /root", "chmod -R 000 ~",
+    "rsync -a --delete x/ ~/", "rm -rf ~/{*,.*}", "HERE=~; rm -rf $HERE", "rm -rf ~+/../../home/me",
+    "sudo chown -R x /home/me", "rm -r /home/o*",
+]
+DEVICES = [
+    "dd if=/dev/zero of=/dev/sda", "dd of=/dev/nvme0n1 <a.img", "mkfs.ext4 /dev/sdb1", "mkfs -t ext4 /dev/sdb1",
+    "mkfs.xfs -f /dev/vda", "shred /dev/sda", "shred -n 1 -z /dev/sda", "> /dev/sda", "cat a.img > /dev/sda",
+    ": >/dev/sda", "echo x >> /dev/sda", "cat a &> /dev/sda", "wipefs -a /dev/sda", "wipefs --all /dev/sd*",
+    "cp a.img /dev/mmcblk0", "tee /dev/sda < a.img", "blkdiscard /dev/sda", "sfdisk /dev/sda < table",
+    "cryptsetup luksFormat /dev/sda2", "D=/dev/sda; dd if=a of=$D", "rm -rf /dev/sda", "{ cat a; } > /dev/sda",
+    "mkswap /dev/mapper/x", "sudo tee /dev/sda", "truncate -s 0 /dev/sda", "while true; do cat a; done > /dev/sda",
+    "parted /dev/sda mklabel gpt",
+]
+WORKSPACE = [
+    "rm -rf .", "rm -rf ./", "rm -rf ./*", "rm -rf *", "rm -r *", 'rm -rf "$PWD"', "rm -rf $(pwd)",
+    'rm -rf "$(pwd)"/*', "rm -rf `pwd`", "rm -rf /srv/project", "rm -rf /srv/project/", "rm -rf /srv/project/*",
+    "rm -rf ../project", "rm -rf sub/..", "cd .. && rm -rf project", "cd sub && rm -rf ..", "find . -delete",
+    "find . -type f -delete", "find -delete", "find . -mindepth 1 -delete",
+    "find . -mindepth 1 -maxdepth 1 -exec rm -rf {} +", "find . -not -name .env -delete",
+    "find . ! -path './keep/*' -delete", "find . -name '*' -delete", "ls | xargs rm -rf", "find . | xargs rm -rf",
+    "find . -print0 | xargs -0 rm -rf", "rsync -a --delete empty/ ./", "git clean -fdx", "git clean -dfX",
+    "git rm -rf .", "git clean -ffdx .", "rm -rf -- *", "test -d sub && cd sub; rm -rf *",
+    "if [ -d x ]; then cd x; fi; rm -rf *", "rm -rf {*,.*}", "mv /srv/project /tmp/x", "mv . /tmp/x",
+    "(cd sub && ls); rm -rf *", "cd sub; cd ..; rm -rf *", "cd $(git rev-parse --show-toplevel) && rm -rf *",
+    "rm -rf **", "shred -u *", "rm -rf .//*", "rm -rf ./* ./.*", "trash .",
+]
+REPOSITORY = [
+    "rm -rf .git", "rm -rf ./.git/", "rm -rf .g*", "rm -rf .*", "rm -rf .[!.]*", "mv .git x",
+    "rm -rf /srv/project/.git", "find .git -delete", "cd sub && rm -rf ../.git", "rm -r -f build .git",
+    "G=.git; rm -rf $G", "rm -rf /data/.git",
+]
+CONTEXT = [
+    "rm -rf /data", "rm -rf /data/", "rm -rf /data/*", "cd /data && rm -rf *", "find /data -delete", "rm -rf $PLACE",
+    "rm -rf ~/notes", "mv /data /tmp", "rsync -r --delete x/ /data", "cd ~/notes; rm -rf .",
+]
+OTHERS = [
+    "rm -rf /mnt/disk", "rm -rf /mnt/*", "rm -rf /mnt", "chmod -R 000 /mnt/disk", "rm -rf /tmp", "rm -rf /tmp/*",
+    'rm -rf "$TMPDIR"', "find /tmp -delete", "rm -rf /usr", "rm -rf /etc/*", "rm -rf /var /opt",
+    "sudo chmod -R 777 /etc", "rm -rf /usr/local", "rm -rf /{usr,etc}", "mv /etc /etc.old",
+]
+HARMLESS = [
+    "rm -rf build", "rm -rf ./build/*", "rm -f *", "rm *", "rm a b", "rm -rf *.pyc", "rm -rf ./*.o",
+    "rm -rf node_modules", "rm -rf build dist .cache", "rm -rf '*'", "rm -rf '~'", "rm -rf \\~", "rm -rf ./~",
+    "rm -rf '$HOME'", "echo rm -rf /", "echo 'rm -rf /' > note.txt", "git commit -m 'rm -rf /'",
+    "grep -r 'rm -rf /' .", "cat <<'EOF' > x\nrm -rf /\nEOF", "# rm -rf /", "cd build && rm -rf *",
+    "mkdir -p build && cd build && rm -rf *", "(cd build && rm -rf *)", "cd build; rm -rf ./*",
+    "mkdir -p b && cd b\nrm -rf *", "for d in a b; do cd $d; rm -rf *; cd ..; done", "cd build || exit 1; rm -rf *",
+    'd=$(mktemp -d); rm -rf "$d"', 'd=$(mktemp -d); rm -rf "$d"/*', 'cd "$(mktemp -d)" && rm -rf *',
+    'rm -rf "${DIR:?}"/*', 'rm -rf "$1"', 'rm -rf "$@"', 'for f in *; do rm -rf "$f"; done',
+    'while read f; do rm -rf "$f"; done < list', "rm -rf sub/.git", "git clean -fd", "git clean -ndx",
+    "git clean -fdx build", "find . -name '*.pyc' -delete", "git clean -n -x",
+    "find . -type d -name __pycache__ -exec rm -rf {} +", "find build -delete", "find . -empty -delete",
+    "find . -mtime +3 -delete", "find . -maxdepth 1 -type f -delete", "find . -name x -print | xargs rm -rf",
+    "ls build | xargs rm -rf", "ls -d *.o | xargs rm", "echo a b | xargs rm -rf", "dd if=/dev/sda of=disk.img",
+    "dd if=/dev/zero of=x bs=1 count=1", "ls > /dev/null 2>&1", "make > /dev/stderr", "cat x > /dev/tty",
+    "echo x > /dev/shm/x", "rm -rf /dev/shm/x", "rm -rf /tmp/x", "rm -rf /tmp/x/*", "mkfs.ext4 disk.img",
+    "fdisk -l /dev/sda", "tee log", "shred -u key", "mv * src/", "mv a ~", "mv build ..", "cp -r ~ x",
+    "cp -r . ~/backup", "cp a ~", "cp -r a/. .", "tar xf a.tar", "tar czf x.tgz /",
+    "tar -cf - . | tar -xf - -C /tmp/x", "unzip x.zip", "chmod -R 755 .", "chmod +x *", "chown -R me .",
+    "chmod 700 ~", "rsync -a x/ ~/x", "rsync -a --delete x/ build/", "rm -rf ~/x", "rm -rf ~/.cache/x",
+    "rm -rf /data/old", "rm -rf /usr/local/x", "HOME=/tmp/h; rm -rf ~/x", "npm run clean", "make clean",
+    "rm -rf /home/me/x/*", "rm -rf /mnt/disk/x", "git rm -r build", "git rm -r --cached .", "rmdir *", "rm -rf ..?x",
+    "cd /; ls", "rm -rf {a,b}", "rm -rf {1..3}", "rm -rf build{,-old}", "rm -rf $BUILD_DIR/out",
+    'X=build; rm -rf "$X"', "rm -ri build",
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        *((command, "the root of the file system (/)") for command in ROOT),
+        *((command, "the home folder /") for command in HOME),
+        *((command, "the device /dev/") for command in DEVICES),
+        *((command, "workspace /srv/project") for command in WORKSPACE),
+        *((command, "the Git repository /") for command in REPOSITORY),
+        *((command, "the context path /") for command in CONTEXT),
+        *((command, " /") for command in OTHERS),
+    ],
+)
+def test_a_command_that_destroys_something_whole_is_recognised_and_the_loss_is_named(command, said):
+    assert said in (BREAKER.loss(command) or "nothing")
+
+
+@pytest.mark.parametrize("command", HARMLESS)
+def test_a_command_that_destroys_nothing_whole_passes(command):
+    assert BREAKER.loss(command) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (
+            "rm -rf ~",
+            "deletes the home folder /home/me with the context path /home/me/notes. No snapshot holds that.",
+        ),
+        (
+            "rm -rf .",
+            f"deletes the whole workspace /srv/project. {HELD}",
+        ),
+        (
+            "rm -rf ./*",
+            f"deletes everything in the workspace /srv/project. {HELD}",
+        ),
+        ("cat a > /dev/sda", "overwrites the device /dev/sda. No snapshot holds that."),
+    ],
+)
+def test_the_question_says_exactly_what_would_be_lost(command, said):
+    found = BREAKER.loss(command)
+    assert found == said
+
+
+def test_a_command_is_judged_from_the_folder_it_starts_in():
+    assert BREAKER.loss("rm -rf *", "/srv/project/build") is None
+    assert "context path /data" in (BREAKER.loss("rm -rf *", "/data") or "")
+    assert "workspace" in (BREAKER.loss("rm -rf ..", "/srv/project/build") or "")
+
+
+def test_behind_walls_the_hosts_mounts_and_temp_folder_are_not_at_stake():
+    mounts = frozenset({"/mnt/disk", "/srv/project/cache"})
+    walled = dataclasses.replace(BREAKER, walled=True, temporary=(), mount_points=lambda: mounts)
+    assert walled.loss("rm -rf /mnt/disk") is None
+    assert walled.loss("rm -rf /tmp/*") is None
+    assert "mount point /srv/project/cache" in (walled.loss("rm -rf cache") or "")
+
+
+def test_a_workspace_below_the_temp_folder_is_lost_with_it():
+    below = CircuitBreaker("/tmp/ws", "/home/agent")
+    assert "the whole workspace /tmp/ws" in (below.loss("rm -rf /tmp/*") or "")
+
+
+def test_a_text_that_does_not_parse_is_not_judged():
+    assert BREAKER.loss("rm -rf / 'unclosed") is None
+
+
+@pytest.mark.parametrize("rule", DESTRUCTION_RULES, ids=lambda rule: f"{rule.verb}-{rule.programs[0]}")
+def test_each_rule_holds_to_its_own_examples(rule):
+    check_examples(rule)
+
+
+def test_a_rule_that_fails_its_example_or_has_none_is_a_fault():
+    rule = DESTRUCTION_RULES[0]
+    for broken in (
+        dataclasses.replace(rule, matches=("rm -rf build",)),
+        dataclasses.replace(rule, misses=("rm -rf /",)),
+        dataclasses.replace(rule, misses=()),
+    ):
+        with pytest.raises(SystemFault):
+            check_examples(broken)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm -rf " + "{a,b}" * 2_000,
+        "x=a; " + "x=$x$x; " * 60 + "rm -rf $x",
+        "x='" + 'eval "$x"; ' * 50 + '\'; eval "$x"',
+        "rm -rf " + "a" * 19_000 + "*",
+        "for a in {1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}; do " + "cd $a; " * 100 + "rm -rf *; done",
+    ],
+)
+def test_a_text_made_to_take_long_does_not(command):
+    BREAKER.loss(command)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(alphabet="rm -rf/~*$X={},'\"`();&|.\n", max_size=60))
+def test_no_text_makes_it_raise(text):
+    BREAKER.loss(text)
+
+
+SETTINGS = Settings("/home/me", "/home/me/.local/state/toolyard", "/tmp", "/home/me/Documents")
+LOSSES = ["rm -rf .", "rm -rf ~", "rm -rf /data", "dd if=a of=/dev/sda", "rm -rf .git", "git clean -fdx"]
+
+
+def built(permission_mode, permissions=None, **execution):
+    """The policy that a configuration gives, in a workspace that does not exist."""
+    raw = {
+        "orchestrator": {"context_paths": [{"path": "/data", "permission": "write"}]},
+        "permissions": permissions or {},
+        "toolyard": {"code_execution": execution},
+    }
+    return policy_for(
+        Config.model_validate(raw), SETTINGS, "/srv/project", permission_mode, resolve=lambda path: path
+    )
+
+
+def decided(policy, command, folder=None):
+    return policy.decide(Action(Kind.EXECUTE, "Bash", command=command, folder=folder))
+
+
+@pytest.mark.parametrize("mode", [mode for mode in PermissionMode if mode is not PermissionMode.PLAN])
+@pytest.mark.parametrize("command", LOSSES)
+def test_every_mode_asks_whatever_is_allowed(mode, command):
+    for permissions in ({}, {"allow": ["Bash(*)", f"Bash({command})", "*"]}):
+        decision = decided(built(mode, permissions), command)
+        assert (decision.effect, decision.rule) == (Effect.ASK, "circuit breaker")
+        assert "needs an explicit yes in every mode" in decision.reason
+
+
+@pytest.mark.parametrize("command", LOSSES)
+def test_plan_mode_and_deny_rules_refuse_as_ever(command):
+    assert decided(built(PermissionMode.PLAN), command).effect is Effect.DENY
+    assert decided(built(PermissionMode.BYPASS, {"deny": ["Bash"]}), command).effect is Effect.DENY
+
+
+@pytest.mark.parametrize("mode", [PermissionMode.STRICT, PermissionMode.MODERATE, PermissionMode.BYPASS])
+def test_what_destroys_nothing_whole_is_run_unasked_and_so_is_everything_where_it_is_switched_off(mode):
+    assert decided(built(mode), "rm -rf build").effect is Effect.ALLOW
+    assert decided(built(mode), "rm -rf *", "/srv/project/build").effect is Effect.ALLOW
+    assert decided(built(mode), "rm -rf *", "/srv/project").effect is Effect.ASK
+    for command in LOSSES:
+        assert decided(built(mode, allow_destructive=True), command).effect is Effect.ALLOW
+
+
+def test_the_hosts_home_and_temp_folder_are_meant_where_there_are_no_walls():
+    bypass, strict = built(PermissionMode.BYPASS), built(PermissionMode.STRICT)
+    assert "the home folder /home/me" in decided(bypass, "rm -rf ~").reason
+    assert "the home folder /home/agent" in decided(strict, "rm -rf ~").reason
+    assert decided(bypass, "rm -rf /tmp/*").effect is Effect.ASK
+    assert decided(built(PermissionMode.STRICT, mode="none"), "rm -rf /tmp/*").effect is Effect.ASK
+    assert decided(strict, "rm -rf /tmp/*").effect is Effect.ALLOW
+
+
+def test_a_tool_that_moves_a_home_or_a_repository_asks_too():
+    bypass = built(PermissionMode.BYPASS)
+    for path in ("/home/me", "/srv/project/.git", "/usr"):
+        decision = bypass.decide(Action(Kind.WRITE, "move_file", path, path, displaces=True))
+        assert (decision.effect, decision.rule) == (Effect.ASK, "circuit breaker")
+    for path in ("/srv/project/src", "/home/me/x"):
+        assert bypass.decide(Action(Kind.WRITE, "move_file", path, path, displaces=True)).effect is Effect.ALLOW
