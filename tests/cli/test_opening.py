@@ -168,7 +168,7 @@ SHOWN = {
 def test_a_file_that_was_merely_found_takes_no_variables(project, monkeypatch, text):
     monkeypatch.setenv("KEY", KEY)
     path = write(project, text)
-    with pytest.raises(ConfigError, match="only found, not named") as caught:
+    with pytest.raises(ConfigError, match="is not trusted") as caught:
         find_place(None, None)
     assert caught.value.where == f"{path}:1"
     assert f"--config {path}" in caught.value.hint

@@ -244,4 +244,4 @@ def test_a_file_that_came_with_the_project_widens_nothing(place, project, writte
         check=False,
     )
     assert ran.returncode != 0
-    assert "only found, not named" in ran.stderr
+    assert "is not trusted" in ran.stderr

@@ -55,7 +55,7 @@ def test_it_cannot_have_a_variable_shown(project, words, rule):
         check=False,
     )
     assert ran.returncode != 0
-    assert "only found, not named" in ran.stdout + ran.stderr
+    assert "is not trusted" in ran.stdout + ran.stderr
     assert KEY not in ran.stdout + ran.stderr + kept(project)
 
 

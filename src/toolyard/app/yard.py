@@ -39,6 +39,7 @@ from toolyard.policy.build import keeping, policy_for
 from toolyard.policy.policy import Policy
 from toolyard.storage.audit_log import AuditLog
 from toolyard.storage.state import ensure_state_dir
+from toolyard.storage.trust import TrustStore
 from toolyard.workspace.detecting import FilesystemToolDetector
 from toolyard.workspace.layout import folder_name
 
@@ -156,8 +157,15 @@ class Yard(Closing):
             )
         state = _outside(home.log, real)
         policy = policy_for(options.config, options.settings, real, options.mode, options.agent)
+        trust = os.path.realpath(TrustStore(options.settings.state_home).folder)
+        if any(
+            is_beneath(trust, root) for root in (real, *policy.extra_roots, *(each.path for each in policy.context))
+        ):
+            ensure_state_dir(
+                trust
+            )  # a folder that is missing could be made by a command, which a mount protects from
         # In a layout the root has a state folder of its own, and the snapshots may lie anywhere.
-        for own in _outermost(map(os.path.realpath, (state, home.state, home.snapshots))):
+        for own in _outermost(map(os.path.realpath, (state, home.state, home.snapshots, trust))):
             policy = keeping(policy, own)
         if (environment := own_environment(real)) is not None:
             policy = keeping(policy, environment)

@@ -74,7 +74,9 @@ def audit(
     if check and (follow or last is not None or tool is not None or outcome is not None):
         raise click.UsageError("--verify looks at the whole log: leave out --follow, --last, --tool and --outcome.")
     try:
-        place = find_place(None, config_file, agent) if workspace is None else None
+        place = find_place(None, config_file, agent, needs_rights=False) if workspace is None else None
+        if place is not None:
+            place.tell_untrusted()
         folder = _state_folder(workspace, place, state, agent)
         if check:
             sys.exit(_verify(folder, as_json=as_json))

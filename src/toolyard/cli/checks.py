@@ -24,6 +24,7 @@ from toolyard.cli.client_checks import asking
 from toolyard.cli.opening import Place, find_place
 from toolyard.cli.sandbox_checks import sandbox_checks
 from toolyard.cli.server_checks import server_checks
+from toolyard.config.expansion import how_to_trust
 from toolyard.config.models import CodeExecution
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ToolError, ToolyardError
@@ -74,13 +75,16 @@ def _examined(patient: Patient) -> Iterator[Check]:
     yield _guarded("search confinement", _landlock)
     yield _guarded("ripgrep", _ripgrep)
     try:
-        place = find_place(patient.workspace, patient.config_file, patient.agent)
+        place = find_place(patient.workspace, patient.config_file, patient.agent, needs_rights=False)
     except ToolyardError as error:
         yield Check(Status.FAIL, "configuration", error.message, error.hint)
         yield from _machine(CodeExecution(), patient.settings)  # what the machine offers does not depend on it
         return
     source = place.config.source
-    yield Check(Status.OK, "configuration", source or "no toolyard.yaml; the defaults serve")
+    if source is not None and place.untrusted:
+        yield Check(Status.WARN, "configuration", f"{source}: {place.untrusted}", how_to_trust(source))
+    else:
+        yield Check(Status.OK, "configuration", source or "no toolyard.yaml; the defaults serve")
     if not os.path.isdir(place.workspace):
         fix = "Create it, or name another one with --workspace."
         yield Check(Status.FAIL, "workspace", f"{place.workspace} is not a folder", fix)

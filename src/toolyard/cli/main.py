@@ -30,6 +30,7 @@ Examples:
 # name: (module, what it does)
 _COMMANDS = {
     "init": ("toolyard.cli.init", "Make a configuration, with the servers other programs know."),
+    "trust": ("toolyard.cli.trust", "Let the configuration of a folder widen what agents may do."),
     "mcp": ("toolyard.cli.mcp", "Serve a workspace over MCP: stdio, or HTTP with --http."),
     "run": ("toolyard.cli.run", "Let the agents of a configuration work on a task, alone or as a team."),
     "drive": ("toolyard.cli.drive", "Hand a prompt to Gemini CLI, Claude Code, Codex, Qwen Code or opencode."),

@@ -1,55 +1,72 @@
 """From a command's options to a workspace: which configuration counts, and which folder is meant.
 
-A configuration file that is merely found in a folder may come from anybody who can write there (a cloned repository,
-say). It may tighten the policy; to widen it, or to take variables, the user has to name the file with `--config`.
+A configuration file that is found in a folder may come from anybody who can write there (a cloned repository, say).
+It may tighten the policy; to widen it, or to take variables, the user has to trust its content (`toolyard trust`) or
+name the file with `--config`. Commands that give no rights to anything go on with its agents and folders alone.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 
+import click
+
+from toolyard.cli.widening import places_outside, widened_rights
 from toolyard.config.agents import agent_of, check_memory_rights
-from toolyard.config.assistant import IN_STATE
 from toolyard.config.blame import blaming
+from toolyard.config.expansion import how_to_trust
 from toolyard.config.load import find_config, load_config
-from toolyard.config.models import CodeExecution, Config
-from toolyard.core.actions import Effect
+from toolyard.config.models import Agent, Backend, Config, ToolyardSection
+from toolyard.config.settings import Settings
 from toolyard.core.errors import ConfigError
-from toolyard.core.modes import PermissionMode
-from toolyard.core.paths import is_beneath
-from toolyard.policy.build import presets
+from toolyard.storage.trust import TrustStore
 from toolyard.workspace.layout import AGENTS, WORKSPACE, agent_folder
 
 _SEVERAL = 2
-_WIDE_MODES = frozenset({PermissionMode.BYPASS, PermissionMode.MODERATE})
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     config: Config
     workspace: str
+    untrusted: str = ""
+    """Why only the agents and folders of the configuration count; empty where all of it does."""
+
+    def tell_untrusted(self) -> None:
+        if self.untrusted:
+            click.echo(f"! {self.config.source}: {self.untrusted} Only its agents and their folders count.", err=True)
 
 
 def find_place(
-    workspace: str | None, config_file: str | None, agent: str | None = None, *, acts: bool = False
+    workspace: str | None,
+    config_file: str | None,
+    agent: str | None = None,
+    *,
+    acts: bool = False,
+    needs_rights: bool = True,
 ) -> Place:
     """The configuration in force and the workspace's folder.
 
     `--workspace` goes first, then the agent's `cwd`, then its folder in `toolyard.workspace` or, without agents, that
     folder itself, all relative to the file that says so; without any of them it is the current folder. A command that
-    `acts` as an agent has to be told which one.
+    `acts` as an agent has to be told which one. Without `needs_rights`, of a file that was found, widens the
+    policy and is not trusted, the agents and their folders count, and nothing else.
     """
     here = os.getcwd()
     found = _found(workspace, here) if config_file is None else None
-    config = _as_it_is_run(load_config(config_file or found, is_found=found is not None), here)
+    config = _trusted(found) if found is not None else None
+    if config is not None:
+        found = None  # as if it had been named
+    else:
+        config = load_config(config_file or found, is_found=found is not None)
+    config = _as_it_is_run(config, here)
     _check_hosts(config)
     check_memory_rights(config)
     _check_agent(config, agent, acts=acts, chosen_by_file=workspace is None)
     place = Place(config, _workspace(config, workspace, agent, here))
     if found is not None:
-        _refuse_widening(place, found, chosen_by_file=workspace is None)
+        place = _without_widening(place, found, chosen_by_file=workspace is None, needs_rights=needs_rights)
     _make_folders(place, chosen_by_file=workspace is None)
     return place
 
@@ -134,102 +151,31 @@ def _workspace(config: Config, workspace: str | None, agent: str | None, here: s
     return here
 
 
-def _refuse_widening(place: Place, path: str, *, chosen_by_file: bool) -> None:
-    reasons = [*_widenings(place.config)]
-    if chosen_by_file and not is_beneath(os.path.realpath(place.workspace), os.path.realpath(os.path.dirname(path))):
-        reasons.append("a workspace outside its own folder")
-    elif _keeps_tools_outside(place.config, os.path.dirname(path)):
-        reasons.append("tool files and skills outside its own folder")
-    reasons += _folders_outside(place.config, os.path.dirname(path))
-    if reasons:
-        raise ConfigError(
-            f"it widens what agents may do ({', '.join(reasons)}) and was only found, not named.",
-            where=path,
-            hint=f"If you trust it, say so: --config {path}",
-        )
+def _trusted(path: str) -> Config | None:
+    """The configuration at `path`, where the user trusts what it says now."""
+    settings = Settings.from_environment()
+    return TrustStore(settings.state_home).trusted_config(path, settings.home)
 
 
-def _keeps_tools_outside(config: Config, folder: str) -> bool:
-    """Agents may write the skills of that place, whichever folder they work in."""
-    if "workspace" not in config.toolyard.model_fields_set:
-        return False
-    place = os.path.join(config.folder(folder), config.toolyard.workspace)
-    return not is_beneath(os.path.realpath(place), os.path.realpath(folder))
+def _without_widening(place: Place, path: str, *, chosen_by_file: bool, needs_rights: bool) -> Place:
+    """Raises ConfigError for a configuration that is not trusted, where what it widens is needed."""
+    outside = places_outside(place.config, path, place.workspace if chosen_by_file else None)
+    reasons = [*widened_rights(place.config), *outside]
+    if not reasons:
+        return place
+    said = f"it widens what agents may do ({', '.join(reasons)}) and is not trusted."
+    if needs_rights or outside:
+        raise ConfigError(said, where=path, hint=how_to_trust(path))
+    return Place(_narrowed(place.config), place.workspace, untrusted=said)
 
 
-def _folders_outside(config: Config, folder: str) -> Iterator[str]:
-    """What is read or written elsewhere for everybody, whichever folder they work in."""
-    kept = config.orchestrator
-    for key, paths in (
-        ("snapshot_storage", (kept.snapshot_storage,)),
-        ("agent_temporary_workspace", (kept.agent_temporary_workspace,)),
-        ("skill_folders", config.toolyard.skill_folders),
-    ):
-        if any(path and not _is_inside(path, folder) for path in paths):
-            yield f"{key} outside its own folder"
-
-
-def _is_inside(path: str, folder: str) -> bool:
-    return not path.startswith("~") and is_beneath(
-        os.path.realpath(os.path.join(folder, path)), os.path.realpath(folder)
-    )
-
-
-def _widenings(config: Config) -> Iterator[str]:
-    permissions = config.permissions
-    modes = {permissions.mode, *(agent.backend.permission_mode for agent in config.agents)}
-    yield from (f"permission mode {mode}" for mode in sorted(_WIDE_MODES & modes))
-    if permissions.allow or any(rule.effect is Effect.ALLOW for preset in presets(config) for rule in preset):
-        yield "allow rules"
-    if permissions.moderate_roots:
-        yield "further roots"
-    if config.orchestrator.context_paths:
-        yield "context paths"
-    yield from _of_agents(config)
-    yield from _of_code(config.toolyard.code_execution)
-    if config.limits.exceeds_defaults():
-        yield "higher limits for calls"
-    if config.snapshots.keeps_less_than_defaults():
-        yield "fewer snapshots to undo with"
-    yield from _of_assistant(config)
-    # A server is a program of the user's, and a custom tool runs in the host's own process.
-    if config.has_servers:
-        yield "MCP servers"
-    if config.toolyard.available_custom_tools:
-        yield "custom tools"
-
-
-def _of_code(execution: CodeExecution) -> Iterator[str]:
-    if execution.mode == "none":
-        yield "code without a sandbox"
-    if execution.allow_destructive:
-        yield "destructive commands without a question"
-    if execution.docker.network != "none" or execution.allowed_hosts:
-        yield "a network for code"
-    if execution.docker.image is not None:
-        yield "an image for code"
-    if execution.env:
-        yield "variables for code"
-    if execution.limits.exceeds_defaults():
-        yield "higher limits for code"
-
-
-def _of_assistant(config: Config) -> Iterator[str]:
-    assistant = config.assistant
-    if assistant.storage != IN_STATE or assistant.namespace:
-        yield "threads of the assistant elsewhere"
-    # Whose files go to which provider, on whose account, is not for a repository to say; nor is it to name variables
-    # of the user's where others read them.
-    if assistant.model or assistant.models or assistant.aliases or assistant.allowed_models:
-        yield "models of the assistant"
-    if assistant.exceeds_defaults():
-        yield "higher limits for the assistant"
-    if assistant.keeps_less_than_defaults():
-        yield "threads of the assistant that go sooner"
-
-
-def _of_agents(config: Config) -> Iterator[str]:
-    if any(agent.memory.allow_read_from or agent.memory.allow_write_to for agent in config.agents):
-        yield "the memory of other agents"
-    if any(agent.backend.fresh for agent in config.agents):
-        yield "folders that are emptied at the start"
+def _narrowed(config: Config) -> Config:
+    """Which agents there are and where their folders lie: nothing of it gives rights."""
+    agents = tuple(Agent(id=each.id, backend=Backend(cwd=each.backend.cwd)) for each in config.agents)
+    section = config.toolyard
+    places = {
+        name: getattr(section, name) for name in ("workspace", "execution_mode") if name in section.model_fields_set
+    }
+    orchestrator = config.orchestrator.model_copy(update={"context_paths": ()})
+    narrow = Config(agents=agents, toolyard=ToolyardSection(**places), orchestrator=orchestrator)
+    return narrow.model_copy(update={"source": config.source})

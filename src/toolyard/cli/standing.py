@@ -60,7 +60,9 @@ def find_kept(kept: Kept, where: Where, *, acts: bool = False, adds: bool = Fals
         _mind_others(
             kept, os.path.realpath(os.getcwd()), where.state or settings.state_home, settings.home, adds=adds
         )
-    return find_place(where.workspace, where.config_file, where.agent, acts=acts)
+    place = find_place(where.workspace, where.config_file, where.agent, acts=acts, needs_rights=False)
+    place.tell_untrusted()
+    return place
 
 
 def require_agent(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -56,13 +57,19 @@ def expanded_text(
             )
         if variables is None:
             raise ConfigError(
-                f"it takes the variable {match['name']} from your environment and was only found, not named.",
+                f"it takes the variable {match['name']} from your environment and is not trusted.",
                 where=where,
-                hint=f"If you trust it, say so: --config {where.rpartition(':')[0]}",
+                hint=how_to_trust(where.rpartition(":")[0]),
             )
         return _value(match["name"], match["default"], variables, where)
 
     return _REFERENCE.sub(one, text) if "${" in text else text
+
+
+def how_to_trust(path: str) -> str:
+    """What to do about a configuration that was found, and asks for more than one that is not trusted may have."""
+    quoted = shlex.quote(path)
+    return f"Read it. If you trust it, run `toolyard trust {quoted}`, or name it for one command: --config {quoted}"
 
 
 def _value(name: str, default: str | None, variables: Mapping[str, str], where: str) -> str:

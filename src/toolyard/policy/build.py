@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from toolyard.config.agents import agent_of
 from toolyard.config.blame import blaming
+from toolyard.config.included_files import included_files
 from toolyard.core.actions import Effect
 from toolyard.core.errors import ConfigError
 from toolyard.core.modes import PermissionMode
@@ -54,7 +55,8 @@ def policy_for(
     extra = permissions.moderate_roots
     if extra is None:
         extra = (settings.documents, settings.temp_dir)
-    names = _both_names([config.source], resolve) if config.source else ()
+    own = [config.source, *included_files(config, settings.home)] if config.source else []
+    names = _both_names(own, resolve)
     own_files = [inside for name in names if (inside := beneath(name, workspace)) is not None]
     chosen_mode = mode or of_agent or permissions.mode or PermissionMode.STRICT
     context = _contexts(config, absolute, resolve, workspace)
@@ -64,7 +66,7 @@ def policy_for(
         workspace=workspace,
         context=context,
         extra_roots=extra_roots,
-        # Whoever may write the configuration may write the policy.
+        # Whoever may write the configuration, or what it includes, may write the policy.
         protected=(*permissions.protected_paths, *map(_literal, own_files)),
         rules=_rules(config, settings),
         home=settings.home,

@@ -1,0 +1,130 @@
+"""Which configurations the user trusts: the digests of a file and of what it includes, in the user's state folder.
+
+One small JSON file for each configuration, named by a digest of its real path, in `<state home>/trust`. Trust is for
+content: whatever of it changes, the configuration is not trusted until the user says so again. The folder is never
+writable for agents (`Yard.open`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, cast
+
+from toolyard.config.included_files import included_files
+from toolyard.config.load import MAX_CONFIG_BYTES, parse_config
+from toolyard.config.models import Config
+from toolyard.config.source_text import decoded, read_bytes
+from toolyard.core.errors import ConfigError
+from toolyard.core.limits import MIB
+from toolyard.storage.state import ensure_state_dir
+
+TRUST_FOLDER: Final = "trust"
+_MOST_BYTES: Final = 16 * MIB
+"""Of a file that a configuration includes: as much as is read of one with servers."""
+_MISSING: Final = ""
+"""Stands for the digest of a file that cannot be read: when it appears, the configuration has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrustRecord:
+    path: str
+    """The configuration, by its real path."""
+    at: float
+    """When the user trusted it, in seconds since 1970."""
+    files: Mapping[str, str]
+    """The SHA-256 of it and of each file that it includes."""
+
+
+class TrustStore:
+    def __init__(self, state_home: str) -> None:
+        self.folder = os.path.join(os.path.abspath(state_home), TRUST_FOLDER)
+
+    def trusted_config(self, path: str, home: str) -> Config | None:
+        """The configuration with its variables put in, where the content that is read here is trusted.
+
+        Raises ConfigError where what is trusted cannot be used, because a variable is not set, say.
+        """
+        record = self.record(path)
+        if record is None:
+            return None
+        try:
+            raw = read_bytes(path, most_bytes=MAX_CONFIG_BYTES)
+        except ConfigError:
+            return None
+        if record.files.get(record.path) != _digest(raw):
+            return None
+        config = parse_config(decoded(raw, path), path)
+        return config if content_digests(path, raw, config, home) == record.files else None
+
+    def is_current(self, record: TrustRecord) -> bool:
+        """Whether the files are what they were when the user trusted them."""
+        return digests(record.files) == record.files
+
+    def record(self, path: str) -> TrustRecord | None:
+        return _read(self._file(path))
+
+    def records(self) -> list[TrustRecord]:
+        """In the order of their paths."""
+        try:
+            names = os.listdir(self.folder)
+        except FileNotFoundError:
+            return []
+        found = (_read(os.path.join(self.folder, name)) for name in names)
+        return sorted((record for record in found if record is not None), key=lambda record: record.path)
+
+    def grant(self, path: str, files: Mapping[str, str]) -> None:
+        """Trust the configuration at `path` for as long as `files` have these digests."""
+        ensure_state_dir(self.folder)
+        file = self._file(path)
+        record = TrustRecord(os.path.realpath(path), time.time(), files)
+        new = f"{file}.{os.getpid()}"
+        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as written:
+            json.dump(asdict(record), written)
+        os.replace(new, file)
+
+    def revoke(self, path: str) -> bool:
+        """False where it was not trusted."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._file(path))
+            return True
+        return False
+
+    def _file(self, path: str) -> str:
+        real = os.path.realpath(path).encode("utf-8", "surrogateescape")
+        return os.path.join(self.folder, hashlib.sha256(real).hexdigest())
+
+
+def content_digests(path: str, raw: bytes, config: Config, home: str) -> dict[str, str]:
+    """Of the configuration, which was read already, and of what it includes."""
+    return {**digests(included_files(config, home)), os.path.realpath(path): _digest(raw)}
+
+
+def digests(paths: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for path in paths:
+        try:
+            found[path] = _digest(read_bytes(path, most_bytes=_MOST_BYTES))
+        except ConfigError:
+            found[path] = _MISSING
+    return found
+
+
+def _digest(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()
+
+
+def _read(file: str) -> TrustRecord | None:
+    """None where there is none, or what is there is not a record."""
+    try:
+        with open(file, encoding="utf-8") as handle:
+            fields = cast("dict[str, Any]", json.load(handle))
+        return TrustRecord(str(fields["path"]), float(fields["at"]), dict(fields["files"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
