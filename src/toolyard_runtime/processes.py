@@ -10,6 +10,7 @@ import os
 from time import monotonic
 
 SIGKILL = 9
+_SIGTERM = 15
 _SIGINT = 2
 _CONVERGE_SECONDS = 0.5
 _GIVE_UP_SECONDS = 5.0
@@ -58,11 +59,20 @@ def is_quiet(pid: int) -> bool:
         return False
 
 
+def terminate_tree(root: int) -> None:
+    """Send SIGTERM to a process and all that descends from it, so that those who handle it can clean up.
+
+    To the process itself first: a shell whose children end before it hears of it goes on with its next command.
+    """
+    for pid in (root, *_descendants({root})):
+        _signal(pid, _SIGTERM)
+
+
 def end_tree(root: int) -> None:
     """Kill a process and all that descends from it. What is orphaned on the way turns up among our children."""
     for pid in (root, *_descendants({root})):
         _kill_group(pid)
-        _kill(pid)
+        _signal(pid, SIGKILL)
 
 
 def end_leftovers(known: set[int], *, alone: bool) -> tuple[int, bool]:
@@ -87,7 +97,7 @@ def end_leftovers(known: set[int], *, alone: bool) -> tuple[int, bool]:
             return len(ended), True
         for pid in found:
             _kill_group(pid)
-            _kill(pid)
+            _signal(pid, SIGKILL)
         _reap(left)
         left = children() - known
         if monotonic() > until:
@@ -113,9 +123,9 @@ def _kill_group(pid: int) -> None:
         return
 
 
-def _kill(pid: int) -> None:
+def _signal(pid: int, number: int) -> None:
     try:
-        os.kill(pid, SIGKILL)
+        os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
         return
 

@@ -31,6 +31,10 @@ class Run:
         self.most_output = 0
         self.answer = bytearray()
         self.how = wire.BY_ITSELF
+        self.is_terminating = False
+        """It was sent SIGTERM: what it started may still be cleaning up when its first process has ended."""
+        self.status = 0
+        """How that process ended, while the others are waited for."""
 
     def give(self, number: int, request: Request) -> None:
         self.number = number

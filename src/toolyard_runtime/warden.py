@@ -46,6 +46,7 @@ class Warden:
         self._frames = wire.Frames()
         self._poll = select.poll()
         self._runs: dict[int, Run] = {}  # by pid
+        self._lingering: list[Run] = []  # ended, while what they started cleans up
         self._by_fd: dict[int, Run] = {}
         self._sessions: dict[str, Run] = {}
         self._spares: dict[str, Run] = {}  # by what they are for
@@ -78,6 +79,9 @@ class Warden:
                 elif fd == self._woken:
                     os.read(fd, _CHUNK)
                     self._reap()
+                    while self._lingering and not self._strangers():
+                        done = self._lingering.pop()
+                        self._finish(done, done.status)
                     self._refill(self._used)  # right after a run's end is when another of its kind may come
                 elif fd in self._by_fd:  # an earlier event of this round may have closed it
                     self._relay(self._by_fd[fd], fd, _MOST_READ_AT_ONCE)
@@ -98,11 +102,10 @@ class Warden:
             self._set_up(wire.unpacked(body))  # type: ignore[arg-type]
         elif kind == wire.RUN:
             self._start(number, wire.unpacked(body))  # type: ignore[arg-type]
-        elif kind == wire.KILL:
-            for run in self._runs.values():
+        elif kind in {wire.KILL, wire.TERMINATE}:
+            for run in (*self._runs.values(), *self._lingering):
                 if run.number == number:
-                    run.how = wire.KILLED
-                    self._end(run)
+                    self._stop(run, at_once=kind == wire.KILL)
                     break
         elif kind == wire.DROP:
             run = self._sessions.pop(body.decode(), None)
@@ -114,20 +117,7 @@ class Warden:
         try:
             if os.getpid() != 1:
                 walls.adopt_orphans()
-            if "mounts" in setup:  # into a file system of its own, where nobody else has seen to that
-                from toolyard_runtime import mounting
-
-                mounting.bring_up_loopback()
-                mounting.enter(setup.get("mounts", []), setup.get("runtime", ""))
-            if setup["shown"] or setup["hidden"]:
-                from toolyard_runtime import mounted
-
-                mounted.check(setup["shown"], setup["hidden"])
-            if setup["pid_max"]:
-                with open("/proc/sys/kernel/pid_max", "w", encoding="ascii") as file:
-                    file.write(str(setup["pid_max"]))
-            if "mounts" in setup:
-                walls.drop_capabilities()
+            worker.enter_view(setup)
             first = self._told_first(setup)
             if not setup["walls_in_worker"]:
                 walls.raise_walls(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
@@ -160,17 +150,8 @@ class Warden:
 
     def _fork_forwarder(self) -> None:
         """Keep the way to the allowed hosts open: code inside may have ended the process that was it."""
-        setup = self._setup
-        if setup is None or not setup["forward"] or self._forwarder:
-            return
-        from toolyard_runtime import forward
-
-        listener = forward.listen(setup["forward_port"])  # before the fork: who connects next is heard
-        pid = os.fork()
-        if pid == 0:
-            worker.forward(listener, setup["forward"])
-        listener.close()
-        self._forwarder = pid
+        if self._setup is not None and self._setup["forward"] and not self._forwarder:
+            self._forwarder = worker.fork_forwarder(self._setup)
 
     def _start(self, number: int, request: Request) -> None:
         run = self._sessions.get(request["session"]) if request["session"] else None
@@ -240,7 +221,8 @@ class Warden:
             processes.end_tree(self._spares.pop(PYTHON).pid)  # it has none of what was imported since
 
     def _is_busy(self, beside: Run | None = None) -> bool:
-        return any(run is not beside and (run.number or run.session) for run in self._runs.values())
+        runs = (*self._runs.values(), *self._lingering)
+        return any(run is not beside and (run.number or run.session) for run in runs)
 
     def _made(self, kind: str) -> Run | None:
         """A worker of this kind that waits for its request; None where no process can be started."""
@@ -333,6 +315,16 @@ class Warden:
             self._relay(run, fd, _MOST_READ_AT_ONCE)
         run.answer.clear()
 
+    def _stop(self, run: Run, *, at_once: bool) -> None:
+        run.how, run.is_terminating = wire.KILLED, not at_once
+        if not at_once:
+            processes.terminate_tree(run.pid)
+        elif run in self._lingering:
+            self._lingering.remove(run)
+            self._finish(run, run.status)
+        else:
+            self._end(run)
+
     def _end(self, run: Run) -> None:
         if os.getpid() == 1 and not self._is_busy(beside=run):
             os.kill(-1, processes.SIGKILL)  # no fork can outrun it
@@ -353,7 +345,10 @@ class Warden:
                 self._forwarder = 0
                 self._fork_forwarder()
             run = self._runs.pop(pid, None)
-            if run is not None:
+            if run is not None and run.is_terminating and self._strangers():
+                run.status = status
+                self._lingering.append(run)
+            elif run is not None:
                 self._finish(run, status)
         try:
             os.write(self._waking, b"\0")  # for the rest, after whatever else there is to do

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PROTOCOL = 1
 
 # host to warden
-SETUP, RUN, KILL, DROP = 1, 2, 3, 4
+SETUP, RUN, KILL, DROP, TERMINATE = 1, 2, 3, 4, 5
 # warden to host
 READY, OUT, ERR, VALUE, FOLDER, EXIT, BROKEN = 16, 17, 18, 19, 20, 21, 22
 

@@ -112,7 +112,37 @@ def settle(setup: Setup) -> None:
     os.environ.update(setup["environment"])
 
 
-def forward(listener: socket.socket, socket_path: str) -> None:
+def enter_view(setup: Setup) -> None:
+    """Go where runs take place, and check that they see what they are to see. Raises OSError."""
+    if "mounts" in setup:  # into a file system of its own, where nobody else has seen to that
+        from toolyard_runtime import mounting
+
+        mounting.bring_up_loopback()
+        mounting.enter(setup.get("mounts", []), setup.get("runtime", ""))
+    if setup["shown"] or setup["hidden"]:
+        from toolyard_runtime import mounted
+
+        mounted.check(setup["shown"], setup["hidden"])
+    if setup["pid_max"]:
+        with open("/proc/sys/kernel/pid_max", "w", encoding="ascii") as file:
+            file.write(str(setup["pid_max"]))
+    if "mounts" in setup:
+        walls.drop_capabilities()
+
+
+def fork_forwarder(setup: Setup) -> int:
+    """Start the process that leads to the allowed hosts; its pid."""
+    from toolyard_runtime import forward
+
+    listener = forward.listen(setup["forward_port"])  # before the fork: who connects next is heard
+    pid = os.fork()
+    if pid == 0:
+        _forward(listener, setup["forward"])
+    listener.close()
+    return pid
+
+
+def _forward(listener: socket.socket, socket_path: str) -> None:
     """Be the process that leads to the allowed hosts. Never returns."""
     try:
         os.setsid()

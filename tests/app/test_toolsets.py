@@ -5,7 +5,10 @@ import pytest
 from toolyard.app.toolsets import Toolset, tools_of
 from toolyard.policy.rules import KNOWN_TOOLS
 
-CLAUDE = ["Read", "Write", "Edit", "MultiEdit", "Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS"]
+CLAUDE = [
+    *("Read", "Write", "Edit", "MultiEdit", "NotebookEdit"),
+    *("Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS"),
+]
 CODE = ["search_tools", "execute_python", "execute_bash", "BashOutput", "KillShell", "Read", "Write", "Edit"]
 
 

@@ -114,7 +114,14 @@ async def test_no_tool_writes_the_record_even_where_the_mode_opens_its_folder(op
 @pytest.mark.parametrize(
     ("allowed", "excluded", "served"),
     [
-        ((), (), ["Read", "Write", "Edit", "MultiEdit", "Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS"]),
+        (
+            (),
+            (),
+            [
+                *("Read", "Write", "Edit", "MultiEdit", "NotebookEdit"),
+                *("Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS"),
+            ],
+        ),
         (("Read", "G*"), (), ["Read", "Grep", "Glob"]),
         ((), ("*Edit", "Bash*", "KillShell"), ["Read", "Write", "Grep", "Glob", "LS"]),
         (("Read", "Write"), ("Write",), ["Read"]),

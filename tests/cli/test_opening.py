@@ -132,6 +132,7 @@ def test_a_found_file_that_widens_is_refused_and_a_named_one_is_trusted(project,
     [
         ("higher limits for calls", "limits: {file_bytes: 99999999999}"),
         ("higher limits for calls", "limits: {call_seconds: 99999}"),
+        ("higher limits for calls", "limits: {overwrite_unread: true}"),
         ("threads of the assistant that go sooner", "assistant: {thread_days: 1.0e-8}"),
         ("threads of the assistant that go sooner", "assistant: {thread_turns: 1}"),
     ],

@@ -37,7 +37,7 @@ def test_the_wanted_lines_are_numbered_and_the_rest_is_counted(page):
     got = page(LINES, 10, 2)
 
     assert (got.content.split(), got.first_line, got.line_count, got.total_lines, got.truncated) == (
-        ["10", "line", "10", "11", "line", "11"],
+        ["line", "10", "line", "11"],
         10,
         2,
         100,
@@ -56,7 +56,7 @@ def test_the_last_page_says_that_nothing_follows(page):
 def test_a_last_line_counts_with_or_without_its_end(page, end):
     data = b"first line\nsecond line\nthird" + end
 
-    assert (page(data, 3).content.split(), page(data, 1).total_lines) == (["3", "third"], 3)
+    assert (page(data, 3).content.split(), page(data, 1).total_lines) == (["third"], 3)
     for beyond in (4, 5, 400):
         with pytest.raises(ToolError, match="has only 3 lines"):
             page(data, beyond)
@@ -160,6 +160,5 @@ def test_any_page_holds_exactly_the_lines_it_names(page, lines, ended, first, co
         got = page(data, first, count)
 
     wanted = lines[first - 1 : first - 1 + count]
-    assert got.content.count("\n") + 1 == len(wanted)
-    assert [line.split("\t", 1)[-1] for line in got.content.split("\n")] == wanted
+    assert got.content.split("\n") == [*wanted, ""]
     assert (got.line_count, got.total_lines) == (len(wanted), len(lines))

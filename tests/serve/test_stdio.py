@@ -8,7 +8,10 @@ import subprocess
 from toolyard import __version__
 from toolyard.testing.client import HANDSHAKE_VERSION, MODERN_VERSION
 
-TOOLS = ["Read", "Write", "Edit", "MultiEdit", "Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS"]
+TOOLS = [
+    *("Read", "Write", "Edit", "MultiEdit", "NotebookEdit"),
+    *("Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS"),
+]
 SEND_JSON = "Send one JSON-RPC 2.0 message a line, as UTF-8."
 NOT_JSON = {"code": -32700, "message": f"Refused: the line is not JSON. {SEND_JSON}"}
 NOT_RPC = {

@@ -1,6 +1,6 @@
 """What a run printed, gathered while it runs and shown as a result may show it.
 
-What is longer than a result may be goes whole to a file in the workspace, and the result shows its beginning and end.
+What is long goes whole to a file in the workspace, and the result has a preview: the beginning and the end.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from toolyard.sandbox.spec import Stream
 OUTPUT_FOLDER = ".toolyard/output"
 _IGNORE_FILE = ".toolyard/.gitignore"
 _IGNORE_ALL = b"*\n"
+_PREVIEW_CHARS = 4_000
 
 
 class Captured:
@@ -32,7 +33,17 @@ class Captured:
     def text(self, stream: Stream) -> str:
         return self._kept[stream].decode("utf-8", "replace")
 
-    def shown(self, most: int, file: str) -> dict[Stream, str]:
+    def preview(self, mounts: Mounts, name: str, limits: Limits, *, writable: bool) -> tuple[dict[Stream, str], str]:
+        """Each stream as a result shows it, and the file that has all of it; no file where nothing was left out."""
+        most = min(limits.command_chars, limits.output_chars)
+        if sum(len(self.text(stream)) for stream in Stream) <= most:
+            return self._cut(most, ""), ""
+        saved = self._save(mounts, name, limits) if writable else None
+        if saved is None:
+            return self._cut(most, ""), ""
+        return self._cut(min(_PREVIEW_CHARS, most), f"; the whole output is in {saved}"), saved
+
+    def _cut(self, most: int, file: str) -> dict[Stream, str]:
         """Each stream, cut in the middle when both together are longer than `most` characters."""
         texts = {stream: self.text(stream) for stream in Stream}
         if sum(map(len, texts.values())) <= most:
@@ -44,10 +55,7 @@ class Captured:
         texts[other] = cut(texts[other], most - min(len(texts[short]), most // 2), file)
         return texts
 
-    def is_longer_than(self, most: int) -> bool:
-        return sum(len(self.text(stream)) for stream in Stream) > most
-
-    def save(self, mounts: Mounts, name: str, limits: Limits) -> str | None:
+    def _save(self, mounts: Mounts, name: str, limits: Limits) -> str | None:
         """Write everything to a file in the workspace; its path as shown to the agent, or None where that fails."""
         whole = b"".join(
             f"--- {stream} ---\n".encode() + bytes(kept) + b"\n" for stream, kept in self._kept.items() if kept

@@ -196,8 +196,9 @@ def _work(tool: Tool[Any], arguments: Any, gate: Gate) -> Result:
         result = tool.run(arguments, gate)
     finally:
         _tell_of_changes(tool, gate)
-    if gate.resources.sharing is not None and not gate.call.hidden:
-        gate.lines += gate.resources.sharing.news.lines()
+    if not gate.call.hidden:
+        gate.lines += gate.sandboxes.shells.notices(gate.call.session)
+        gate.lines += gate.resources.sharing.news.lines() if gate.resources.sharing is not None else []
     # What only reads and was told to stop has left nothing behind, and may bring back half of what was asked.
     gate.completed = not (tool.read_only and gate.cancelled.is_set())
     return Result((*result.parts, Text("\n".join(gate.lines))), result.structured) if gate.lines else result

@@ -104,6 +104,11 @@ class Sandboxes(Closing):
         """Give sandboxes a way to call tools: for code mode, before the first one is made."""
         self._attached = Attached(broker_folder, agent, packages, skills)
 
+    @property
+    def has_walls(self) -> bool:
+        """Whether commands run in a sandbox, as the configuration and the mode say."""
+        return not runs_on_host(self._execution, self._policy.mode)
+
     def ready(self) -> Ready:
         """The sandbox for the next run. Raises SecurityError where none can be had."""
         if not self._execution.enabled:

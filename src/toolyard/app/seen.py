@@ -24,6 +24,11 @@ class Seen:
             if len(self._digests) > _MOST:
                 self._digests.popitem(last=False)
 
+    def knows(self, session: str, path: str) -> bool:
+        """Whether this session has read or written the file."""
+        with self._lock:
+            return (session, path) in self._digests
+
     def changed(self, session: str, path: str, data: bytes) -> bool:
         """Whether the file holds something else than what this session last read or wrote there."""
         with self._lock:

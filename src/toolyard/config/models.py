@@ -248,6 +248,7 @@ class LimitsSection(Section):
     # The fields are those of `core.limits.Limits`; a test holds the two together.
     file_bytes: Size = DEFAULT_LIMITS.file_bytes
     output_chars: Size = DEFAULT_LIMITS.output_chars
+    command_chars: Size = DEFAULT_LIMITS.command_chars
     read_lines: Size = DEFAULT_LIMITS.read_lines
     line_chars: Size = DEFAULT_LIMITS.line_chars
     list_entries: Size = DEFAULT_LIMITS.list_entries
@@ -256,6 +257,7 @@ class LimitsSection(Section):
     name_bytes: Size = DEFAULT_LIMITS.name_bytes
     pattern_chars: Size = DEFAULT_LIMITS.pattern_chars
     lock_seconds: Seconds = DEFAULT_LIMITS.lock_seconds
+    overwrite_unread: bool = DEFAULT_LIMITS.overwrite_unread
 
     def to_limits(self) -> Limits:
         return Limits(**self.model_dump())

@@ -14,6 +14,8 @@ class Limits:
     """The largest file a tool reads whole, writes or edits."""
     output_chars: int = 60_000
     """The most text one result carries; what is longer is paged or cut with a note."""
+    command_chars: int = 30_000
+    """The most that a command or code may print to be shown whole; of more there is a preview, and a file."""
     read_lines: int = 2_000
     """Lines that Read returns when no limit is given."""
     line_chars: int = 2_000
@@ -28,6 +30,8 @@ class Limits:
     """The longest search pattern or glob."""
     lock_seconds: float = 10.0
     """How long a write waits for another writer of the same folder."""
+    overwrite_unread: bool = False
+    """Whether Write and NotebookEdit may change a file that the session has not read."""
 
 
 DEFAULT_LIMITS = Limits()

@@ -10,7 +10,7 @@ from toolyard.core.calls import Text
 from toolyard.core.errors import ToolError, ValidationError
 from toolyard.core.limits import Limits
 from toolyard.fs.content.kinds import Category, sniff
-from toolyard.fs.content.numbered import number
+from toolyard.fs.content.numbered import cut_long, number
 from toolyard.fs.content.render import Rendered
 from toolyard.fs.faults import explain
 from toolyard.fs.mounts import Target
@@ -62,7 +62,7 @@ def _page(
     return Rendered(
         parts=(Text(f"{content}\n\n[{note}]"),),
         kind=kind,
-        content=content,
+        content="".join(f"{line}\n" for line in cut_long(lines, limits.line_chars)[0]),
         note=note,
         encoding="utf-8",
         first_line=first,

@@ -27,7 +27,7 @@ _EXAMPLE: Final = "Examples: Read(src/**), Write(//tmp/out/**), Bash(git status:
 _KINDS: Final = {"Read": Kind.READ, "Write": Kind.WRITE, "Edit": Kind.WRITE, "Bash": Kind.EXECUTE}
 KNOWN_TOOLS: Final = frozenset(
     {
-        *("Read", "Write", "Edit", "MultiEdit", "Bash", "Grep", "Glob", "LS"),
+        *("Read", "Write", "Edit", "MultiEdit", "NotebookEdit", "Bash", "Grep", "Glob", "LS"),
         *("BashOutput", "KillShell", "execute_bash", "execute_python", "search_tools"),
         *("read_file", "read_text_file", "read_media_file", "read_multiple_files", "write_file", "edit_file"),
         *("create_directory", "list_directory", "list_directory_with_sizes", "directory_tree", "move_file"),

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 from toolyard.core.closing import Closing
@@ -31,16 +32,20 @@ from toolyard_runtime import wire
 _READY_SECONDS = 20.0
 _TICK_SECONDS = 0.02  # between looks at the clock and the cancel flag
 _WATCH_SECONDS = 0.05  # between looks at the disk
+_GRACE_SECONDS = 2.0  # between SIGTERM and SIGKILL
 _STOP_SECONDS = 5.0  # a killed run tells its end within this, or the box is given up
 _EXIT_SECONDS = 2.0
 _STREAMS = {wire.OUT: Stream.OUT, wire.ERR: Stream.ERR}
 _GREETINGS = frozenset({wire.READY, wire.BROKEN})
 _MOST_PARTS = 100_000  # of an answer: a few bytes a part could become gigabytes in memory
 _SIGNAL_CODES = 128
-_SIGKILL = 9
+_SIGTERM, _SIGKILL = 15, 9
 _NEVER_BEGAN = 124  # as timeout(1) tells it
 _MESSAGE_BYTES = 2_000
 _HINT = "Run `toolyard doctor` to see what this machine offers."
+
+_ASKED_FIRST = frozenset({Ending.TIMEOUT, Ending.CANCELLED})
+"""These send SIGTERM, and SIGKILL after a grace; what takes more than it may is killed at once."""
 
 Watch = Callable[[], str | None]
 """Looked at while a run is under way; says why the run has to end, if it has to."""
@@ -163,7 +168,8 @@ class Box(Closing):
         frames = self._runs[number] = Mailbox(request.output_bytes or self._setup.output_bytes)
         try:
             self._ask(number, request)
-            outcome = _Waiting(request, sink, cancelled, watch, lambda: self._kill(number)).through(frames)
+            stop = partial(self._stop, number)
+            outcome = _Waiting(request, sink, cancelled, watch, stop).through(frames)
         except OSError:
             return lost()
         finally:
@@ -191,9 +197,9 @@ class Box(Closing):
             "output_bytes": request.output_bytes or self._setup.output_bytes,
         }
 
-    def _kill(self, number: int) -> None:
+    def _stop(self, number: int, how: int) -> None:
         with contextlib.suppress(OSError):
-            self._send(number, wire.KILL, b"")
+            self._send(number, how, b"")
 
     def _send(self, number: int, kind: int, body: bytes) -> None:
         with self._sending:
@@ -235,7 +241,10 @@ class _Waiting:
     sink: Sink
     cancelled: threading.Event
     watch: Watch
-    kill: Callable[[], None]
+    stop: Callable[[int], None]
+    """Sends wire.TERMINATE or wire.KILL to the run."""
+    is_asked: bool = False
+    """Whether it was sent SIGTERM and has some time left."""
     ending: Ending = Ending.FINISHED
     reason: str = ""
     value: Mapping[str, object] | None = None
@@ -257,10 +266,17 @@ class _Waiting:
             self._take(kind, body)
             if self.ending is Ending.FINISHED:
                 if self._is_over(until, has_spilled=kind == SPILLED):
-                    self.kill()
-                    until = time.monotonic() + _STOP_SECONDS
+                    until = self._stopped(at_once=self.ending not in _ASKED_FIRST)
             elif time.monotonic() > until:
-                return lost()
+                if not self.is_asked:
+                    return lost()
+                until = self._stopped(at_once=True)
+
+    def _stopped(self, *, at_once: bool) -> float:
+        """Tell the run to end; until when it has to."""
+        self.is_asked = not at_once
+        self.stop(wire.KILL if at_once else wire.TERMINATE)
+        return time.monotonic() + (_STOP_SECONDS if at_once else _GRACE_SECONDS)
 
     def _take(self, kind: int, body: bytes) -> None:
         stream = _STREAMS.get(kind)
@@ -291,9 +307,10 @@ class _Waiting:
         ending = Ending.OUTPUT if how == wire.TOO_MUCH_OUTPUT else self.ending
         if how == wire.BY_ITSELF:
             ending = Ending.FINISHED  # it was done before it could be stopped
-        return Outcome(
-            ending, code if code >= 0 else _SIGNAL_CODES - code, self.value, self.folder, left, self.reason
-        )
+        code = code if code >= 0 else _SIGNAL_CODES - code
+        if ending is Ending.TIMEOUT:  # whatever a handler made of it: the run did not do what it was asked
+            code = _SIGNAL_CODES + _SIGTERM
+        return Outcome(ending, code, self.value, self.folder, left, self.reason)
 
 
 def _awaited(turn: threading.Lock, until: float, cancelled: threading.Event) -> Ending | None:

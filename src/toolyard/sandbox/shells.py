@@ -22,6 +22,7 @@ _KEPT_ENDED = 64  # whose output can still be asked for
 _KEPT_BYTES = 1 * MIB
 _ENDLESS_BYTES = 1 << 40
 _END_SECONDS = 5.0
+_SHOWN_COMMAND = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,9 @@ class News:
 class Shell:
     id: str
     command: str
+    session: str = ""
+    """Who started it, and hears of its end."""
+    is_known_to_have_ended: bool = False
     cancelled: threading.Event = field(default_factory=threading.Event)
     ended: threading.Event = field(default_factory=threading.Event)
     outcome: Outcome | None = None
@@ -69,6 +73,13 @@ class Shell:
                 self._kept[stream][:0] = output
             self._dropped += news.dropped
 
+    def status(self, outcome: Outcome | None) -> str:
+        if outcome is None:
+            return f"{self.id} is running"
+        if outcome.ending is Ending.CANCELLED:
+            return f"{self.id} was killed"
+        return f"{self.id} ended with exit code {outcome.exit_code}"
+
     def kill(self) -> bool:
         """End it and wait until it is gone. False when it had ended by itself before."""
         was_running = not self.ended.is_set()
@@ -83,7 +94,13 @@ class Shells(Closing):
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
 
-    def start(self, sandbox: Sandbox, request: Request, done: Callable[[Shell], None] = lambda _: None) -> Shell:
+    def start(
+        self,
+        sandbox: Sandbox,
+        request: Request,
+        done: Callable[[Shell], None] = lambda _: None,
+        session: str = "",
+    ) -> Shell:
         with self._lock:
             running = [shell for shell in self._shells.values() if not shell.ended.is_set()]
             if len(running) >= _MOST_SHELLS:
@@ -94,7 +111,7 @@ class Shells(Closing):
             ended = [shell.id for shell in self._shells.values() if shell.ended.is_set()]
             for old in ended[: max(len(ended) - _KEPT_ENDED, 0)]:
                 del self._shells[old]
-            shell = Shell(f"bash_{next(self._numbers)}", request.code)
+            shell = Shell(f"bash_{next(self._numbers)}", request.code, session)
             self._shells[shell.id] = shell
         request = replace(request, seconds=float("inf"), output_bytes=_ENDLESS_BYTES)
 
@@ -117,6 +134,19 @@ class Shells(Closing):
             known = ", ".join(tuple(self._shells)) or "none was started"
             raise ToolError(f"There is no background command {name!r}.", hint=f"Known: {known}.")
         return shell
+
+    def notices(self, session: str) -> list[str]:
+        """A line for each command of this session that has ended since it was last asked about. Each is told once."""
+        lines: list[str] = []
+        with self._lock:
+            shells = [shell for shell in self._shells.values() if shell.session == session and shell.ended.is_set()]
+            for shell in shells:
+                if not shell.is_known_to_have_ended:
+                    shell.is_known_to_have_ended = True
+                    command = " ".join(shell.command.split())
+                    shown = command if len(command) <= _SHOWN_COMMAND else f"{command[:_SHOWN_COMMAND]}..."
+                    lines.append(f"[{shell.status(shell.outcome)}: {shown}. Read its output with BashOutput.]")
+        return lines
 
     def close(self) -> None:
         shells = tuple(self._shells.values())

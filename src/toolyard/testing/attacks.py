@@ -303,6 +303,7 @@ _ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "Write": {"file_path": _PATH, "content": "owned\n"},
     "Edit": {"file_path": _PATH, **_EDIT, "replace_all": True},
     "MultiEdit": {"file_path": _PATH, "edits": [{**_EDIT, "replace_all": True}]},
+    "NotebookEdit": {"notebook_path": _PATH, "cell_id": "cell-0", "new_source": "owned\n"},
     "Grep": {"pattern": ".", "path": _PATH, "output_mode": "content"},
     "Glob": {"pattern": "**", "path": _PATH},
     "LS": {"path": _PATH},
@@ -318,7 +319,7 @@ _ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "search_files": {"path": _PATH, "pattern": "**"},
     "get_file_info": {"path": _PATH},
 }
-FILE_TOOLS: Final = ("Read", "Write", "Edit", "MultiEdit", "Grep", "Glob", "LS", "resources/read")
-WRITING_TOOLS: Final = ("Write", "Edit", "MultiEdit")
+FILE_TOOLS: Final = ("Read", "Write", "Edit", "MultiEdit", "NotebookEdit", "Grep", "Glob", "LS", "resources/read")
+WRITING_TOOLS: Final = ("Write", "Edit", "MultiEdit", "NotebookEdit")
 REFERENCE_TOOLS: Final = tuple(name for name in _ARGUMENTS if name.islower())
 """Those of the reference server that take one path."""

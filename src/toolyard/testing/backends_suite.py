@@ -37,16 +37,16 @@ from toolyard.testing.backends import (
 )
 
 EIGHT = {"Read", "Write", "Edit", "MultiEdit", "Bash", "Grep", "Glob", "LS"}
-_BACKGROUND = {"BashOutput", "KillShell"}
+SERVED = {*EIGHT, "NotebookEdit", "BashOutput", "KillShell"}
 Runs = Callable[[Scenario], Ran]
 
 
 class Backends:
     def test_the_same_tools_are_offered(self, ran: Runs) -> None:
         done = ran(STRICT)
-        assert done.offered == EIGHT | _BACKGROUND
+        assert done.offered == SERVED
         (started,) = (event for event in done.events if isinstance(event, RunStarted))
-        assert set(started.agents[0].tools) == EIGHT | _BACKGROUND
+        assert set(started.agents[0].tools) == SERVED
 
     def test_each_tool_does_its_work_in_the_folder_that_was_made_beside_the_configuration(self, ran: Runs) -> None:
         done = ran(STRICT)

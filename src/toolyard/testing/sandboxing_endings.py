@@ -18,7 +18,7 @@ _SOON = 5.0
 _STUBBORN = "trap '' TERM INT HUP QUIT; echo up; while :; do sleep 1; done"
 _DAEMON = "(setsid sh -c 'trap \"\" TERM HUP; sleep 500 & sleep 501' >/dev/null 2>&1 </dev/null &)"
 _TREE = f"{_DAEMON}; sleep 502 & nohup sleep 503 >/dev/null 2>&1 & echo up; {_STUBBORN}"
-_KILLED, _OUT_OF_PROCESSOR_TIME = 128 + 9, 128 + 24
+_KILLED, _TERMINATED, _OUT_OF_PROCESSOR_TIME = 128 + 9, 128 + 15, 128 + 24
 _LONG_COMMAND = 5_000  # twice as many characters; more than a waiting shell is given to read
 _MORE_THAN_WAIT = 3  # commands in a row, so that one at least was not started before the first of them
 _FEW, _MANY = 40, 320
@@ -33,9 +33,23 @@ class Limits:
     def test_the_wall_clock_ends_a_run_and_keeps_what_it_printed(self, kit: Kit) -> None:
         box = kit.open()
         ran = box.command("echo so far; sleep 100", seconds=0.5)
-        assert (ran.outcome.ending, ran.out, ran.code) == (Ending.TIMEOUT, b"so far\n", 128 + 9)
+        assert (ran.outcome.ending, ran.out, ran.code) == (Ending.TIMEOUT, b"so far\n", _TERMINATED)
         assert 0.5 <= ran.seconds < _SOON
         assert box.command("echo next").text == "next\n"
+
+    def test_a_run_whose_time_is_up_may_clean_up(self, kit: Kit) -> None:
+        box = kit.open()
+        ran = box.command("trap 'echo cleaned up; exit 5' TERM; echo up; sleep 100 & wait", seconds=0.5)
+        assert (ran.outcome.ending, ran.out, ran.code) == (Ending.TIMEOUT, b"up\ncleaned up\n", _TERMINATED)
+        handler = "lambda *_: (time.sleep(0.3), print('done'), sys.exit(3))"
+        code = f"import signal, sys, time\nsignal.signal(15, {handler})\ntime.sleep(100)"
+        ran = box.command(f'python3 -c "{code}"; echo too far', seconds=1)
+        assert (ran.outcome.ending, ran.out) == (Ending.TIMEOUT, b"done\n")
+
+    def test_a_run_that_ignores_the_request_to_end_is_killed(self, kit: Kit) -> None:
+        ran = kit.open().command(_STUBBORN, seconds=0.5)
+        assert (ran.outcome.ending, ran.out, ran.code) == (Ending.TIMEOUT, b"up\n", _TERMINATED)
+        assert ran.seconds < _SOON
 
     def test_processor_time_is_bounded(self, kit: Kit) -> None:
         box = kit.open(limits=tight(cpu_seconds=1))

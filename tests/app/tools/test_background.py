@@ -36,8 +36,9 @@ async def printed(bench, shell, wanted):
 async def test_a_background_command_is_answered_with_its_id_at_once(bench):
     result, shell = await started(bench, "sleep 60")
     assert result.structured == {"shell_id": "bash_1", "sandbox": "bubblewrap"}
-    assert (
-        result.text == "Running in the background as bash_1. Read its output with BashOutput, end it with KillShell."
+    assert result.text == (
+        "Running in the background as bash_1. A later result says when it has ended. "
+        "Read its output with BashOutput, end it with KillShell."
     )
     assert not shell.ended.is_set()
 
@@ -119,3 +120,47 @@ async def test_closing_the_yard_ends_them(bench):
     _, shell = await started(bench, "sleep 60")
     await asyncio.to_thread(bench.yard.close)
     assert shell.ended.is_set()
+
+
+async def test_the_next_result_of_the_session_says_once_that_a_background_command_has_ended(bench):
+    _, shell = await started(bench, "sleep 0.1;  exit 3")
+    await ended(shell)
+    other = await bench.call("Bash", command="true", caller="other")
+    assert "bash_1" not in other.text
+    first = await bench.call("LS")
+    assert first.text.endswith(
+        "\n[bash_1 ended with exit code 3: sleep 0.1; exit 3. Read its output with BashOutput.]"
+    )
+    assert "bash_1" not in (await bench.call("LS")).text
+
+
+async def test_nobody_is_told_of_an_end_that_was_asked_about(bench):
+    _, shell = await started(bench, "true")
+    await ended(shell)
+    assert (await bench.call("BashOutput", bash_id=shell.id)).text == "[bash_1 ended with exit code 0]"
+    assert "bash_1" not in (await bench.call("LS")).text
+    _, shell = await started(bench, "sleep 60")
+    assert "bash_2 was killed" in (await bench.call("KillShell", shell_id=shell.id)).text
+    assert "bash_2" not in (await bench.call("LS")).text
+
+
+async def test_a_killed_command_may_clean_up(bench):
+    _, shell = await started(bench, "trap 'echo cleaned up; exit' TERM; echo up; sleep 60 & wait")
+    await printed(bench, shell, "up\n")
+    await bench.call("KillShell", shell_id=shell.id)
+    assert (await bench.call("BashOutput", bash_id=shell.id)).structured["stdout"] == "cleaned up\n"
+
+
+async def test_long_output_of_a_background_command_is_a_preview_and_a_file(bench):
+    _, shell = await started(bench, "seq 1 20000")
+    await ended(shell)
+    result = await bench.call("BashOutput", bash_id=shell.id)
+    assert len(result.text) < 5_000
+    assert bench.read(result.structured["output_file"]).endswith(b"\n19999\n20000\n\n")
+
+
+async def test_a_filter_looks_through_all_of_a_long_output(bench):
+    _, shell = await started(bench, "seq 1 20000")
+    await ended(shell)
+    found = await bench.call("BashOutput", bash_id=shell.id, filter="^1234.$")
+    assert found.structured["stdout"].split() == [str(number) for number in range(12340, 12350)]

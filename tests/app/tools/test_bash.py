@@ -109,7 +109,7 @@ async def test_a_folder_whose_name_is_no_text_is_kept_and_shown(bench):
 async def test_a_timeout_ends_the_command_and_keeps_what_it_had_printed(bench):
     result = await bench.call("Bash", command="echo early; sleep 60; touch late", timeout=1_500)
     note = "Timed out and was ended; this is what it had printed. Name a longer timeout, or do less."
-    assert result.text == f"early\nExit code 137\n[{note}]"
+    assert result.text == f"early\nExit code 143\n[{note}]"
     assert (result.structured["ending"], bench.names()) == ("timeout", [])
 
 
@@ -153,6 +153,33 @@ async def test_long_output_goes_whole_to_a_file_and_is_shown_by_its_ends(open_be
     assert f"characters left out; the whole output is in {file} ...]" in result.text
     assert result.text.endswith("4999\n5000\nwrong")
     assert len(result.structured["stdout"]) + len(result.structured["stderr"]) < 2_200
+
+
+async def test_long_output_is_a_short_preview_and_a_file(bench):
+    whole = await bench.call("Bash", command="head -c 29999 /dev/zero | tr '\\0' x")
+    assert (len(whole.structured["stdout"]), "output_file" in whole.structured) == (29_999, False)
+    long = await bench.call("Bash", command="seq 1 8000")
+    assert len(long.text) < 4_200
+    assert long.text.startswith("1\n2\n")
+    assert long.text.endswith("\n7999\n8000")
+    assert bench.read(long.structured["output_file"]).startswith(b"--- stdout ---\n1\n2\n")
+
+
+@pytest.mark.parametrize("tool", ["Bash", "execute_bash"])
+async def test_a_call_cannot_leave_the_sandbox_and_is_told_who_can(open_bench, tool):
+    bench = open_bench()
+    error = await bench.fails(SecurityError, tool, command="touch here", dangerouslyDisableSandbox=True)
+    assert error.message.startswith("dangerouslyDisableSandbox is refused: a call cannot leave the sandbox")
+    assert bench.names() == []
+    await bench.call(tool, command="touch here", dangerouslyDisableSandbox=False)
+    assert bench.names() == ["here"]
+    assert "dangerouslyDisableSandbox" not in bench.yard.dispatch.tools[tool].input_schema["properties"]
+
+
+async def test_where_there_is_no_sandbox_there_is_none_to_leave(open_bench):
+    bench = open_bench(PermissionMode.BYPASS)
+    result = await bench.call("Bash", command="echo out", dangerouslyDisableSandbox=True)
+    assert result.structured["stdout"] == "out\n"
 
 
 async def test_the_ignore_file_of_the_user_stays_as_it_is(open_bench):

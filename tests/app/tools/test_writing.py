@@ -10,18 +10,41 @@ from toolyard.core.calls import Result, Text
 from toolyard.core.errors import FieldError, SecurityError, ToolError, ValidationError
 
 
+def hunk(old_start, old_lines, new_start, new_lines, *lines):
+    """A hunk of a structured patch, as Claude Code spells it."""
+    return {
+        "oldStart": old_start,
+        "oldLines": old_lines,
+        "newStart": new_start,
+        "newLines": new_lines,
+        "lines": list(lines),
+    }
+
+
 async def test_write_creates_a_file_with_its_folders_and_replaces_it(bench):
     assert await bench.call("Write", file_path="new/a.txt", content="a\nb") == Result(
         (Text("Created new/a.txt (2 lines, 3 bytes)."),),
-        {"path": "new/a.txt", "created": True, "bytes": 3, "lines": 2},
+        {"path": "new/a.txt", "created": True, "bytes": 3, "lines": 2, "structuredPatch": []},
     )
     assert await bench.call("Write", file_path=f"{bench.path}/new/a.txt", content="") == Result(
         (Text("Replaced new/a.txt (0 lines, 0 bytes)."),),
-        {"path": "new/a.txt", "created": False, "bytes": 0, "lines": 0},
+        {
+            "path": "new/a.txt",
+            "created": False,
+            "bytes": 0,
+            "lines": 0,
+            "structuredPatch": [hunk(1, 2, 0, 0, "-a", "-b", "\\ No newline at end of file")],
+        },
     )
     assert await bench.call("Write", file_path="new/a.txt", content="a") == Result(
         (Text("Replaced new/a.txt (1 line, 1 byte)."),),
-        {"path": "new/a.txt", "created": False, "bytes": 1, "lines": 1},
+        {
+            "path": "new/a.txt",
+            "created": False,
+            "bytes": 1,
+            "lines": 1,
+            "structuredPatch": [hunk(0, 0, 1, 1, "+a", "\\ No newline at end of file")],
+        },
     )
     assert bench.names() == ["new", "new/a.txt"]
 
@@ -36,6 +59,86 @@ async def test_write_refuses_a_file_that_changed_since_it_was_read(bench):
     await bench.call("Read", file_path="a.txt")
     await bench.call("Write", file_path="a.txt", content="new")
     assert bench.read("a.txt") == b"new"
+
+
+async def test_write_refuses_a_file_that_the_session_has_not_read(bench):
+    bench.write("a.txt", "the user's own work\n")
+    error = await bench.fails(ToolError, "Write", file_path="a.txt", content="x")
+    assert error.message == "a.txt exists and has not been read in this session; nothing was written."
+    assert error.hint == "Read it first, then write. Edit changes a part of it."
+    await bench.call("Read", file_path="a.txt", caller="other")
+    await bench.fails(ToolError, "Write", file_path="a.txt", content="x")
+    assert bench.read("a.txt") == b"the user's own work\n"
+    await bench.call("Read", file_path="a.txt", limit=1)
+    await bench.call("Write", file_path="a.txt", content="x")
+    assert bench.read("a.txt") == b"x"
+
+
+async def test_an_edit_is_no_reading(bench):
+    bench.write("a.txt", "one\n" + "much that was never shown\n" * 100)
+    await bench.call("Edit", file_path="a.txt", old_string="one", new_string="1")
+    error = await bench.fails(ToolError, "Write", file_path="a.txt", content="x")
+    assert "has not been read in this session" in error.message
+
+
+async def test_whoever_read_a_file_may_write_it_after_an_edit_unless_somebody_else_changed_it(bench):
+    bench.write("a.txt", "one\n")
+    await bench.call("Read", file_path="a.txt")
+    await bench.call("Edit", file_path="a.txt", old_string="one", new_string="two")
+    await bench.call("Write", file_path="a.txt", content="three\n")
+    bench.write("a.txt", "three\nand what the user added\n")
+    await bench.call("Edit", file_path="a.txt", old_string="three", new_string="four")
+    error = await bench.fails(ToolError, "Write", file_path="a.txt", content="x")
+    assert error.message == "a.txt has changed since it was last read; nothing was written."
+
+
+async def test_an_empty_file_can_be_written_unread(bench):
+    bench.write("a.txt", "")
+    await bench.call("Write", file_path="a.txt", content="x")
+    assert bench.read("a.txt") == b"x"
+
+
+async def test_a_binary_file_that_cannot_be_read_is_not_replaced_and_the_hint_says_what_to_do(bench):
+    bench.write("a.bin", b"\x7fELF\0\0\1")
+    error = await bench.fails(ToolError, "Write", file_path="a.bin", content="x")
+    assert error.hint.startswith("Read cannot show it, because it is binary.")
+
+
+async def test_the_configuration_can_allow_writing_unread(open_bench):
+    bench = open_bench(limits={"overwrite_unread": True})
+    bench.write("a.txt", "old")
+    await bench.call("Write", file_path="a.txt", content="new")
+    assert bench.read("a.txt") == b"new"
+
+
+async def test_write_file_keeps_the_contract_of_the_reference_server_and_replaces_what_is_there(bench):
+    bench.write("a.txt", "old")
+    await bench.call("write_file", path="a.txt", content="new")
+    assert bench.read("a.txt") == b"new"
+
+
+async def test_a_long_patch_has_whole_hunks_and_says_that_some_are_missing(bench):
+    lines = [f"line {number}" for number in range(2_000)]
+    bench.write("a.txt", "\n".join(lines))
+    await bench.call("Read", file_path="a.txt")
+    lines[5], lines[1_000:] = "changed", ["x" * 20] * 1_000
+    result = await bench.call("Write", file_path="a.txt", content="\n".join(lines))
+    assert result.structured["patch_truncated"] is True
+    assert result.structured["structuredPatch"] == []  # so far apart that it is one block
+    lines[5] = "again"
+    result = await bench.call("Write", file_path="a.txt", content="\n".join(lines))
+    assert "patch_truncated" not in result.structured
+    assert [part["oldStart"] for part in result.structured["structuredPatch"]] == [3]
+
+
+async def test_multi_edit_carries_one_patch_for_all_its_edits(bench):
+    bench.write("a.txt", "".join(f"{number}\n" for number in range(1, 21)))
+    edits = [{"old_string": "2\n3", "new_string": "two\n3"}, {"old_string": "19", "new_string": "nineteen"}]
+    result = await bench.call("MultiEdit", file_path="a.txt", edits=edits)
+    assert result.structured["structuredPatch"] == [
+        hunk(1, 5, 1, 5, " 1", "-2", "+two", " 3", " 4", " 5"),
+        hunk(16, 5, 16, 5, " 16", " 17", " 18", "-19", "+nineteen", " 20"),
+    ]
 
 
 async def test_a_file_that_was_only_touched_can_be_written(bench):
@@ -58,6 +161,7 @@ async def test_what_one_session_read_does_not_speak_for_another(bench):
 async def test_a_file_keeps_its_mode(bench):
     path = bench.write("run.sh", "old")
     os.chmod(path, 0o755)
+    await bench.call("Read", file_path="run.sh")
     await bench.call("Write", file_path="run.sh", content="one")
     await bench.call("Edit", file_path="run.sh", old_string="one", new_string="two")
     assert (stat.S_IMODE(os.stat(path).st_mode), bench.read("run.sh")) == (0o755, b"two")
@@ -68,7 +172,13 @@ async def test_edit_replaces_the_one_place_and_shows_it(bench):
     snippet = "     1\tone\n     2\t2\n     3\tthree"
     assert await bench.call("Edit", file_path="a.txt", old_string="two", new_string="2") == Result(
         (Text(f"Edited a.txt: 1 replacement.\n{snippet}"),),
-        {"path": "a.txt", "created": False, "replacements": [1], "snippet": snippet},
+        {
+            "path": "a.txt",
+            "created": False,
+            "replacements": [1],
+            "snippet": snippet,
+            "structuredPatch": [hunk(1, 3, 1, 3, " one", "-two", "+2", " three")],
+        },
     )
     assert bench.read("a.txt") == b"one\n2\nthree\n"
 

@@ -14,7 +14,10 @@ PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAW
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
 HEADLESS = ("--output-format", "stream-json", "--verbose", "--permission-mode", "dontAsk")
 ONLY_OURS = ("--tools", "", "--allowedTools", "mcp__toolyard")
-NAMES = ("Read", "Write", "Edit", "MultiEdit", "Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS")
+NAMES = (
+    *("Read", "Write", "Edit", "MultiEdit", "NotebookEdit"),
+    *("Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS"),
+)
 TOOLS = {f"mcp__toolyard__{name}" for name in NAMES}
 TOKYO = """from servers.time import convert_time
 converted = await convert_time(source_timezone="UTC", time="16:30", target_timezone="Asia/Tokyo")

@@ -19,7 +19,10 @@ from toolyard.drivers.registry import driver_of
 from toolyard.testing.model_server import Call, Say
 
 PAGE = pathlib.Path(__file__).parents[3] / "docs" / "drive.md"
-NAMES = ("Read", "Write", "Edit", "MultiEdit", "Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS")
+NAMES = (
+    *("Read", "Write", "Edit", "MultiEdit", "NotebookEdit"),
+    *("Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS"),
+)
 RENAMING = ("gemini", "qwen")
 """They have `read_file` themselves and would lose ours."""
 REFUSED = {

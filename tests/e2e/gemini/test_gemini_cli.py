@@ -16,7 +16,10 @@ TOKYO = """from servers.time import convert_time
 converted = await convert_time(source_timezone="UTC", time="16:30", target_timezone="Asia/Tokyo")
 converted["target"]["datetime"]"""
 BOTH_HALVES = pathlib.Path(__file__).parents[1] / "both_halves.py"
-NAMES = ("Read", "Write", "Edit", "MultiEdit", "Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS")
+NAMES = (
+    *("Read", "Write", "Edit", "MultiEdit", "NotebookEdit"),
+    *("Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS"),
+)
 TOOLS = {f"mcp_toolyard_{name}" for name in NAMES}
 
 

@@ -6,7 +6,10 @@ import json
 
 import pytest
 
-TOOLS = ["Read", "Write", "Edit", "MultiEdit", "Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS"]
+TOOLS = [
+    *("Read", "Write", "Edit", "MultiEdit", "NotebookEdit"),
+    *("Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS"),
+]
 
 
 @pytest.fixture(params=["stdio", "http"])

@@ -18,11 +18,11 @@ def read(text: str, offset=None, limit=None, **limits) -> Page:
 
 
 def test_lines_are_numbered_as_cat_does():
-    assert read("one\ntwo\n") == Page("     1\tone\n     2\ttwo", "", 1, 2, 2, False)
+    assert read("one\ntwo\n") == Page("     1\tone\n     2\ttwo", "one\ntwo\n", "", 1, 2, 2, False)
 
 
 def test_a_last_line_without_line_end_counts():
-    assert read("one\ntwo") == Page("     1\tone\n     2\ttwo", "", 1, 2, 2, False)
+    assert read("one\ntwo") == Page("     1\tone\n     2\ttwo", "one\ntwo", "", 1, 2, 2, False)
 
 
 def test_only_real_line_ends_end_a_line():
@@ -33,17 +33,17 @@ def test_only_real_line_ends_end_a_line():
 
 
 def test_an_empty_file_is_said_to_be_empty():
-    assert read("") == Page("", "The file exists but is empty.", 1, 0, 0, False)
+    assert read("") == Page("", "", "The file exists but is empty.", 1, 0, 0, False)
 
 
 def test_a_page_says_how_to_read_on():
-    expected = Page("     2\tb\n     3\tc", "Lines 2-3 of 4; use offset=4 to read on.", 2, 2, 4, True)
+    expected = Page("     2\tb\n     3\tc", "b\nc\n", "Lines 2-3 of 4; use offset=4 to read on.", 2, 2, 4, True)
 
     assert read("a\nb\nc\nd\n", 2, 2) == expected
 
 
 def test_the_last_page_says_only_where_it_stands():
-    assert read("a\nb\nc\n", 3) == Page("     3\tc", "Lines 3-3 of 3.", 3, 1, 3, True)
+    assert read("a\nb\nc\n", 3) == Page("     3\tc", "c\n", "Lines 3-3 of 3.", 3, 1, 3, True)
 
 
 def test_the_usual_page_ends_at_the_line_limit():
@@ -69,6 +69,7 @@ def test_a_long_line_is_cut_with_a_note():
 
     assert got == Page(
         f"     1\t{'x' * 10}... [cut: 10 of 30 characters]\n     2\tshort",
+        f"{'x' * 10}... [cut: 10 of 30 characters]\nshort\n",
         "1 line longer than 10 characters cut; search for text to see the rest.",
         1,
         2,

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from toolyard.app.captured import Captured
 from toolyard.app.gate import Gate
@@ -14,11 +15,10 @@ from toolyard.app.tool import Arguments
 from toolyard.app.tools.closed import hints
 from toolyard.app.tools.endings import remarks
 from toolyard.core.calls import Result, Text
-from toolyard.core.errors import ToolError, ValidationError
+from toolyard.core.errors import SecurityError, ToolError, ValidationError
 from toolyard.core.limits import RunLimits
 from toolyard.core.modes import PermissionMode
 from toolyard.policy.commands import analysed
-from toolyard.sandbox.shells import Shell
 from toolyard.sandbox.spec import Ending, Outcome, Request, Stream, Tier, What
 
 _MS = 1_000
@@ -33,6 +33,8 @@ class CommandArguments(Arguments):
     command: Annotated[str, Field(min_length=1, max_length=_MOST_CHARS)]
     timeout: Annotated[int | None, Field(description="Milliseconds; 2 minutes when left out", ge=1)] = None
     description: Annotated[str, Field(description="What it does, in a few words")] = ""
+    # Not shown to models: it is known from Claude Code, and is answered with a reason.
+    disable_sandbox: SkipJsonSchema[Annotated[bool, Field(alias="dangerouslyDisableSandbox")]] = False
 
 
 class BashArguments(CommandArguments):
@@ -86,8 +88,11 @@ def _in_background(request: Request, ready: Ready, gate: Gate) -> Result:
         if _could_not_start(trial, *_ran(trial, ready, gate)):
             text = f"[{request.folder} is not there any more, so this runs in the workspace.]\n"
             request = replace(request, folder="")
-    shell = gate.sandboxes.shells.start(ready.sandbox, request, lambda _: gate.changed())
-    text += f"Running in the background as {shell.id}. Read its output with BashOutput, end it with KillShell."
+    shell = gate.sandboxes.shells.start(ready.sandbox, request, lambda _: gate.changed(), gate.call.session)
+    text += (
+        f"Running in the background as {shell.id}. A later result says when it has ended. "
+        "Read its output with BashOutput, end it with KillShell."
+    )
     return Result((Text(_with_note(text, ready)),), {"shell_id": shell.id, "sandbox": ready.sandbox.tier.value})
 
 
@@ -111,6 +116,12 @@ def _request(arguments: CommandArguments, gate: Gate) -> Request:
         arguments.command.encode("utf-8")
     except UnicodeEncodeError:
         raise ValidationError.of("command", "is not valid Unicode", hint="Send plain UTF-8 text.") from None
+    if arguments.disable_sandbox and gate.sandboxes.has_walls:
+        raise SecurityError(
+            "dangerouslyDisableSandbox is refused: a call cannot leave the sandbox, only the user can, by the "
+            "configuration (`code_execution.mode`).",
+            hint="Run the command without it, or tell the user what it needs outside the sandbox.",
+        )
     seconds = longest_command(arguments, gate.sandboxes.limits)
     folder = gate.sandboxes.folder(gate.call.session)
     gate.command(arguments.command, folder)
@@ -132,12 +143,8 @@ def _told(
     offline = not ready.spec.allowed_hosts and ready.sandbox.tier is not Tier.NONE
     if outcome.exit_code and offline and analysed(command).uses_network:
         notes.append("The sandbox has no network. (The user can name hosts in `code_execution.allowed_hosts`.)")
-    most, file = gate.limits.output_chars, ""
-    saved = None
-    if captured.is_longer_than(most):
-        saved = captured.save(gate.mounts, f"bash-{gate.call.id}", gate.limits) if ready.spec.writable else None
-        file = f"; the whole output is in {saved}" if saved else ""
-    shown = captured.shown(most, file)
+    name = f"bash-{gate.call.id}"
+    shown, saved = captured.preview(gate.mounts, name, gate.limits, writable=ready.spec.writable)
     parts = [shown[Stream.OUT].rstrip("\n"), shown[Stream.ERR].rstrip("\n")]
     if outcome.exit_code:
         parts.append(f"Exit code {outcome.exit_code}")
@@ -166,14 +173,16 @@ def bash_output(arguments: BashOutputArguments, gate: Gate) -> Result:
     shell = gate.sandboxes.shells.get(arguments.bash_id)
     news = shell.news()
     captured = Captured(news.output)
-    shown = captured.shown(gate.limits.output_chars, "")
-    if arguments.filter is not None:
-        try:
-            shown = {stream: _matching(text, arguments.filter, gate) for stream, text in shown.items()}
-        except BaseException:
-            shell.put_back(news)
-            raise
-    status = _status(shell, news.outcome)
+    try:
+        if arguments.filter is not None:
+            captured = _matching(captured, arguments.filter, gate)
+        name, writable = f"bash-{gate.call.id}", gate.sandboxes.beside().spec.writable
+        shown, saved = captured.preview(gate.mounts, name, gate.limits, writable=writable)
+    except BaseException:
+        shell.put_back(news)
+        raise
+    status = shell.status(news.outcome)
+    shell.is_known_to_have_ended |= news.outcome is not None
     parts = [shown[Stream.OUT].rstrip("\n"), shown[Stream.ERR].rstrip("\n")]
     if news.dropped:
         parts.insert(0, f"[{news.dropped:,} earlier bytes were dropped]")
@@ -187,32 +196,31 @@ def bash_output(arguments: BashOutputArguments, gate: Gate) -> Result:
     }
     if news.outcome is not None:
         structured["exit_code"] = news.outcome.exit_code
+    if saved:
+        structured["output_file"] = saved
     return Result((Text("\n".join(part for part in parts if part)),), structured)
 
 
-def _matching(text: str, pattern: str, gate: Gate) -> str:
+def _matching(captured: Captured, pattern: str, gate: Gate) -> Captured:
     """The lines that match. In the sandbox: an expression can be written that takes for ever."""
     found = Captured()
-    code = f"import re\nfor line in {text!r}.splitlines():\n    if re.search({pattern!r}, line): print(line)"
+    texts = [captured.text(stream) for stream in Stream]
+    code = (
+        f"import re, sys\nfor text, stream in zip({texts!r}, (sys.stdout, sys.stderr)):\n"
+        f"    for line in text.splitlines():\n        if re.search({pattern!r}, line): print(line, file=stream)"
+    )
     ready = gate.sandboxes.ready()
     outcome = ready.sandbox.run(Request(What.PYTHON, code, _FILTER_SECONDS), found.take, gate.cancelled)
     if outcome.ending is not Ending.FINISHED or (outcome.value or {}).get("status") != "ok":
         raise ValidationError.of(
             "filter", "is not a regular expression, or takes too long", hint="Send a simpler one, or none."
         )
-    return found.text(Stream.OUT)
-
-
-def _status(shell: Shell, outcome: Outcome | None) -> str:
-    if outcome is None:
-        return f"{shell.id} is running"
-    if outcome.ending is Ending.CANCELLED:
-        return f"{shell.id} was killed"
-    return f"{shell.id} ended with exit code {outcome.exit_code}"
+    return found
 
 
 def kill_shell(arguments: KillShellArguments, gate: Gate) -> Result:
     shell = gate.sandboxes.shells.get(arguments.shell_id)
     killed = shell.kill()
+    shell.is_known_to_have_ended = True
     text = f"{shell.id} was killed." if killed else f"{shell.id} had ended already."
     return Result((Text(text),), {"shell_id": shell.id, "killed": killed})

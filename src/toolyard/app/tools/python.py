@@ -95,10 +95,8 @@ def _told(arguments: PythonArguments, captured: Captured, outcome: Outcome, read
         notes.append(f"The session {arguments.session} ended with it; its variables are gone.")
     elif arguments.session and outcome.session_is_new and not arguments.reset:
         notes.append(f"The session {arguments.session} is new.")
-    most, saved = gate.limits.output_chars, None
-    if captured.is_longer_than(most) and ready.spec.writable:
-        saved = captured.save(gate.mounts, f"python-{gate.call.id}", gate.limits)
-    shown = captured.shown(most, f"; the whole output is in {saved}" if saved else "")
+    name = f"python-{gate.call.id}"
+    shown, saved = captured.preview(gate.mounts, name, gate.limits, writable=ready.spec.writable)
     pieces = [shown[Stream.OUT].rstrip("\n"), shown[Stream.ERR].rstrip("\n"), answer.error.rstrip("\n"), answer.value]
     if exit_code and not answer.error:
         pieces.append(f"Exit code {exit_code}")

@@ -63,7 +63,8 @@ class MoveArguments(Arguments):
 def write(arguments: WriteArguments, gate: Gate) -> Result:
     data = encoded(arguments.content, "content")
     with gate.target(arguments.path, Kind.WRITE) as target:
-        write_bytes(target, data, gate)
+        # As the reference server, it replaces what is there. The snapshot before it has the old content.
+        write_bytes(target, data, gate, read_first=False)
     return answer(f"Successfully wrote to {arguments.path}")
 
 

@@ -9,11 +9,13 @@ from pydantic import Field
 
 from toolyard.app.gate import Gate
 from toolyard.app.tool import Arguments, Tool, output_schema
+from toolyard.app.tools.patches import PATCH_FIELDS, TRUNCATED, structured_patch, structured_patch_of_bytes
 from toolyard.core.actions import Kind
 from toolyard.core.calls import Result, Text
 from toolyard.core.errors import FieldError, ToolError, ValidationError
 from toolyard.fs import files
 from toolyard.fs.content.edits import EditOutcome, EditStep, apply_edits
+from toolyard.fs.content.kinds import Category, sniff
 from toolyard.fs.content.text import is_utf8
 from toolyard.fs.faults import explain
 from toolyard.fs.files import Change, Contents
@@ -48,31 +50,50 @@ class MultiEditArguments(Arguments):
 def write(arguments: WriteArguments, gate: Gate) -> Result:
     data = encoded(arguments.content, "content")
     with gate.target(arguments.file_path, Kind.WRITE, argument="file_path") as target:
-        change = write_bytes(target, data, gate)
+        change = write_bytes(target, data, gate, read_first=not gate.limits.overwrite_unread)
         created = change.before is None
         shown = gate.mounts.shown(target.path)
         lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
         size = f"{_count(lines, 'line')}, {_count(len(data), 'byte')}"
         text = f"{'Created' if created else 'Replaced'} {shown} ({size})."
-        return Result((Text(text),), {"path": shown, "created": created, "bytes": len(data), "lines": lines})
+        facts = {"path": shown, "created": created, "bytes": len(data), "lines": lines}
+        return Result((Text(text),), {**facts, **structured_patch_of_bytes(change.before, change.after)})
 
 
-def write_bytes(target: Target, data: bytes, gate: Gate) -> Change:
-    """Replace a file's whole content, unless it changed since this session last saw it."""
+def write_bytes(target: Target, data: bytes, gate: Gate, *, read_first: bool) -> Change:
+    """Replace a file's whole content, unless it changed since this session last saw it.
+
+    With `read_first`, a file that this session has neither read nor written is refused too.
+    """
     session, real = gate.call.session, target.real
 
     def replaced(before: Contents | None) -> bytes:
         gate.check_time()  # nobody waits any more for what could not get the lock in time
-        if before is not None and gate.seen.changed(session, real, before.data):
-            raise ToolError(
-                f"{gate.mounts.shown(target.path)} has changed since it was last read; nothing was written.",
-                hint="Read it again, then write.",
-            )
+        if before is not None:
+            check_is_known(before.data, target, gate, read_first=read_first)
         return data
 
     change = files.rewrite(target, replaced, gate.limits, gate.may_wait)
     gate.seen.record(session, real, data)
     return change
+
+
+def check_is_known(before: bytes, target: Target, gate: Gate, *, read_first: bool) -> None:
+    """Raise a ToolError where replacing `before` would destroy what this session has not seen."""
+    shown, session = gate.mounts.shown(target.path), gate.call.session
+    if gate.seen.changed(session, target.real, before):
+        raise ToolError(
+            f"{shown} has changed since it was last read; nothing was written.", hint="Read it again, then write."
+        )
+    if not read_first or not before or gate.seen.knows(session, target.real):
+        return
+    is_binary = sniff(before, target.path).category is Category.BINARY
+    raise ToolError(
+        f"{shown} exists and has not been read in this session; nothing was written.",
+        hint="Read cannot show it, because it is binary. Write to another name, or delete it first if it is to go."
+        if is_binary
+        else "Read it first, then write. Edit changes a part of it.",
+    )
 
 
 def edit(arguments: EditArguments, gate: Gate) -> Result:
@@ -99,6 +120,7 @@ def _edited(path: str, steps: Sequence[EditStep], gate: Gate) -> Result:
             "created": created,
             "replacements": list(outcome.replacements),
             "snippet": outcome.snippet,
+            **structured_patch(None if created else outcome.before, outcome.after),
         }
         return Result((Text(f"{text}\n{outcome.snippet}"),), structured)
 
@@ -123,8 +145,15 @@ def edit_target(target: Target, steps: Sequence[EditStep], gate: Gate) -> tuple[
         return done[-1].data
 
     change = files.rewrite(target, edited, gate.limits, gate.may_wait)
-    gate.seen.record(gate.call.session, target.real, change.after)
+    record_edit(change, target, gate)
     return done[-1], change.before is None
+
+
+def record_edit(change: Change, target: Target, gate: Gate) -> None:
+    """Whoever knew the file knows it after its own edit. An edit alone is no reading: the rest was not shown."""
+    session, real = gate.call.session, target.real
+    if not change.before or (gate.seen.knows(session, real) and not gate.seen.changed(session, real, change.before)):
+        gate.seen.record(session, real, change.after)
 
 
 def encoded(text: str, argument: str) -> bytes:
@@ -154,17 +183,21 @@ def check_text(
 
 
 _EDITED = output_schema(
+    (TRUNCATED,),
     path="string",
     created="boolean",
     replacements={"type": "array", "items": {"type": "integer"}},
     snippet="string",
+    **PATCH_FIELDS,
 )
 
 WRITE = Tool(
     name="Write",
-    description="Create a file or replace all of it, atomically. Refused if it changed since you last read it.",
+    description="Create a file or replace all of it, atomically. An existing file has to be read first.",
     arguments=WriteArguments,
-    output=output_schema(path="string", created="boolean", bytes="integer", lines="integer"),
+    output=output_schema(
+        (TRUNCATED,), path="string", created="boolean", bytes="integer", lines="integer", **PATCH_FIELDS
+    ),
     run=write,
     is_quick=lambda _: True,
     kind="write",

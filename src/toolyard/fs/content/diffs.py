@@ -1,6 +1,8 @@
-"""Unified diffs that stay small and quick whatever the texts are."""
+"""Diffs that stay small and quick whatever the texts are: as hunks for programs, and as unified text."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from toolyard.fs.content.text import with_feeds
 
@@ -12,6 +14,32 @@ _LINE_CHARS = 500
 _NO_END = "\n\\ No newline at end of file"
 
 
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """One place that changed. Lines are counted from 1; `lines` begin with a blank, `-`, `+` or a backslash."""
+
+    old_start: int
+    old_lines: int
+    new_start: int
+    new_lines: int
+    lines: tuple[str, ...]
+
+
+def hunks(before: str, after: str, context: int = CONTEXT) -> list[Hunk]:
+    """What changed from `before` to `after`, without telling line ends apart."""
+    old, new = _lines(before), _lines(after)
+    head = _common(old, new)
+    tail = _common(old[head:][::-1], new[head:][::-1])
+    if head == len(old) == len(new):
+        return []
+    start = max(0, head - context)
+    keep = max(0, tail - context)
+    old, new = old[start : len(old) - keep], new[start : len(new) - keep]
+    changed = max(len(old), len(new))
+    around = (head - start, tail - keep)
+    return _careful(old, new, start, around, context) if changed <= _CAREFUL_LINES else [_block(old, new, start)]
+
+
 def unified(
     before: str,
     after: str,
@@ -21,21 +49,14 @@ def unified(
     headings: tuple[str, ...] = (),
     context: int = CONTEXT,
 ) -> str:
-    """What changed from `before` to `after`, without telling line ends apart; cut with a note when long.
+    """What changed from `before` to `after` as a unified diff; cut with a note when long.
 
     `headings` stand above the first hunk; without any they name the file as git does.
     """
-    old, new = _lines(before), _lines(after)
-    head = _common(old, new)
-    tail = _common(old[head:][::-1], new[head:][::-1])
-    if head == len(old) == len(new):
+    found = hunks(before, after, context)
+    if not found:
         return ""
-    start = max(0, head - context)
-    keep = max(0, tail - context)
-    old, new = old[start : len(old) - keep], new[start : len(new) - keep]
-    changed = max(len(old), len(new))
-    around = (head - start, tail - keep)
-    lines = _careful(old, new, start, around, context) if changed <= _CAREFUL_LINES else _block(old, new, start)
+    lines = [line for hunk in found for line in (_heading(hunk), *hunk.lines)]
     return _within([*(headings or (f"--- a/{name}", f"+++ b/{name}")), *lines], max_chars)
 
 
@@ -53,7 +74,7 @@ def _common(one: list[str], other: list[str]) -> int:
     return min(len(one), len(other))
 
 
-def _careful(old: list[str], new: list[str], start: int, around: tuple[int, int], context: int) -> list[str]:
+def _careful(old: list[str], new: list[str], start: int, around: tuple[int, int], context: int) -> list[Hunk]:
     """`around` is how many lines both begin and end with: only what lies between is to be paired.
 
     Otherwise a line could be told as added behind the last one that is shown, as if the file ended there.
@@ -69,31 +90,35 @@ def _careful(old: list[str], new: list[str], start: int, around: tuple[int, int]
         *((tag, i1 + lead, i2 + lead, j1 + lead, j2 + lead) for tag, i1, i2, j1, j2 in between.get_opcodes()),
         *([("equal", len(old) - trail, len(old), len(new) - trail, len(new))] if trail else []),
     ]
-    lines: list[str] = []
+    found: list[Hunk] = []
     for group in matcher.get_grouped_opcodes(context):
-        first, last = group[0], group[-1]
-        lines.append(_heading(start + first[1], last[2] - first[1], start + first[3], last[4] - first[3]))
+        lines: list[str] = []
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
                 lines += [f" {line}" for line in old[i1:i2]]
                 continue
             lines += [f"-{line}" for line in old[i1:i2]]
             lines += [f"+{line}" for line in new[j1:j2]]
-    return lines
+        first, last = group[0], group[-1]
+        found.append(_hunk((start + first[1], start + last[2]), (start + first[3], start + last[4]), lines))
+    return found
 
 
-def _block(old: list[str], new: list[str], start: int) -> list[str]:
-    return [
-        _heading(start, len(old), start, len(new)),
-        *[f"-{line}" for line in old],
-        *[f"+{line}" for line in new],
-    ]
+def _block(old: list[str], new: list[str], start: int) -> Hunk:
+    lines = [*[f"-{line}" for line in old], *[f"+{line}" for line in new]]
+    return _hunk((start, start + len(old)), (start, start + len(new)), lines)
 
 
-def _heading(old_start: int, old_count: int, new_start: int, new_count: int) -> str:
-    old_first = old_start + 1 if old_count else old_start
-    new_first = new_start + 1 if new_count else new_start
-    return f"@@ -{old_first},{old_count} +{new_first},{new_count} @@"
+def _hunk(old: tuple[int, int], new: tuple[int, int], lines: list[str]) -> Hunk:
+    """`old` and `new` are the lines before the first one and those before the end, so equal where there are none."""
+    counts = old[1] - old[0], new[1] - new[0]
+    # A file that ends without a line end says so in a line of the hunk.
+    parts = tuple(part for line in lines for part in line.split("\n"))
+    return Hunk(old[0] + bool(counts[0]), counts[0], new[0] + bool(counts[1]), counts[1], parts)
+
+
+def _heading(hunk: Hunk) -> str:
+    return f"@@ -{hunk.old_start},{hunk.old_lines} +{hunk.new_start},{hunk.new_lines} @@"
 
 
 def _within(lines: list[str], max_chars: int) -> str:

@@ -30,6 +30,8 @@ class Page:
     """Some lines of a file. `text` is the numbered lines alone; `note` says what is missing and how to get it."""
 
     text: str
+    raw: str
+    """The same lines as the file has them, without numbers, each with a line feed at its end if the file has one."""
     note: str
     first_line: int
     line_count: int
@@ -47,7 +49,7 @@ def page(file: TextFile, offset: int | None, limit: int | None, limits: Limits) 
     text = with_feeds(file.printable)
     total = text.count("\n") + (bool(text) and not file.final_newline)
     if not total and first == 1:
-        return Page("", EMPTY_NOTE, 1, 0, 0, truncated=False)
+        return Page("", "", EMPTY_NOTE, 1, 0, 0, truncated=False)
     if first > total:
         raise ToolError(
             f"Line {first} is past the end: the file has {total} {'line' if total == 1 else 'lines'}.",
@@ -55,11 +57,13 @@ def page(file: TextFile, offset: int | None, limit: int | None, limits: Limits) 
         )
     wanted = min(limits.read_lines if limit is None else limit, total - first + 1)
     lines = _lines_from(text, first, wanted)
-    lines, cut = _cut_long(lines, min(limits.line_chars, max(1, limits.output_chars - _NUMBER_CHARS)))
+    lines, cut = cut_long(lines, min(limits.line_chars, max(1, limits.output_chars - _NUMBER_CHARS)))
     shown, count = _numbered_within(lines, first, limits.output_chars)
     last = first + count - 1
+    ends_open = last == total and not file.final_newline
     return Page(
         shown,
+        "\n".join(lines[:count]) + "\n" * (not ends_open),
         _note(first, last, total, cut, limits),
         first,
         count,
@@ -70,7 +74,7 @@ def page(file: TextFile, offset: int | None, limit: int | None, limits: Limits) 
 
 def number(lines: Sequence[str], first: int, line_chars: int) -> str:
     """`lines` with their numbers from `first` on, each cut to `line_chars`."""
-    cut, _ = _cut_long(list(lines), line_chars)
+    cut, _ = cut_long(list(lines), line_chars)
     return "\n".join(_with_numbers(cut, first))
 
 
@@ -122,7 +126,7 @@ def _start_of(text: str, line: int) -> int:
     return high
 
 
-def _cut_long(lines: list[str], most: int) -> tuple[list[str], int]:
+def cut_long(lines: list[str], most: int) -> tuple[list[str], int]:
     """The lines with long ones cut, and how many were."""
     if not lines or max(map(len, lines)) <= most:
         return lines, 0

@@ -1,7 +1,7 @@
 """A file's content as Read shows it, whatever kind of file it is.
 
-`render` is a pure function of the bytes. Its result holds the parts for a reader and the same facts as plain values,
-so that a client which shows only structured content misses nothing but the pictures.
+`render` is a pure function of the bytes. Its result holds the parts for a reader and the same facts as plain values:
+a text without line numbers, and which lines they are. A client that shows only those misses nothing but the pictures.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Rendered:
     parts: tuple[Part, ...]
     kind: FileKind
     content: str
-    """The text of `parts` without the note: numbered lines, cells, pages, or an image's description."""
+    """What a program wants: the lines of a text as they are, cells, pages, or an image's description."""
     note: str = ""
     """What is missing and how to get it; empty when nothing is."""
     encoding: str | None = None
@@ -78,7 +78,7 @@ def _text(data: bytes, kind: FileKind, offset: int | None, limit: int | None, li
     return Rendered(
         parts=(Text(_with_note(shown.text, shown.note)),),
         kind=kind,
-        content=shown.text,
+        content=shown.raw,
         note=shown.note,
         encoding=file.encoding,
         newline=file.newline,

@@ -1,0 +1,96 @@
+"""NotebookEdit: one cell of a Jupyter notebook replaced, inserted or deleted."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
+from toolyard.app.gate import Gate
+from toolyard.app.tool import Arguments, Tool, output_schema
+from toolyard.app.tools.patches import PATCH_FIELDS, TRUNCATED, structured_patch
+from toolyard.app.tools.writing import Path, check_is_known, encoded, record_edit
+from toolyard.core.actions import Kind
+from toolyard.core.calls import Result, Text
+from toolyard.core.errors import ValidationError
+from toolyard.fs import files
+from toolyard.fs.content.notebook_edits import CellEdit, CellType, Mode, NotebookOutcome, edit_notebook
+from toolyard.fs.faults import explain
+from toolyard.fs.files import Contents
+from toolyard.fs.mounts import Target
+
+_DONE = {"replace": "Replaced", "insert": "Inserted", "delete": "Deleted"}
+
+
+class NotebookEditArguments(Arguments):
+    notebook_path: Path
+    new_source: str
+    cell_id: Annotated[
+        str | SkipJsonSchema[None], Field(description="As Read shows it; insert goes after it, or first without it")
+    ] = None
+    cell_type: Annotated[CellType | SkipJsonSchema[None], Field(description="Required for insert")] = None
+    edit_mode: Mode = "replace"
+
+
+def notebook_edit(arguments: NotebookEditArguments, gate: Gate) -> Result:
+    edit = _checked(arguments)
+    with gate.target(arguments.notebook_path, Kind.WRITE, Kind.READ, argument="notebook_path") as target:
+        outcome = _edited(target, edit, gate)
+        shown = gate.mounts.shown(target.path)
+        structured: dict[str, Any] = {
+            "path": shown,
+            "cell_id": outcome.cell,
+            "cell_type": outcome.type,
+            "edit_mode": edit.mode,
+            **structured_patch(outcome.before, outcome.after),
+        }
+        return Result((Text(f"{_DONE[edit.mode]} cell {outcome.cell} of {shown}."),), structured)
+
+
+def _checked(arguments: NotebookEditArguments) -> CellEdit:
+    if arguments.cell_id is None and arguments.edit_mode != "insert":
+        raise ValidationError.of(
+            "cell_id", f"is required to {arguments.edit_mode} a cell", hint="Read the notebook: it shows the ids."
+        )
+    if arguments.cell_type is None and arguments.edit_mode == "insert":
+        raise ValidationError.of("cell_type", "is required to insert a cell", hint="Send code or markdown.")
+    encoded(arguments.new_source, "new_source")
+    return CellEdit(arguments.edit_mode, arguments.cell_id, arguments.new_source, arguments.cell_type)
+
+
+def _edited(target: Target, edit: CellEdit, gate: Gate) -> NotebookOutcome:
+    """Make the edit under the folder's lock, in what the file holds at that moment."""
+    if not target.path.endswith(".ipynb"):
+        raise ValidationError.of(
+            "notebook_path", "is not the name of a notebook (.ipynb)", hint="Use Edit for other files."
+        )
+    done: list[NotebookOutcome] = []
+
+    def edited(before: Contents | None) -> bytes:
+        gate.check_time()
+        if before is None:
+            raise explain(FileNotFoundError(2, "not there"), gate.mounts.shown(target.path))
+        check_is_known(before.data, target, gate, read_first=not gate.limits.overwrite_unread)
+        done.append(edit_notebook(before.data, edit))
+        return done[-1].data
+
+    if not target.exists:
+        edited(None)
+    record_edit(files.rewrite(target, edited, gate.limits, gate.may_wait), target, gate)
+    return done[-1]
+
+
+NOTEBOOK_EDIT = Tool(
+    name="NotebookEdit",
+    description="Replace, insert or delete one cell of a Jupyter notebook. Read it first.",
+    arguments=NotebookEditArguments,
+    output=output_schema(
+        (TRUNCATED,), path="string", cell_id="string", cell_type="string", edit_mode="string", **PATCH_FIELDS
+    ),
+    run=notebook_edit,
+    kind="write",
+    read_only=False,
+    destructive=True,
+    idempotent=False,
+)

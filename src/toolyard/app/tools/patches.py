@@ -1,0 +1,49 @@
+"""The structured patch in the results of Write, Edit, MultiEdit and NotebookEdit, in the form Claude Code uses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolyard.fs.content.diffs import DIFF_CHARS, Hunk, hunks
+
+TRUNCATED = "patch_truncated"
+PATCH_FIELDS: dict[str, str | dict[str, Any]] = {
+    "structuredPatch": {"type": "array", "items": {"type": "object"}},
+    TRUNCATED: "boolean",
+}
+"""For `output_schema`, where the last one is optional."""
+
+
+def structured_patch(before: str | None, after: str) -> dict[str, Any]:
+    """The fields of a result that say what changed: whole hunks, as many as fit. A new file has none."""
+    if before is None:
+        return {"structuredPatch": []}
+    found = hunks(before, after)
+    shown: list[Hunk] = []
+    room = DIFF_CHARS
+    for hunk in found:
+        room -= sum(len(line) + 1 for line in hunk.lines)
+        if room < 0:
+            break
+        shown.append(hunk)
+    fields: dict[str, Any] = {"structuredPatch": [_spelled(hunk) for hunk in shown]}
+    return {**fields, TRUNCATED: True} if len(shown) < len(found) else fields
+
+
+def structured_patch_of_bytes(before: bytes | None, after: bytes) -> dict[str, Any]:
+    """The same for contents whose encoding is not known. Binary content has no lines to show."""
+    if before is not None and b"\0" in before:
+        return {"structuredPatch": [], TRUNCATED: True}
+    return structured_patch(
+        before.decode("utf-8", "replace") if before is not None else None, after.decode("utf-8", "replace")
+    )
+
+
+def _spelled(hunk: Hunk) -> dict[str, Any]:
+    return {
+        "oldStart": hunk.old_start,
+        "oldLines": hunk.old_lines,
+        "newStart": hunk.new_start,
+        "newLines": hunk.new_lines,
+        "lines": list(hunk.lines),
+    }
