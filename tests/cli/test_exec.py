@@ -50,6 +50,11 @@ def test_what_a_model_has_in_its_context_does_not_count(run, line):
     assert (done.stdout, done.stderr, done.returncode) == ("2\n", "", 0)
 
 
+def test_long_output_is_printed_in_full(run):
+    done = run("--bash", "-c", "seq 1 20000")
+    assert done.stdout == "".join(f"{number}\n" for number in range(1, 20_001))
+
+
 def test_code_comes_from_a_file_or_from_stdin(run, tmp_path):
     (tmp_path / "script.py").write_text("import asyncio\nawait asyncio.sleep(0)\n'from a file'")
     assert run(str(tmp_path / "script.py")).stdout == "'from a file'\n"

@@ -55,7 +55,7 @@ SAID = {
     "first-agent.md": (
         "execution mode: context_based: every tool is in the context\nshared folder: ",
         "ends after: 4 rounds, 3600 seconds, 100 turns of a model in a round at most\n\nagent helper\n",
-        "tokens before the task: 1,342 for tools, ",
+        "tokens before the task: 1,511 for tools, ",
         "Ready: nothing stands in the way of a run.",
         "helper  ✓ Bash   python hello.py Ada  Hello, Ada!",
         "`hello.py` greets whoever you name: it printed `Hello, Ada!`.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
 from collections.abc import AsyncIterator
 
 import httpx2
@@ -50,12 +51,15 @@ def connect(request, place):
 async def test_every_tool_gives_what_its_output_schema_promises(place, connect, mode):
     place.write("dot.png", PNG)
     place.write("folder/found.py", "needle = 1\n")
+    place.write("n.ipynb", json.dumps({"cells": [{"cell_type": "code", "source": "x"}]}))
     calls = [
         ("Write", {"file_path": "a.txt", "content": "one\ntwo\n"}),
         ("Read", {"file_path": "a.txt"}),
         ("Read", {"file_path": "dot.png"}),
         ("Edit", {"file_path": "a.txt", "old_string": "one", "new_string": "1"}),
         ("MultiEdit", {"file_path": "a.txt", "edits": [{"old_string": "two", "new_string": "2"}]}),
+        ("Read", {"file_path": "n.ipynb"}),
+        ("NotebookEdit", {"notebook_path": "n.ipynb", "cell_id": "cell-0", "new_source": "y"}),
         ("Bash", {"command": "cat a.txt; exit 3"}),
         ("Bash", {"command": "sleep 60", "run_in_background": True}),
         ("BashOutput", {"bash_id": "bash_1"}),

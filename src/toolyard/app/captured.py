@@ -38,7 +38,7 @@ class Captured:
         most = min(limits.command_chars, limits.output_chars)
         if sum(len(self.text(stream)) for stream in Stream) <= most:
             return self._cut(most, ""), ""
-        saved = self._save(mounts, name, limits) if writable else None
+        saved = self.save(mounts, name, limits) if writable else None
         if saved is None:
             return self._cut(most, ""), ""
         return self._cut(min(_PREVIEW_CHARS, most), f"; the whole output is in {saved}"), saved
@@ -55,7 +55,7 @@ class Captured:
         texts[other] = cut(texts[other], most - min(len(texts[short]), most // 2), file)
         return texts
 
-    def _save(self, mounts: Mounts, name: str, limits: Limits) -> str | None:
+    def save(self, mounts: Mounts, name: str, limits: Limits) -> str | None:
         """Write everything to a file in the workspace; its path as shown to the agent, or None where that fails."""
         whole = b"".join(
             f"--- {stream} ---\n".encode() + bytes(kept) + b"\n" for stream, kept in self._kept.items() if kept

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import sys
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -187,11 +188,20 @@ def _ran(yard: Yard, tool: str, arguments: dict[str, Any]) -> Result:
         warn=lambda text: click.echo(f"toolyard: {printable(text)}", err=True),
     )
     try:
-        return asyncio.run(yard.dispatch(call))
+        return _in_full(asyncio.run(yard.dispatch(call)), so_far)
     except KeyboardInterrupt:
         fields = {stream.value: so_far.text(stream) for stream in Stream}
         notes = ["Interrupted and ended; this is what it had printed."]
         return Result((), {**fields, "exit_code": _INTERRUPTED, "ending": "cancelled", "notes": notes})
+
+
+def _in_full(result: Result, printed: Captured) -> Result:
+    """The result with all that was printed: a preview is for models."""
+    if "output_file" not in result.structured:
+        return result
+    return replace(
+        result, structured={**result.structured, **{stream.value: printed.text(stream) for stream in Stream}}
+    )
 
 
 def _show(result: Result) -> None:

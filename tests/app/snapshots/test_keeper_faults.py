@@ -51,6 +51,7 @@ async def test_calls_go_on_where_snapshots_cannot_be_kept(spot):
     os.makedirs(yard.state, exist_ok=True)
     with open(yard.home.snapshots, "w"):
         pass  # a file where the folder should be
+    await call(yard, "Read", file_path="a.txt")
     first = await call(yard, "Write", file_path="a.txt", content="new")
     second = await call(yard, "Write", file_path="b.txt", content="new")
     yard.snapshots.flush()

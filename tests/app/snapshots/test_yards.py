@@ -57,6 +57,7 @@ async def test_a_write_through_a_link_into_the_workspace_is_one(spot, tmp_path):
     paths = [{"path": str(tmp_path / "context"), "permission": "write"}]
     yard = spot.yard(orchestrator={"context_paths": paths}, mode="bypassPermissions", snapshots={"watch": False})
     os.symlink("a.txt", spot.root / "inside")
+    await call(yard, "Read", file_path="inside")
     await call(yard, "Write", file_path="inside", content="new")
     assert yard.snapshots.store.read("latest", "a.txt") == b"old"
 
@@ -78,6 +79,7 @@ async def test_what_the_user_changes_meanwhile_is_kept_too(spot):
 
 async def test_closing_a_yard_keeps_the_last_change(spot):
     yard = spot.yard()
+    await call(yard, "Read", file_path="a.txt")
     await call(yard, "Write", file_path="a.txt", content="last")
     yard.close()
     again = spot.yard()
@@ -114,7 +116,7 @@ async def test_the_snapshots_are_written_by_no_tool_wherever_they_lie(spot, tmp_
         orchestrator={"snapshot_storage": str(documents / "kept")},
     )
     await call(yard, "Write", file_path=str(documents / "other.txt"), content="x")
-    await call(yard, "Write", file_path="a.txt", content="new")
+    await call(yard, "Write", file_path="new.txt", content="new")
     assert os.path.exists(documents / "kept" / "index.sqlite3")
     with pytest.raises(SecurityError):
         await call(yard, "Write", file_path=str(documents / "kept" / "index.sqlite3"), content="x")

@@ -33,7 +33,7 @@ async def test_write_creates_a_file_with_its_folders_and_replaces_it(bench):
             "created": False,
             "bytes": 0,
             "lines": 0,
-            "structuredPatch": [hunk(1, 2, 0, 0, "-a", "-b", "\\ No newline at end of file")],
+            "structuredPatch": [hunk(1, 2, 1, 0, "-a", "-b", "\\ No newline at end of file")],
         },
     )
     assert await bench.call("Write", file_path="new/a.txt", content="a") == Result(
@@ -43,7 +43,7 @@ async def test_write_creates_a_file_with_its_folders_and_replaces_it(bench):
             "created": False,
             "bytes": 1,
             "lines": 1,
-            "structuredPatch": [hunk(0, 0, 1, 1, "+a", "\\ No newline at end of file")],
+            "structuredPatch": [hunk(1, 0, 1, 1, "+a", "\\ No newline at end of file")],
         },
     )
     assert bench.names() == ["new", "new/a.txt"]

@@ -14,10 +14,8 @@ PATCH_FIELDS: dict[str, str | dict[str, Any]] = {
 """For `output_schema`, where the last one is optional."""
 
 
-def structured_patch(before: str | None, after: str) -> dict[str, Any]:
-    """The fields of a result that say what changed: whole hunks, as many as fit. A new file has none."""
-    if before is None:
-        return {"structuredPatch": []}
+def structured_patch(before: str, after: str) -> dict[str, Any]:
+    """The fields of a result that say what changed: whole hunks, as many as fit."""
     found = hunks(before, after)
     shown: list[Hunk] = []
     room = DIFF_CHARS
@@ -31,12 +29,12 @@ def structured_patch(before: str | None, after: str) -> dict[str, Any]:
 
 
 def structured_patch_of_bytes(before: bytes | None, after: bytes) -> dict[str, Any]:
-    """The same for contents whose encoding is not known. Binary content has no lines to show."""
-    if before is not None and b"\0" in before:
+    """The same for contents whose encoding is not known. A new file has no patch, and binary content no lines."""
+    if before is None:
+        return {"structuredPatch": []}
+    if b"\0" in before:
         return {"structuredPatch": [], TRUNCATED: True}
-    return structured_patch(
-        before.decode("utf-8", "replace") if before is not None else None, after.decode("utf-8", "replace")
-    )
+    return structured_patch(before.decode("utf-8", "replace"), after.decode("utf-8", "replace"))
 
 
 def _spelled(hunk: Hunk) -> dict[str, Any]:

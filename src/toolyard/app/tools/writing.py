@@ -120,7 +120,7 @@ def _edited(path: str, steps: Sequence[EditStep], gate: Gate) -> Result:
             "created": created,
             "replacements": list(outcome.replacements),
             "snippet": outcome.snippet,
-            **structured_patch(None if created else outcome.before, outcome.after),
+            **structured_patch(outcome.before, outcome.after),
         }
         return Result((Text(f"{text}\n{outcome.snippet}"),), structured)
 

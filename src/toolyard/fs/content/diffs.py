@@ -16,7 +16,10 @@ _NO_END = "\n\\ No newline at end of file"
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """One place that changed. Lines are counted from 1; `lines` begin with a blank, `-`, `+` or a backslash."""
+    """One place that changed. Lines are counted from 1; `lines` begin with a blank, `-`, `+` or a backslash.
+
+    Where there are no lines on one side, its start is the line that would come next.
+    """
 
     old_start: int
     old_lines: int
@@ -111,14 +114,15 @@ def _block(old: list[str], new: list[str], start: int) -> Hunk:
 
 def _hunk(old: tuple[int, int], new: tuple[int, int], lines: list[str]) -> Hunk:
     """`old` and `new` are the lines before the first one and those before the end, so equal where there are none."""
-    counts = old[1] - old[0], new[1] - new[0]
     # A file that ends without a line end says so in a line of the hunk.
     parts = tuple(part for line in lines for part in line.split("\n"))
-    return Hunk(old[0] + bool(counts[0]), counts[0], new[0] + bool(counts[1]), counts[1], parts)
+    return Hunk(old[0] + 1, old[1] - old[0], new[0] + 1, new[1] - new[0], parts)
 
 
 def _heading(hunk: Hunk) -> str:
-    return f"@@ -{hunk.old_start},{hunk.old_lines} +{hunk.new_start},{hunk.new_lines} @@"
+    # The format names the line before, where there are none.
+    old, new = hunk.old_start - (not hunk.old_lines), hunk.new_start - (not hunk.new_lines)
+    return f"@@ -{old},{hunk.old_lines} +{new},{hunk.new_lines} @@"
 
 
 def _within(lines: list[str], max_chars: int) -> str:
