@@ -128,7 +128,8 @@ def test_a_run_is_told_in_plain_lines_where_there_is_no_terminal(driving):
 
 def test_the_command_it_ends_with_undoes_what_was_done(driving):
     (driving.workspace / "hello.txt").write_text("before\n")
-    said = driving.run("Write it down.")
+    written = {"file_path": "hello.txt", "content": "hello\n"}
+    said = driving.run(["call", "Read", {"file_path": "hello.txt"}], ["call", "Write", written])
     command = said[said.index("toolyard snapshot restore") :].strip().split()
     done = subprocess.run([sys.executable, "-m", *command], env=driving.env, check=False, timeout=SECONDS)
     assert done.returncode == 0

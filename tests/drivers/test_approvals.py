@@ -16,7 +16,7 @@ from toolyard.drivers.running import DriveOptions, Run
 from toolyard.serve.mcp.terms import APPROVE
 
 SECONDS = 40
-CHANGING = {"Write", "Edit", "MultiEdit"}
+CHANGING = {"Write", "Edit", "MultiEdit", "NotebookEdit"}
 READING = {"Read", "Grep", "Glob", "LS"}
 
 

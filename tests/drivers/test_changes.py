@@ -43,7 +43,7 @@ def test_a_run_tells_which_paths_are_other_than_before_and_how_to_undo_it(ended,
     (tmp_path / "ws" / "b.txt").write_text("old\n")
     first = ended(write("new/deep/c.txt"), ["call", "Read", {"file_path": "a.txt"}], write("a.txt"))
     assert first.changed == ("a.txt", "new/deep/c.txt")
-    second = ended(write("b.txt"))
+    second = ended(["call", "Read", {"file_path": "b.txt"}], write("b.txt"))
     assert (second.changed, second.snapshot_before) == (("b.txt",), first.snapshot)
     with Yard.open(YardOptions(str(tmp_path / "ws"), Config(), state_home=str(tmp_path / "state"))) as yard:
         store, root = yard.snapshots.store, yard.snapshots.place.root

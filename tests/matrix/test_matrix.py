@@ -73,6 +73,7 @@ TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
     "Write": ("write", {"file_path": FILE, "content": "changed\n"}),
     "Edit": ("write", {"file_path": FILE, **EDIT}),
     "MultiEdit": ("write", {"file_path": FILE, "edits": [EDIT]}),
+    "NotebookEdit": ("write", {"notebook_path": FILE, "cell_id": "cell-0", "new_source": "changed"}),
     "read_file": ("read", {"path": FILE}),
     "read_text_file": ("read", {"path": FILE}),
     "list_directory": ("read", {"path": FOLDER}),
@@ -99,7 +100,9 @@ class World:
 
     def config(self) -> dict[str, Any]:
         paths = [(self.folder("context"), "read"), (self.folder("writable"), "write")]
-        return {"orchestrator": {"context_paths": [{"path": path, "permission": how} for path, how in paths]}}
+        context_paths = [{"path": path, "permission": how} for path, how in paths]
+        # The table is about rights; what has to be read first is not judged by them.
+        return {"orchestrator": {"context_paths": context_paths}, "limits": {"overwrite_unread": True}}
 
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name in {"PATH", "PYTHONPATH"}}
@@ -231,13 +234,15 @@ def expected(mode: str, kind: str, place: str, client: str) -> tuple[str, str]:
     return (YES if client == "says yes" else NO), ("unasked" if client == "cannot be asked" else "asked")
 
 
-def prepared(world: World, place: str, number: int) -> str:
+def prepared(world: World, place: str, number: int, tool: str) -> str:
     """A file of its own for every cell, alone in a folder of its own."""
     folder = f"{world.folder(place)}/{number}"
     os.mkdir(folder)
-    with open(f"{folder}/file.txt", "w") as file:
-        file.write("alpha\n")
-    return f"{folder}/file.txt"
+    is_notebook = tool == "NotebookEdit"
+    path = f"{folder}/file.{'ipynb' if is_notebook else 'txt'}"
+    with open(path, "w") as file:
+        file.write('{"cells": [{"cell_type": "markdown", "source": "alpha"}]}' if is_notebook else "alpha\n")
+    return path
 
 
 def filled(value: Any, path: str) -> Any:
@@ -255,7 +260,7 @@ async def found(client: InProcess | Wire, tool: str, path: str) -> tuple[str, st
     code = await client.call(tool, arguments)
     assert code in {0, -32001}, (tool, path, code)
     with open(path) as file:
-        changed = file.read() != "alpha\n"
+        changed = "alpha" not in file.read()
     assert changed == (kind == "write" and code == 0), f"{tool} did what it answered"
     return (NO if code else YES), ("asked" if client.person.asked else "unasked")
 
@@ -295,7 +300,7 @@ async def test_every_tool_gets_the_answer_of_the_table(world, surface, mode):
                     number += 1
                     cell = (kind, tool, place)
                     wanted[cell] = expected(mode, TOOLS[tool][0], place, kind)
-                    given[cell] = await found(clients[kind], tool, prepared(world, place, number))
+                    given[cell] = await found(clients[kind], tool, prepared(world, place, number, tool))
         for kind, client in clients.items():
             for run, (what, _, _) in RUNS.items():
                 number += 1

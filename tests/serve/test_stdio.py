@@ -91,7 +91,7 @@ def test_a_result_says_the_same_as_text_and_as_structure(place, modern):
         {
             "path": "a.txt",
             "kind": "text",
-            "content": numbered,
+            "content": "one\ntwo\n",
             "first_line": 1,
             "line_count": 2,
             "total_lines": 2,
