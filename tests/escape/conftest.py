@@ -41,7 +41,9 @@ class Answer:
 
 def config_text(world: World) -> str:
     paths = [{**entry, "path": f"{world.base}/{entry['path']}"} for entry in CONTEXT]
-    return json.dumps({"orchestrator": {"context_paths": paths}, "permissions": {"deny": DENY}})
+    # The walls are to refuse, not the rule that a file is read before it is written.
+    limits = {"overwrite_unread": True}
+    return json.dumps({"orchestrator": {"context_paths": paths}, "permissions": {"deny": DENY}, "limits": limits})
 
 
 def open_yard(world: World, mode: PermissionMode = PermissionMode.STRICT, toolset: Toolset = Toolset.ALL) -> Yard:
