@@ -100,6 +100,9 @@ async def honest(agent: Agent, request: dict[str, Any]) -> Any:
     if request["operation"] == "list_directory":
         entries = listed(place, recursive=request["recursive"], pattern=request["pattern"])
         return {"path": path, "complete": True, "count": count(entries), "entries": entries}
+    if request["operation"] == "stat_file":
+        status = place.stat()
+        return {"path": path, "size": status.st_size, "mtime": status.st_mtime}
     file = agent.file(path, request["encoding"], binary=request["binary"])
     if agent.with_tools:
         block = types.ToolUseContent(name="guide_cache_file", id="1", input=file)

@@ -50,10 +50,13 @@ class Wishes:
     cache_bytes: int = 1 << 20
     disk: tuple[str, ...] = ()
     state: str | None = None
+    revalidate: float = 5.0
+    max_age: float = 300.0
 
     def options(self) -> list[str]:
         made = ["--seconds", str(self.seconds), "--violations", str(self.violations), "--ttl", str(self.ttl)]
         made += ["--cache-bytes", str(self.cache_bytes)]
+        made += ["--revalidate", str(self.revalidate), "--max-age", str(self.max_age)]
         made += ["--root", self.root] if self.root else []
         made += ["--state", self.state] if self.state else []
         for name, values in (("--allow", self.allow or []), ("--disk", self.disk)):
@@ -143,6 +146,8 @@ async def _target(way: str, wishes: Wishes, stack: contextlib.AsyncExitStack) ->
             "most_violations": wishes.violations,
             "shared_disk": wishes.disk,
             "cache": cache,
+            "revalidate_seconds": wishes.revalidate,
+            "max_age_seconds": wishes.max_age,
         }
         return build(given, wishes.root, wishes.allow)[0]
     environment = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}

@@ -48,10 +48,12 @@ def build(host_options: dict[str, Any], root: str | None, allow: list[str] | Non
 
     @server.tool(structured_output=False)
     @host.asks
-    async def read_file(ctx: Context, path: str, encoding: str | None = None, binary: bool = False) -> str:
+    async def read_file(
+        ctx: Context, path: str, encoding: str | None = None, binary: bool = False, fresh: bool = False
+    ) -> str:
         if binary:
             return base64.b64encode(await host.bridge(ctx).read_file(path, encoding, binary=True)).decode()
-        return await host.bridge(ctx).read_file(path, encoding)
+        return await host.bridge(ctx).read_file(path, encoding, fresh=fresh)
 
     @server.tool(structured_output=False)
     @host.asks
@@ -100,6 +102,8 @@ def main() -> None:
     parser.add_argument("--violations", type=int, default=5)
     parser.add_argument("--ttl", type=float, default=3600.0)
     parser.add_argument("--cache-bytes", type=int, default=1 << 20)
+    parser.add_argument("--revalidate", type=float, default=5.0)
+    parser.add_argument("--max-age", type=float, default=300.0)
     parser.add_argument("--state")
     parser.add_argument("--disk", action="append", default=[])
     parser.add_argument("--http", action="store_true")
@@ -108,6 +112,8 @@ def main() -> None:
         "seconds": given.seconds,
         "most_violations": given.violations,
         "shared_disk": given.disk,
+        "revalidate_seconds": given.revalidate,
+        "max_age_seconds": given.max_age,
         "cache": FileCache(given.cache_bytes, ttl_seconds=given.ttl),
         "audit": AuditLog.open(given.state) if given.state else None,
     }

@@ -31,7 +31,6 @@ def reason(error):
     "answer",
     [
         f"Here is the listing:\n{json.dumps(listing([A]))}",
-        f"```json\n{json.dumps(listing([A]))}\n```",
         json.dumps(listing([A])) + "\nLet me know if you need more!",
         json.dumps(listing([A]))[:-10],
         json.dumps([A]),
@@ -42,7 +41,6 @@ def reason(error):
         listing([A], complete=False),
         listing([A], path=f"{AT}/docs"),
         listing([A], path="src"),
-        listing([A], more="entries"),
         listing([A, A]),
         listing([{**A, "type": "socket"}]),
         listing([{**A, "size": -1}]),
@@ -157,14 +155,16 @@ async def test_a_file_that_was_not_handed_over_is_not_read(connect_inside, answe
         assert (await agent.noted())["cache"]["entries"] == 0
 
 
-async def test_a_right_file_with_a_wrong_answer_is_not_kept(connect_inside):
+@pytest.mark.parametrize("receipt", ["I have cached it for you.", "", {"path": "elsewhere", "status": "cached"}])
+async def test_a_file_that_arrived_counts_whatever_its_receipt_looks_like(connect_inside, receipt):
     async def script(agent, request):
         await honest(agent, request)
-        return "I have cached it for you."
+        return receipt
 
     async with connect_inside(script) as agent:
-        assert reason(await agent.fails("read_file", path="src/a.py")) == "bad_answer"
-        assert (await agent.noted())["cache"]["entries"] == 0
+        assert await agent.call("read_file", path="src/a.py") == "print('a')\n"
+        assert (await agent.noted())["cache"]["entries"] == 1
+    assert len(agent.asked) == 1
 
 
 async def test_another_file_than_the_one_that_was_asked_for_does_not_pass_for_it(connect_inside):

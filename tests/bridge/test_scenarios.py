@@ -284,8 +284,10 @@ async def test_unsupported_client_fallback(connect):
     async with connect(sampling=False) as agent:
         error = await agent.fails("read_file", path="src/a.py")
         assert (error.error.code, reason(error)) == (TOOL, "sampling_unsupported")
-        for way in ("guide_cache_file", "resources", "share the disk"):
-            assert way in str(error)
+        assert "Call the tool guide_cache_file" in str(error)
+        for way in ("resources=client", "shared_disk"):
+            assert way not in str(error)  # the agent can do nothing with it
+            assert way in error.error.data["for_author"]
         listing = await agent.fails("list_directory", path="src")
         assert reason(listing) == "sampling_unsupported"
         await agent.push("src/a.py")

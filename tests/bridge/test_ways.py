@@ -324,6 +324,25 @@ async def test_what_is_handed_over_while_a_read_waits_is_that_reads_alone(connec
         assert (await agent.noted())["cache"]["entries"] == 2
 
 
+async def test_errors_can_be_results_which_every_framework_shows_its_model(project):
+    server = MCPServer("somebody's")
+    host = BridgeHost(SecurityPolicy(AT), errors="result")
+    host.offer(server)
+
+    @server.tool()
+    @host.asks
+    async def read_file(ctx: Context, path: str) -> str:
+        return await host.bridge(ctx).read_file(path)
+
+    async with Client(server) as client:
+        result = await client.call_tool("read_file", {"path": "src/a.py"})
+        wrong = await client.call_tool("guide_cache_file", {"path": 5, "content": "x"})
+    assert result.is_error
+    assert "guide_cache_file" in result.content[0].text
+    assert result.structured_content["error"]["code"] == -32603
+    assert wrong.structured_content["error"]["code"] == -32602
+
+
 async def test_a_client_that_says_no_is_heard(connect_inside):
     async def script(agent, request):
         return types.ErrorData(code=-1, message="the user said no")
@@ -340,8 +359,6 @@ async def test_an_answer_that_was_cut_is_not_taken(connect_inside):
 
     async with connect_inside(script) as agent:
         assert reason(await agent.fails("list_directory", path="src")) == "bad_answer"
-        assert reason(await agent.fails("read_file", path="src/a.py")) == "bad_answer"
-        assert (await agent.noted())["cache"]["entries"] == 0
 
 
 async def test_a_text_that_was_handed_over_is_that_text_whatever_encoding_is_asked_for(connect_inside):
@@ -364,7 +381,7 @@ async def test_all_that_is_missing_is_named_at_once(connect_inside):
         folder = await agent.fails("list_directory", path="src")
     assert "src/a.py" in str(error)
     assert "src/b.txt" in str(error)
-    assert "by their names" in str(folder)
+    assert "Name the files you need instead of the folder" in str(folder)
 
 
 async def test_a_path_as_windows_spells_it_is_held_against_the_root_that_is_offered(connect_inside):

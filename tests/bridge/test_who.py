@@ -125,6 +125,29 @@ def test_past_the_threshold_a_client_is_refused_and_stays_so():
     violations.check("other")
 
 
+def test_a_refusal_ends_after_its_time():
+    now = [0.0]
+    violations = Violations(2, seconds=60, clock=lambda: now[0])
+    violations.add("one")
+    now[0] = 30.0
+    violations.add("one")
+    now[0] = 89.0
+    with pytest.raises(ClientRefusedError, match="refused for 1 more seconds"):
+        violations.check("one")
+    now[0] = 90.0
+    violations.check("one")
+    assert violations.of("one") == 0
+
+
+def test_a_refusal_without_a_time_lasts_until_the_restart():
+    now = [0.0]
+    violations = Violations(1, seconds=None, clock=lambda: now[0])
+    violations.add("one")
+    now[0] = 1e9
+    with pytest.raises(ClientRefusedError, match="until the server restarts"):
+        violations.check("one")
+
+
 def test_clients_that_come_and_go_do_not_push_out_one_that_is_refused(monkeypatch):
     monkeypatch.setattr("toolyard.bridge.violations._MOST_CLIENTS", 5)
     violations = Violations(2)

@@ -1,27 +1,31 @@
-"""A client's answers, read strictly: one JSON object and nothing around it, about what was asked, or an error.
+"""A client's answers: one JSON object about what was asked, or an error.
 
-A model writes them. Nothing is repaired, completed or guessed: what is not plainly right is not taken.
+A model writes them. A code fence around the object and unknown keys are ignored; nothing else is guessed or
+completed. An answer that cannot be used is asked for once more (`FilesystemBridge`), with the reason.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from typing import Any, Literal, NoReturn, TypeVar, cast
+from typing import Any, Final, Literal, NoReturn, TypeVar, cast
 
 import pydantic
 from pydantic import BaseModel, ConfigDict
 
 from toolyard.bridge.errors import BadAnswerError, MissingFileError, UnreadableFileError, spelled
+from toolyard.bridge.timestamps import Timestamp
 
 MOST_CHARS = 1_000_000
 _SHOWN_ERRORS = 3
+_FENCE: Final = re.compile(r"\s*```[A-Za-z]{0,12}[ \t]*\n(.*)\n[ \t]*```\s*", re.DOTALL)
 
 
 class Said(BaseModel):
-    """A shape that an answer may have: every key known, every value of its type."""
+    """A shape that an answer may have, every value of its type."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
 
 
 T = TypeVar("T", bound=Said)
@@ -35,6 +39,14 @@ class _Failure(Said):
 class _Receipt(Said):
     path: str
     status: Literal["cached"]
+
+
+class FileStatus(Said):
+    """What a client says of a file without handing it over."""
+
+    path: str
+    size: int
+    mtime: Timestamp
 
 
 def read_answer(text: str, model: type[T], path: str, wanted: str) -> T:
@@ -53,12 +65,18 @@ def read_receipt(text: str, path: str, wanted: str) -> None:
     read_answer(text, _Receipt, path, wanted)
 
 
+def read_status(text: str, path: str, wanted: str) -> FileStatus:
+    """Raises as `read_answer` does."""
+    return read_answer(text, FileStatus, path, wanted)
+
+
 def _object(text: str, wanted: str) -> dict[str, Any]:
-    """The one JSON object that `text` is, and nothing else."""
+    """The one JSON object that `text` is, in a code fence or not."""
     if len(text) > MOST_CHARS:
         raise BadAnswerError(wanted, f"it is longer than {MOST_CHARS:,} characters")
+    fenced = _FENCE.fullmatch(text)
     try:
-        value: object = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
+        value: object = json.loads(fenced[1] if fenced else text, object_pairs_hook=_unique, parse_constant=_refuse)
     except RecursionError:
         raise BadAnswerError(wanted, "it is nested too deeply") from None
     except ValueError as error:

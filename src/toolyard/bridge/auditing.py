@@ -14,7 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from toolyard.bridge.errors import ClientRefusedError, PathRefusedError, Violation, spelled
+from toolyard.bridge.errors import (
+    ClientRefusedError,
+    PathRefusedError,
+    SamplingUnsupportedError,
+    Violation,
+    spelled,
+)
 from toolyard.core.calls import AnswerPending
 from toolyard.core.errors import SecurityError, ToolyardError, ValidationError
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
@@ -102,6 +108,9 @@ class Auditor:
                 violations=counted(about.client.identity),
             )
         )
+
+        if isinstance(error, SamplingUnsupportedError):
+            LOGGER.info("For the author of this server: %s", error.for_author)
 
     def _hand_out(self, told: Operation) -> None:
         _write(told)

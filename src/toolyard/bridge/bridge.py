@@ -1,8 +1,9 @@
 """FilesystemBridge: the files of the client behind one request.
 
-Each is looked for where it is nearest: on the disk, where server and client share one; in the cache, where the client
-has handed it over; among the resources of a server beside the client; and last by asking the client's model, by MCP
-sampling. A client that cannot be asked is told so at once, with the ways that are left.
+Each is looked for where it is nearest: on the disk, where server and client share one; among the resources of a
+server beside the client; in the cache, where the client has handed it over; and last by asking the client's model, by
+MCP sampling. A cached file is compared with the client's after a few seconds. For a client that cannot be asked, the
+error names at once the ways that are left.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from anyio import to_thread
 
-from toolyard.bridge.answers import read_receipt
+from toolyard.bridge.answers import read_receipt, read_status
 from toolyard.bridge.cache import CachedFile, FileCache, NewFile
 from toolyard.bridge.client import Answer, Client
 from toolyard.bridge.decoding import text_of
@@ -22,11 +23,13 @@ from toolyard.bridge.errors import (
     MissingFileError,
     ResourceRefusedError,
     SamplingUnsupportedError,
+    UnreadableFileError,
     spelled,
 )
+from toolyard.bridge.freshness import is_changed
 from toolyard.bridge.listing import PathInfo, Wanted, read_listing
 from toolyard.bridge.pushing import arguments_of, checked
-from toolyard.bridge.requests import Question, listing_question, reading_question
+from toolyard.bridge.requests import TOOL, Question, listing_question, reading_question, status_question
 from toolyard.bridge.resources import ResourceFiles, ResourceReader
 from toolyard.bridge.validating import PathValidator
 from toolyard.core.errors import ToolyardError, ValidationError
@@ -37,6 +40,10 @@ if TYPE_CHECKING:
 _FOUND = CachedFile | NewFile
 _NUL = "\0"
 _MOST_NAMED = 20
+_PUSH_FILES = (
+    f"Call the tool {TOOL} with the current content of what is missing, all in one call, and repeat this call."
+)
+_PUSH_LISTED = f"Name the files you need instead of the folder, push them with the tool {TOOL}, and repeat this call."
 
 
 class FilesystemBridge:
@@ -64,41 +71,89 @@ class FilesystemBridge:
         return found
 
     @overload
-    async def read_file(self, path: str, encoding: str | None = None, binary: Literal[False] = False) -> str: ...
+    async def read_file(
+        self, path: str, encoding: str | None = None, binary: Literal[False] = False, *, fresh: bool = False
+    ) -> str: ...
 
     @overload
-    async def read_file(self, path: str, encoding: str | None = None, *, binary: Literal[True]) -> bytes: ...
+    async def read_file(
+        self, path: str, encoding: str | None = None, *, binary: Literal[True], fresh: bool = False
+    ) -> bytes: ...
 
     @overload
-    async def read_file(self, path: str, encoding: str | None, binary: Literal[True]) -> bytes: ...
+    async def read_file(
+        self, path: str, encoding: str | None, binary: Literal[True], *, fresh: bool = False
+    ) -> bytes: ...
 
-    async def read_file(self, path: str, encoding: str | None = None, binary: bool = False) -> str | bytes:
+    async def read_file(
+        self, path: str, encoding: str | None = None, binary: bool = False, *, fresh: bool = False
+    ) -> str | bytes:
         """A file's text, or its bytes with `binary`.
 
-        `encoding` is tried first; where it does not fit, the one that the client named, then whatever does. Raises as
-        `list_directory` does.
+        `encoding` is tried first; where it does not fit, the one that the client named, then whatever does. With
+        `fresh` nothing is taken from the cache, except what a client that cannot be asked pushed in the last minute.
+        Raises as `list_directory` does.
         """
-        [file] = await self._read([path], encoding, is_binary=binary)
+        [file] = await self._read([path], encoding, is_binary=binary, fresh=fresh)
         return file.content if binary else _text(file, encoding)
 
-    async def read_files(self, paths: Sequence[str], encoding: str | None = None) -> dict[str, str]:
+    async def read_files(
+        self, paths: Sequence[str], encoding: str | None = None, *, fresh: bool = False
+    ) -> dict[str, str]:
         """The texts of several files, by the paths as given. What has to be asked for is asked for at once."""
-        files = await self._read(paths, encoding, is_binary=False)
+        files = await self._read(paths, encoding, is_binary=False, fresh=fresh)
         return {path: _text(file, encoding) for path, file in zip(paths, files, strict=True)}
 
-    async def _read(self, paths: Sequence[str], encoding: str | None, *, is_binary: bool) -> list[_FOUND]:
+    async def _read(
+        self, paths: Sequence[str], encoding: str | None, *, is_binary: bool, fresh: bool
+    ) -> list[_FOUND]:
         with self._shared.auditor.operation("read_file", ", ".join(paths), self._client):
             if encoding is not None:
-                text_of(b"", encoding, encoding)  # raises for one that is none, before anybody is asked
+                text_of(b"", encoding, encoding)  # raises for an unknown encoding, before the client is asked
             spellings = [await self._shared.validated(path, self._client) for path in paths]
             if len(set(spellings)) != len(paths):
                 raise ValidationError.of("paths", "one is there twice", hint="Name each file once.")
             found = {path: await self._near(path, encoding, is_binary=is_binary) for path in spellings}
-            missing = [path for path, file in found.items() if file is None]
+            outdated = await self._outdated([file for file in found.values() if isinstance(file, CachedFile)], fresh)
+            missing = [path for path, file in found.items() if file is None or path in outdated]
             if missing:
                 asked = await self._asked(missing, encoding, is_binary=is_binary)
                 found |= dict(zip(missing, asked, strict=True))
             return [file for path in spellings if (file := found[path]) is not None]
+
+    async def _outdated(self, files: Sequence[CachedFile], fresh: bool) -> set[str]:
+        """Which of these files from the cache are not to be used."""
+        client, freshness = self._client, self._shared.freshness
+        if not client.can_sample:
+            return {file.path for file in files if freshness.is_too_old(file, fresh=fresh)}
+        if fresh:
+            return {file.path for file in files}
+        return await self._changed([file for file in files if freshness.needs_check(client.identity, file)])
+
+    async def _changed(self, files: Sequence[CachedFile]) -> set[str]:
+        """Which of these files the client says have changed. Those that are gone raise, and leave the cache."""
+        questions = [status_question(file.path) for file in files]
+        answers = await self._client.ask(questions, self._shared.seconds) if questions else []
+        changed: set[str] = set()
+        for file, question, answer in zip(files, questions, answers, strict=True):
+            try:
+                _require_usable(answer, question)
+                is_same = not is_changed(file, read_status(answer.text, file.path, question.title))
+            except BadAnswerError:
+                is_same = False  # the file itself is asked for
+            except (MissingFileError, UnreadableFileError):
+                await self._forget(file)
+                raise
+            if is_same:
+                self._shared.freshness.note_check(self._client.identity, file.path)
+            else:
+                await self._forget(file)
+                changed.add(file.path)
+        return changed
+
+    async def _forget(self, file: CachedFile) -> None:
+        identity = self._client.identity
+        await self._shared.with_cache(lambda cache: cache.invalidate(file.path, client=identity))
 
     async def _near(self, path: str, encoding: str | None, *, is_binary: bool) -> _FOUND | None:
         """A file that can be had without asking the client's model."""
@@ -153,9 +208,15 @@ class FilesystemBridge:
             return await resources.list(replace(wanted, path=validator.validate(wanted.path)))
         question = listing_question(wanted)
         self._require_sampling([question])
+        try:
+            return await self._listed_by_client(question, wanted)
+        except BadAnswerError as error:
+            return await self._listed_by_client(question.repeated(error.why), wanted)
+
+    async def _listed_by_client(self, question: Question, wanted: Wanted) -> list[PathInfo]:
         [answer] = await self._client.ask([question], self._shared.seconds)
-        _require_whole(answer, question)
-        # It may be long, and take its time.
+        _require_usable(answer, question)
+        # In a thread: a long listing takes a while to read.
         return await to_thread.run_sync(read_listing, answer.text, wanted, PathValidator(self._shared.policy))
 
     async def _listed_on_disk(self, wanted: Wanted) -> list[PathInfo] | None:
@@ -182,27 +243,46 @@ class FilesystemBridge:
         self._require_sampling(questions)
         identity, shared = self._client.identity, self._shared
         with shared.pending.expecting(identity, paths, shared.seconds):
-            answers = await self._client.ask(questions, shared.seconds)
-            files = [
-                await self._handed_over(question, answer) for question, answer in zip(questions, answers, strict=True)
-            ]
+            collected = await self._collected(questions)
+            if bad := {path: error for path, error in collected.items() if isinstance(error, BadAnswerError)}:
+                again = [question.repeated(bad[question.path].why) for question in questions if question.path in bad]
+                collected |= await self._collected(again)
+        files: list[_FOUND] = []
+        for path in paths:
+            if isinstance(file := collected[path], BadAnswerError):
+                raise file
+            files.append(file)
         fresh = [file for file in files if isinstance(file, NewFile)]
         await shared.with_cache(lambda cache: cache.put_all(fresh, client=identity))
         return files
 
+    async def _collected(self, questions: Sequence[Question]) -> dict[str, _FOUND | BadAnswerError]:
+        """The files by path, and for those whose answers cannot be used, the reason."""
+        answers = await self._client.ask(questions, self._shared.seconds)
+        collected: dict[str, _FOUND | BadAnswerError] = {}
+        for question, answer in zip(questions, answers, strict=True):
+            try:
+                collected[question.path] = await self._handed_over(question, answer)
+            except BadAnswerError as error:
+                collected[question.path] = error
+        return collected
+
     async def _handed_over(self, question: Question, answer: Answer) -> _FOUND:
-        _require_whole(answer, question)
-        if answer.handed_over:
+        if answer.handed_over and not answer.problem:
             return await self._in_answer(question, answer)
-        read_receipt(answer.text, question.path, question.title)
-        pushed = self._shared.pending.take(self._client.identity, question.path, answer.asked)
-        if pushed is not None:
+        identity, path = self._client.identity, question.path
+        # A file that came and was accepted counts, whatever the model says about it afterwards.
+        if (pushed := self._shared.pending.take(identity, path, answer.asked)) is not None:
             return pushed
-        # Handed over to another process that serves this client, into the cache that they share.
-        cached = await self._shared.with_cache(lambda cache: cache.peek(question.path, client=self._client.identity))
-        if cached is None or cached.stored < answer.asked:
-            raise BadAnswerError(question.title, "it says that the file was handed over, and it was not")
-        return cached
+        if (refusal := self._shared.pending.refusal(identity, path)) is not None:
+            raise refusal
+        # It may have gone to another process that serves this client, into the cache that they share.
+        cached = await self._shared.with_cache(lambda cache: cache.peek(path, client=identity))
+        if cached is not None and cached.stored >= answer.asked:
+            return cached
+        _require_usable(answer, question)
+        read_receipt(answer.text, path, question.title)
+        raise BadAnswerError(question.title, f"it says that the file was handed over with {TOOL}, and it was not")
 
     async def _in_answer(self, question: Question, answer: Answer) -> NewFile:
         """The file in an answer that is itself a call of guide_cache_file."""
@@ -221,23 +301,24 @@ class FilesystemBridge:
     def _require_sampling(self, questions: Sequence[Question]) -> None:
         if self._client.can_sample:
             return
-        first = questions[0]
-        if first.is_handed_over:
-            ways = ["have the agent push what is missing with the tool guide_cache_file, all in one call"]
-        else:
-            ways = ["ask for files by their names, which the agent can push with the tool guide_cache_file"]
-        has_root = self._shared.policy.project_root is not None
-        rooted = "" if has_root or self._client.offers_roots else ", and tell SecurityPolicy the project's root"
-        ways.append(f"share the disk with BridgeHost(shared_disk=[...]), where both are on one machine{rooted}")
-        ways.append(f"read the resources of an MCP server beside the client, such as `toolyard mcp`{rooted}")
         names = [question.title for question in questions[:_MOST_NAMED]]
         more = f" and {len(questions) - len(names)} more" if len(questions) > len(names) else ""
-        raise SamplingUnsupportedError(f"{', '.join(names)}{more}", hint=f"Instead: {'; '.join(ways)}.")
+        rooted = ""
+        if self._shared.policy.project_root is None and not self._client.offers_roots:
+            rooted = ", and give SecurityPolicy the project's root"
+        raise SamplingUnsupportedError(
+            f"{', '.join(names)}{more}",
+            hint=_PUSH_FILES if questions[0].is_handed_over else _PUSH_LISTED,
+            for_author=f"Where server and client share a machine, use BridgeHost(shared_disk=[...]){rooted}. Where "
+            f"an MCP server beside the client exposes its files, as `toolyard mcp` does, pass a client of it: "
+            f"host.bridge(ctx, resources=client){rooted}. Take names of files as arguments, not of folders alone: "
+            f"agents can push files with {TOOL}, and not listings.",
+        )
 
 
-def _require_whole(answer: Answer, question: Question) -> None:
-    if answer.is_cut:
-        raise BadAnswerError(question.title, "it was cut: the model had said as much as it may")
+def _require_usable(answer: Answer, question: Question) -> None:
+    if answer.problem:
+        raise BadAnswerError(question.title, answer.problem)
 
 
 def _text(file: _FOUND, encoding: str | None) -> str:

@@ -212,6 +212,12 @@ class FileCache(Closing):
             file = self._living(key, events)
             return file is not None and self._invalidated(key, file, mtime, events)
 
+    def invalidate(self, path: str, *, client: str = "") -> None:
+        """Drop a file that has changed since."""
+        with self._changing() as events:
+            if self._store.drop(Key(client, path)):
+                events.append("invalidations")
+
     def remove(self, path: str, *, client: str = "") -> bool:
         """Whether there was one. Nothing of it stays."""
         key = Key(client, path)

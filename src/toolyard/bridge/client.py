@@ -16,8 +16,8 @@ class Answer:
     """When it was asked, by `time.time()`."""
     handed_over: tuple[Mapping[str, Any], ...] = ()
     """The arguments of calls of guide_cache_file that the answer itself is made of."""
-    is_cut: bool = False
-    """Whether the model stopped because it had said too much."""
+    problem: str = ""
+    """Why it cannot be used: it was cut off, or is no text and no call of guide_cache_file."""
 
 
 class Client(Protocol):

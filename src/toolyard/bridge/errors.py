@@ -2,7 +2,7 @@
 
     SecurityError
     ├── PathRefusedError          a path that may not be touched; `violation` says in which way
-    └── ClientRefusedError        a client that tried too often: all it asks is refused until the server restarts
+    └── ClientRefusedError        a client that tried too often: all it asks is refused for a while
     ValidationError
     └── CacheRefusedError         content that the cache cannot take: larger than all of it
     ToolError
@@ -19,6 +19,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import ClassVar
 
@@ -64,10 +65,12 @@ class PathRefusedError(SecurityError):
 class ClientRefusedError(SecurityError):
     """A client that has asked too often for what it may not have."""
 
-    def __init__(self, violations: int) -> None:
+    def __init__(self, violations: int, seconds: float | None = None) -> None:
+        """`seconds` is how much longer it is refused; None: until the server restarts."""
+        wait = "until the server restarts" if seconds is None else f"for {math.ceil(seconds)} more seconds"
         super().__init__(
-            f"This client has asked {violations} times for paths that it may not have, and is not answered any more.",
-            hint="Whoever runs the server can restart it; look at what the client is doing first.",
+            f"This client has asked {violations} times for paths that it may not have, and is refused {wait}.",
+            hint="Ask only for paths inside the allowed folders from then on.",
             facts={"reason": "client_refused"},
         )
 
@@ -96,8 +99,11 @@ class SamplingUnsupportedError(_BridgeError):
 
     reason = "sampling_unsupported"
 
-    def __init__(self, wanted: str, *, hint: str) -> None:
+    def __init__(self, wanted: str, *, hint: str, for_author: str) -> None:
+        """`hint` is for the agent that called; `for_author`, for who wrote the server, is in `data()` and the log."""
         super().__init__(f"This client cannot be asked for {wanted}: it does not support MCP sampling.", hint=hint)
+        self.for_author = for_author
+        self.facts = {**self.facts, "for_author": for_author}
 
 
 class SamplingTimeoutError(_BridgeError):
@@ -148,6 +154,7 @@ class BadAnswerError(_BridgeError):
             hint="Nothing of it was taken. Try again, or have the agent push the file with guide_cache_file.",
             retryable=True,
         )
+        self.why = why
 
 
 class MissingFileError(_BridgeError):

@@ -18,31 +18,38 @@ import functools
 import os
 import secrets
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Final, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, ParamSpec, TypeVar, cast
 
 import mcp_types as types
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.shared.exceptions import MCPError
-from pydantic import Field
+from pydantic import WithJsonSchema
 
 from toolyard.bridge.auditing import LOGGER, Auditor, Listener
 from toolyard.bridge.bridge import FilesystemBridge
 from toolyard.bridge.cache import FileCache
 from toolyard.bridge.disk import SharedDisk
-from toolyard.bridge.mcp_client import AnyContext, Identify, McpClient, RoundNeeded
+from toolyard.bridge.freshness import MAX_AGE_SECONDS, REVALIDATE_SECONDS, Freshness
+from toolyard.bridge.mcp_client import Identify, McpClient, RoundNeeded
 from toolyard.bridge.pending import PendingReads
 from toolyard.bridge.policy import SecurityPolicy
 from toolyard.bridge.pushing import PushArguments, Pushed, PushedFile, push
 from toolyard.bridge.requests import TOOL
 from toolyard.bridge.shared import Shared
-from toolyard.bridge.violations import DEFAULT_MOST, Violations
+from toolyard.bridge.violations import DEFAULT_MOST, DEFAULT_SECONDS, Violations
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault, ToolyardError
 from toolyard.core.limits import MIB
 
 if TYPE_CHECKING:
+    from fastmcp import FastMCP
+    from fastmcp.tools import ToolResult as FastResult
+
+    from toolyard.bridge.mcp_client import AnyContext
     from toolyard.bridge.resources import ResourceReader
     from toolyard.storage.audit_log import AuditLog
+
+    AnyServer = MCPServer[Any] | FastMCP[Any]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,9 +58,18 @@ DESCRIPTION: Final = (
     "Hand files of your project over to this server: one with path and content, or several at once under files. "
     "They are checked before any is kept."
 )
+_ROOTS_CHANGED: Final = "notifications/roots/list_changed"
 _OWN_TROUBLE = "The server cannot keep or find files just now, and has logged why."
 _SECONDS = 30.0
 _FILE_BYTES = 10 * MIB
+
+
+def _argument(name: str) -> Any:
+    """The type of an argument: described to clients, and checked by `push`, whose errors name the field (-32602)."""
+    schema = PushArguments.model_json_schema()["properties"][name]
+    if name == "files":
+        schema = {"anyOf": [{"type": "array", "items": PushedFile.model_json_schema()}, {"type": "null"}]}
+    return Annotated[Any, WithJsonSchema(schema)]
 
 
 class BridgeHost(Closing):
@@ -68,27 +84,38 @@ class BridgeHost(Closing):
         seconds: float = _SECONDS,
         file_bytes: int = _FILE_BYTES,
         most_violations: int = DEFAULT_MOST,
+        refusal_seconds: float | None = DEFAULT_SECONDS,
+        errors: Literal["jsonrpc", "result"] = "jsonrpc",
+        revalidate_seconds: float = REVALIDATE_SECONDS,
+        max_age_seconds: float | None = MAX_AGE_SECONDS,
         audit: AuditLog | None = None,
         listen: Listener | None = None,
         identify: Identify | None = None,
     ) -> None:
         """`shared_disk`: folders of this machine that may be read for clients whose project lies in them.
 
-        `seconds` is how long a client may take for an answer; `most_violations` how often it may ask for what it may
-        not have; `listen` hears of every operation; `identify` says whose files are whose, where that is not plain.
+        `seconds` is how long a client may take for an answer. After `most_violations` requests for paths that it may
+        not have, a client is refused for `refusal_seconds` (None: until the restart). A cached file is compared with
+        the client's once it is `revalidate_seconds` old; of a client that cannot be asked, it is used for
+        `max_age_seconds`. `errors` says how failures are answered: as errors of the protocol, or as results with
+        `isError`, which every framework shows its model (FastMCP knows no others). `listen` hears of every operation;
+        `identify` says whose files are whose.
         """
+        self._errors: Literal["jsonrpc", "result"] = errors
+        self._makes_results: Callable[[types.CallToolResult], FastResult] | None = None
         self._owns_cache = cache is None
         self._cache = cache or FileCache()
         self._identify = identify
         # Relative paths of two projects are the same: where the root is not known, a process is one project.
         self._process = "" if policy is not None and policy.project_root is not None else secrets.token_hex(8)
-        self.violations = Violations(most_violations)
+        self.violations = Violations(most_violations, refusal_seconds)
         self._shared = Shared(
             policy=policy or SecurityPolicy(),
             cache=self._cache,
             pending=PendingReads(self._cache.max_bytes),
             auditor=Auditor(self.violations, audit, listen),
             disk=SharedDisk([shared_disk] if isinstance(shared_disk, (str, os.PathLike)) else shared_disk),
+            freshness=Freshness(revalidate_seconds, max_age_seconds),
             seconds=seconds,
             file_bytes=file_bytes,
         )
@@ -125,22 +152,55 @@ class BridgeHost(Closing):
             except RoundNeeded as needed:
                 return cast("R", needed.result)  # which the SDK passes on as it is
             except ToolyardError as error:
-                raise on_the_wire(error) from error
+                if self._errors == "jsonrpc":
+                    raise on_the_wire(error) from error
+                return cast("R", self._error_result(error))
 
         return asking
 
-    def offer(self, server: MCPServer[Any]) -> None:
-        """Add guide_cache_file to a server."""
+    def _error_result(self, error: ToolyardError) -> types.CallToolResult | FastResult:
+        shown = on_the_wire(error).error
+        result = types.CallToolResult(
+            content=[types.TextContent(type="text", text=shown.message)],
+            structured_content={"error": {"code": shown.code, "message": error.message, **(shown.data or {})}},
+            is_error=True,
+        )
+        if self._makes_results is None:
+            return result
+        return self._makes_results(result)
 
+    def offer(self, server: AnyServer) -> None:
+        """Add guide_cache_file to a server: the SDK's MCPServer, or FastMCP 4.
+
+        It also forgets a client's files when that client's roots change, where paths are relative to them.
+        """
+        if isinstance(server, MCPServer):
+            server.add_tool(self._tool_function(Context[Any, Any]), name=TOOL, description=DESCRIPTION)
+            notified = server._lowlevel_server  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
+        else:
+            from fastmcp import Context as FastContext
+            from fastmcp.tools import Tool as FastTool
+            from fastmcp.tools import ToolResult
+
+            # FastMCP answers every exception with a result of its own making, without code and data.
+            self._errors, self._makes_results = "result", ToolResult.from_mcp_result
+            tool = FastTool.from_function(self._tool_function(FastContext), name=TOOL, description=DESCRIPTION)
+            server.add_tool(tool)
+            notified = server._mcp_server  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
+        # Neither has a public way to hear of it; one that the author registered stays.
+        if notified.get_notification_handler(_ROOTS_CHANGED) is None:
+            notified.add_notification_handler(_ROOTS_CHANGED, types.NotificationParams, self.roots_changed)
+
+    def _tool_function(self, context_type: Any) -> Callable[..., Awaitable[Pushed]]:
         async def guide_cache_file(  # noqa: PLR0917 - its parameters are the tool's arguments
-            ctx: Context[Any, Any],
-            path: Annotated[str | None, Field(description="Relative to the project, or absolute")] = None,
-            content: Annotated[str | None, Field(description="All of the file: text, or base64")] = None,
-            encoding: Annotated[str, Field(description='What the file has, or "base64"')] = "utf-8",
-            size: Annotated[int | None, Field(description="In bytes, to check that all came")] = None,
-            mtime: Annotated[float | None, Field(description="Seconds since 1970")] = None,
-            target: Annotated[str | None, Field(description="Where it leads, if it is a link")] = None,
-            files: Annotated[list[PushedFile] | None, Field(description="Several files at once")] = None,
+            ctx: Any,
+            path: Any = None,
+            content: Any = None,
+            encoding: Any = "utf-8",
+            size: Any = None,
+            mtime: Any = None,
+            target: Any = None,
+            files: Any = None,
         ) -> Pushed:
             given = {
                 "path": path,
@@ -149,11 +209,24 @@ class BridgeHost(Closing):
                 "size": size,
                 "mtime": mtime,
                 "target": target,
-                "files": None if files is None else [file.model_dump() for file in files],
+                "files": files,
             }
             return await push(given, self._client(ctx), self._shared)
 
-        server.add_tool(self.asks(guide_cache_file), name=TOOL, description=DESCRIPTION)
+        types_of_arguments = {name: _argument(name) for name in PushArguments.model_fields}
+        guide_cache_file.__annotations__ = {"ctx": context_type, **types_of_arguments, "return": Pushed}
+        return self.asks(guide_cache_file)
+
+    async def roots_changed(self, context: AnyContext, params: types.NotificationParams | None = None) -> None:
+        """A handler of `notifications/roots/list_changed`, for low-level servers; `offer` registers it.
+
+        Where the project's root is not known, paths are relative to what the client offers: after a change, files
+        from before may be those of another project.
+        """
+        del params
+        if self._shared.policy.project_root is None:
+            identity = self._client(context).identity
+            await self._shared.with_cache(lambda cache: cache.clear(client=identity))
 
     async def handle(
         self, context: AnyContext, params: types.CallToolRequestParams

@@ -1,4 +1,4 @@
-"""What a client says a folder holds, read strictly: an answer is right in every part, or nothing of it is taken.
+"""What a client says a folder holds: an answer is right in every part, or nothing of it is taken.
 
 A model writes it. So it has to repeat which folder it is about and how many entries it lists, and to say that it is
 complete; prose around the data, a listing that was cut, another folder, a name that cannot be one, are errors.
@@ -14,6 +14,7 @@ from pydantic import Field
 
 from toolyard.bridge.answers import Said, read_answer
 from toolyard.bridge.errors import BadAnswerError, PathRefusedError, Violation, spelled
+from toolyard.bridge.timestamps import Timestamp
 from toolyard.bridge.validating import PathValidator
 from toolyard.core.errors import ValidationError
 from toolyard.core.limits import DEFAULT_LIMITS
@@ -23,7 +24,6 @@ MOST_ENTRIES = 10_000
 _DEEPEST = 64
 _MOST_REFUSED = 200
 _MOST_PATTERN_CHARS = 128
-_MOST_SECONDS = 1e12
 
 Kind = Literal["file", "directory", "symlink"]
 
@@ -78,7 +78,7 @@ class _Entry(Said):
     name: str
     type: Kind
     size: Annotated[int, Field(ge=0)] | None = None
-    mtime: Annotated[float, Field(gt=-_MOST_SECONDS, lt=_MOST_SECONDS)] | None = None
+    mtime: Timestamp = None
     target: str | None = None
     entries: list[_Entry] | None = None
 

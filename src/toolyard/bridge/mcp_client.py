@@ -11,7 +11,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import anyio
 import mcp_types as types
@@ -29,7 +29,10 @@ from toolyard.bridge.requests import TOOL, Question
 from toolyard.core.calls import AnswerPending
 from toolyard.core.errors import ConfigError, ValidationError
 
-AnyContext = Context[Any, Any] | ServerRequestContext[Any, Any]
+if TYPE_CHECKING:
+    from fastmcp import Context as FastContext
+
+    AnyContext = Context[Any, Any] | ServerRequestContext[Any, Any] | FastContext
 Identify = Callable[[ServerRequestContext[Any, Any]], str]
 
 _SESSION_HEADER: Final = "mcp-session-id"
@@ -41,6 +44,16 @@ _CUT: Final = "maxTokens"
 _SHOWN_CHARS: Final = 200
 _ROOTS: Final = "roots"
 _T = TypeVar("_T", bound=pydantic.BaseModel)
+
+
+def _sdk_context(context: Context[Any, Any] | FastContext) -> ServerRequestContext[Any, Any]:
+    request = context.request_context
+    if isinstance(request, ServerRequestContext):
+        return request
+    if request is None:
+        message = "A FilesystemBridge needs a request: its files are those of the client behind it."
+        raise ConfigError(message, hint="Make it inside of a tool, not in a background task or at start-up.")
+    return request._srctx  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001 - FastMCP's own way to the SDK's
 
 
 class RoundNeeded(AnswerPending):
@@ -69,7 +82,7 @@ class McpClient:
             self._context = context
             responses, state = (params.input_responses, params.request_state) if params else (None, None)
         else:
-            self._context = context.request_context
+            self._context = _sdk_context(context)
             responses, state = context.input_responses, context.request_state
         self._tool = tool
         self._is_modern = self._context.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -149,7 +162,7 @@ class McpClient:
                 result = await self._told(types.CreateMessageRequest(params=params), shape, question.title)
         except TimeoutError:
             raise SamplingTimeoutError(question.title, seconds) from None
-        return _answer(result, question, asked)
+        return _answer(result, asked)
 
     async def _told(self, request: types.ServerRequest, shape: type[_T], wanted: str) -> _T:
         metadata = ServerMessageMetadata(related_request_id=self._context.request_id)
@@ -170,7 +183,7 @@ class McpClient:
             if found is None:
                 missing[key] = types.CreateMessageRequest(params=self._message(question))
             else:
-                answers.append(_answer(found, question, self._rounds.asked_at(key)))
+                answers.append(_answer(found, self._rounds.asked_at(key)))
         if missing:
             raise self._rounds.needed(missing)
         return answers
@@ -269,18 +282,18 @@ def one_client(context: ServerRequestContext[Any, Any]) -> str:
     return _LOCAL
 
 
-def _answer(result: object, question: Question, asked: float) -> Answer:
+def _answer(result: object, asked: float) -> Answer:
     if not isinstance(result, (types.CreateMessageResult, types.CreateMessageResultWithTools)):
-        raise BadAnswerError(question.title, "it is no message")
+        return Answer("", asked, problem="it is no message")
     content = result.content if isinstance(result.content, list) else [result.content]
     texts = [block.text for block in content if isinstance(block, types.TextContent)]
     calls = [block for block in content if isinstance(block, types.ToolUseContent)]
     if len(texts) + len(calls) != len(content) or len(texts) > 1 or (texts and calls):
-        raise BadAnswerError(question.title, "it is more than one text, or than calls of a tool")
+        return Answer("", asked, problem="it is more than one text, or than calls of a tool")
     if any(call.name != TOOL for call in calls):
-        raise BadAnswerError(question.title, f"it calls another tool than {TOOL}")
-    handed_over = tuple(call.input for call in calls)
-    return Answer("".join(texts), asked, handed_over, is_cut=result.stop_reason == _CUT)
+        return Answer("", asked, problem=f"it calls another tool than {TOOL}")
+    cut = "it was cut off at the limit of the model's output" if result.stop_reason == _CUT else ""
+    return Answer("".join(texts), asked, tuple(call.input for call in calls), problem=cut)
 
 
 def _key(question: Question) -> str:

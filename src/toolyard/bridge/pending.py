@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from toolyard.bridge.cache import NewFile
-from toolyard.bridge.errors import CacheRefusedError
+from toolyard.bridge.errors import CacheRefusedError, PathRefusedError
 from toolyard.core.calls import AnswerPending
 from toolyard.core.errors import ToolError
 
@@ -28,6 +28,8 @@ class _Expected:
     readers: int = 0
     file: NewFile | None = None
     kept: float = 0.0
+    refusal: PathRefusedError | None = None
+    """Why the file was not taken when it was handed over."""
 
 
 class PendingReads:
@@ -70,6 +72,17 @@ class PendingReads:
         with self._lock:
             expected = self._expected.get((client, path))
             return expected.file if expected is not None and expected.kept >= since else None
+
+    def refuse(self, client: str, error: PathRefusedError) -> None:
+        """Note that a file was handed over and may not be taken, so that the read can say why."""
+        with self._lock:
+            if (expected := self._expected.get((client, error.path))) is not None:
+                expected.refusal = error
+
+    def refusal(self, client: str, path: str) -> PathRefusedError | None:
+        with self._lock:
+            expected = self._expected.get((client, path))
+            return expected.refusal if expected is not None else None
 
     def waits_for(self, client: str, path: str) -> bool:
         with self._lock:

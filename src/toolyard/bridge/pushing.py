@@ -12,8 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from toolyard.bridge.cache import FileCache, NewFile
 from toolyard.bridge.client import Client
 from toolyard.bridge.decoding import bytes_of, from_base64
-from toolyard.bridge.errors import CacheRefusedError, spelled
+from toolyard.bridge.errors import CacheRefusedError, PathRefusedError, spelled
 from toolyard.bridge.shared import Shared
+from toolyard.bridge.timestamps import Timestamp
 from toolyard.bridge.validating import PathValidator
 from toolyard.core.errors import FieldError, ValidationError
 
@@ -31,7 +32,7 @@ class PushedFile(BaseModel):
     content: Annotated[str, Field(description="All of it: text, or base64")]
     encoding: Annotated[str, Field(description='What the file has, or "base64" for one that is no text')] = "utf-8"
     size: Annotated[int | None, Field(ge=0, description="In bytes; content of another size is refused")] = None
-    mtime: Annotated[float | None, Field(description="When it was changed, in seconds since 1970")] = None
+    mtime: Annotated[Timestamp, Field(description="When it was changed: seconds since 1970, or ISO 8601")] = None
     target: Annotated[str | None, Field(description="Where it leads, if it is a link")] = None
 
 
@@ -44,7 +45,7 @@ class PushArguments(BaseModel):
     content: str | None = None
     encoding: str = "utf-8"
     size: Annotated[int | None, Field(ge=0)] = None
-    mtime: float | None = None
+    mtime: Timestamp = None
     target: str | None = None
     files: list[PushedFile] | None = None
 
@@ -112,7 +113,11 @@ def arguments_of(raw: Any) -> PushArguments:
 async def push(raw: Any, client: Client, shared: Shared) -> Pushed:
     """Take what a client hands over: all of it, or nothing. Raises PathRefusedError or ValidationError."""
     with shared.auditor.operation("guide_cache_file", _named(raw), client):
-        files = await checked(arguments_of(raw).pushed(), client, shared)
+        try:
+            files = await checked(arguments_of(raw).pushed(), client, shared)
+        except PathRefusedError as error:
+            shared.pending.refuse(client.identity, error)
+            raise
         shared.cache.require_acceptable(files)
         waited, others = list[NewFile](), list[NewFile]()
         for file in files:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from toolyard.bridge.errors import spelled
@@ -39,6 +39,18 @@ Call the tool guide_cache_file of this server with that `path`, the file's text 
 has, and its `size` in bytes and `mtime` in seconds since 1970 where you know them. A file that is no text is sent \
 as base64, with `encoding` "base64". Where the file is a link, say in `target` where it leads. {then}
 {failures}"""
+_STATUS: Final = """\
+Look up the size of this file and when it was last changed, without reading it, and answer with one JSON object \
+and nothing else:
+{request}
+
+{{"path": PATH, "size": 120, "mtime": 1767225600.0}}
+
+`size` is in bytes; `mtime` is in seconds since 1970.
+{failures}"""
+_REPAIR: Final = """
+
+Your last answer to this could not be used: {why}. Answer once more, exactly in the shape above."""
 _RECEIPT: Final = 'Then answer with one JSON object and nothing else: {"path": PATH, "status": "cached"}.'
 
 
@@ -53,6 +65,10 @@ class Question:
     is_handed_over: bool = False
     """Whether the answer is a call of guide_cache_file, where the client's model can be given tools."""
     system: str = _SYSTEM
+
+    def repeated(self, why: str) -> Question:
+        """The same again, after an answer that could not be used."""
+        return replace(self, text=self.text + _REPAIR.format(why=why), request={**self.request, "repeated": True})
 
 
 def listing_question(wanted: Wanted) -> Question:
@@ -84,6 +100,11 @@ def reading_question(path: str, encoding: str | None, *, is_binary: bool, with_t
     request = {"operation": "read_file", "path": path, "encoding": encoding, "binary": is_binary}
     text = _READING.format(request=_as_json(request), then="" if with_tools else _RECEIPT, failures=_FAILURES)
     return Question(path, spelled(path), text, request, is_handed_over=True)
+
+
+def status_question(path: str) -> Question:
+    request = {"operation": "stat_file", "path": path}
+    return Question(path, spelled(path), _STATUS.format(request=_as_json(request), failures=_FAILURES), request)
 
 
 def _as_json(request: dict[str, Any]) -> str:

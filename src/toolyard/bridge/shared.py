@@ -12,6 +12,7 @@ from toolyard.bridge.auditing import Auditor
 from toolyard.bridge.cache import FileCache
 from toolyard.bridge.client import Client
 from toolyard.bridge.disk import SharedDisk
+from toolyard.bridge.freshness import Freshness
 from toolyard.bridge.pending import PendingReads
 from toolyard.bridge.policy import SecurityPolicy
 from toolyard.bridge.resources import file_path
@@ -28,6 +29,7 @@ class Shared:
     pending: PendingReads
     auditor: Auditor
     disk: SharedDisk
+    freshness: Freshness
     seconds: float
     """How long a client may take for an answer."""
     file_bytes: int

@@ -1,40 +1,67 @@
-"""Who has asked how often for what they may not have. Past a threshold a client is refused until the restart."""
+"""How often each client has asked for paths it may not have. Past a limit, all it asks is refused for a while."""
 
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 
 from toolyard.bridge.errors import ClientRefusedError
 
 DEFAULT_MOST = 20
+DEFAULT_SECONDS = 3600.0
 _MOST_CLIENTS = 10_000
 
 
 class Violations:
-    def __init__(self, most: int = DEFAULT_MOST) -> None:
-        """`most` may happen; the next request after them is refused, and so is every other."""
+    def __init__(
+        self,
+        most: int = DEFAULT_MOST,
+        seconds: float | None = DEFAULT_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """After `most`, a client is refused for `seconds` since the last one; None: until the server restarts."""
         self._most = most
+        self._seconds = seconds
+        self._clock = clock
         self._counts: dict[str, int] = {}
+        self._last: dict[str, float] = {}
         self._lock = threading.Lock()
 
     def of(self, client: str) -> int:
-        return self._counts.get(client, 0)
+        with self._lock:
+            return self._count(client)
 
     def check(self, client: str) -> None:
         """Raises ClientRefusedError."""
-        if (count := self.of(client)) >= self._most:
-            raise ClientRefusedError(count)
+        with self._lock:
+            count = self._count(client)
+            if count < self._most:
+                return
+            left = None if self._seconds is None else self._last[client] + self._seconds - self._clock()
+        raise ClientRefusedError(count, left)
 
     def add(self, client: str) -> int:
-        """Count one more; how many there are now."""
+        """Count one more; returns how many there are now."""
         with self._lock:
+            count = self._count(client) + 1
             if client not in self._counts and len(self._counts) >= _MOST_CLIENTS:
                 self._forget_one()
-            self._counts[client] = count = self.of(client) + 1
+            self._counts[client] = count
+            self._last[client] = self._clock()
             return count
 
+    def _count(self, client: str) -> int:
+        if self._seconds is not None and self._clock() - self._last.get(client, 0.0) >= self._seconds:
+            self._forget(client)
+        return self._counts.get(client, 0)
+
+    def _forget(self, client: str) -> None:
+        self._counts.pop(client, None)
+        self._last.pop(client, None)
+
     def _forget_one(self) -> None:
-        """Whoever has tried least, and is not refused: clients that come and go must not push out one that is."""
-        forgotten = min(self._counts, key=self._counts.__getitem__)
-        if self._counts[forgotten] < self._most:
-            del self._counts[forgotten]
+        """The client with the fewest, unless it is refused: clients that come and go push out none that is."""
+        fewest = min(self._counts, key=self._counts.__getitem__)
+        if self._counts[fewest] < self._most:
+            self._forget(fewest)
