@@ -128,6 +128,8 @@ class ServerEntry(Section):
     """What the server is for, in the user's own words: for whoever reads the file."""
     pinned: bool = True
     """Whether a tool that changed since it was accepted is held back until it is accepted again."""
+    shared: bool = True
+    """Whether the agents of one run use one process of it. A server that keeps what one client did needs its own."""
     base: str = ""
     """Where relative paths start and, without `cwd`, where the server is started: the folder of its file."""
     origin: str = ""

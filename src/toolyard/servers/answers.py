@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 from toolyard.core.limits import MIB
 from toolyard.core.upstream import Json, ToolAnswer, ToolSchema
 from toolyard.servers.faults import CallFailed, ServerMisbehaved, no_result
+from toolyard.servers.masking import Mask
+from toolyard.servers.network_hints import network_hint
 
 MOST_TOOLS = 10_000
 MOST_PAGES = 1_000
@@ -20,7 +23,8 @@ Page = Callable[[str | None], Awaitable[Mapping[str, Any]]]
 Note = Callable[[str], None]
 
 
-def tool_answer(server: str, tool: str, result: object) -> ToolAnswer:
+def tool_answer(server: str, tool: str, result: object, mask: Mask) -> ToolAnswer:
+    """The answer of a call, without the secrets of the server's entry."""
     if not isinstance(result, dict):
         raise no_result(server, tool)
     body = cast("dict[str, Any]", result)
@@ -34,12 +38,12 @@ def tool_answer(server: str, tool: str, result: object) -> ToolAnswer:
     content = body.get("content", ())
     if not isinstance(content, list):
         content = ()
-    blocks = cast("list[object]", content)
-    return ToolAnswer(
-        tuple(cast("Json", block) for block in blocks if isinstance(block, dict)),
-        body.get("structuredContent"),
-        body.get("isError") is True,
-    )
+    blocks = [mask.answer(cast("Json", block)) for block in cast("list[object]", content) if isinstance(block, dict)]
+    answer = ToolAnswer(tuple(blocks), mask.answer(body.get("structuredContent")), body.get("isError") is True)
+    hint = network_hint(answer.text) if answer.is_error else ""
+    if not hint:
+        return answer
+    return replace(answer, content=(*answer.content, {"type": "text", "text": f"Hint of Toolyard: {hint}"}))
 
 
 async def all_tools(server: str, page: Page, note: Note, received: Callable[[], int]) -> tuple[ToolSchema, ...]:

@@ -1,19 +1,49 @@
-"""What a server's process sees of the user's environment: enough to run, and nothing that may be a secret."""
+"""The part of the user's environment that a server's process sees. `docs/configuration.md` lists the same names.
+
+It is what programs need to run here and to reach the network as the user's other programs do: the machine's
+certificates, proxies, language and time zone. Nothing else is passed, since any other variable may be a secret. A
+proxy's address may hold a password: the server gets it, and its `Mask` hides it everywhere else (`proxy_secrets`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from urllib.parse import unquote, urlsplit
 
-# What the MCP SDK's client passes on, and what decides the language and the temporary folder.
-_PASSED = (
-    *("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"),
-    *("LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
+_MACHINE = (
+    *("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "TMPDIR"),
+    *("LANG", "LANGUAGE", "TZ", "TZDIR"),
 )
+_LOCALE_PREFIX = "LC_"
+_CERTIFICATES = (
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
+    *("NODE_USE_SYSTEM_CA", "AWS_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT", "UV_SYSTEM_CERTS", "NPM_CONFIG_CAFILE"),
+    "npm_config_cafile",
+)
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+_AROUND_PROXIES = ("NO_PROXY", "no_proxy", "NODE_USE_ENV_PROXY")
+PASSED = frozenset((*_MACHINE, *_CERTIFICATES, *_PROXIES, *_AROUND_PROXIES))
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 def server_environment(host: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """A few variables of the host's, and the entry's own over them."""
-    # A value that begins like this is a function of an old shell's, which it would run.
-    base = {name: host[name] for name in _PASSED if name in host and not host[name].startswith("()")}
+    """The host's variables that servers are given, and the entry's own over them."""
+    base = {
+        name: value
+        for name, value in host.items()
+        # A value that begins like this is a function of an old shell's, which it would run.
+        if (name in PASSED or name.startswith(_LOCALE_PREFIX)) and not value.startswith("()")
+    }
     return {"PATH": _DEFAULT_PATH, **base, **own}
+
+
+def proxy_secrets(env: Mapping[str, str]) -> Iterator[str]:
+    """Addresses of proxies that hold a password, and the passwords alone."""
+    for name in _PROXIES:
+        address = env.get(name, "")
+        try:
+            password = urlsplit(address if "://" in address else f"//{address}").password
+        except ValueError:  # brackets without an address in them
+            continue
+        if password:
+            yield from (address, password, unquote(password))

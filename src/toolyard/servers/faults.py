@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from toolyard.core.errors import SystemFault, ToolError, ValidationError
+from toolyard.servers.network_hints import network_hint
 
 INVALID_PARAMS = -32602
 METHOD_NOT_FOUND = -32601
@@ -99,4 +100,5 @@ def call_failure(server: str, tool: str, error: RpcError) -> CallFailed | CallRe
     said = f"Server '{server}' refused {tool}: {error.message}"
     if error.code in (INVALID_PARAMS, METHOD_NOT_FOUND):
         return CallRefused(server, tool, said)
-    return CallFailed(server, tool, said, hint="This is the server's own error; its documentation may say more.")
+    hint = network_hint(error.message) or "This is the server's own error; its documentation may say more."
+    return CallFailed(server, tool, said, hint=hint)

@@ -46,6 +46,7 @@ from toolyard.servers.faults import (
     told_of_it,
 )
 from toolyard.servers.masking import Mask
+from toolyard.servers.network_hints import network_hint
 from toolyard.servers.oauth import SignIn
 from toolyard.servers.tails import Tail
 
@@ -147,14 +148,14 @@ class HttpConnection:
             raise await self._failure(tool, error, seconds) from None
         except ValidationError:
             raise no_result(self._server, tool) from None
-        return tool_answer(self._server, tool, result)
+        return tool_answer(self._server, tool, result, self._mask)
 
     async def _send_call(
         self, tool: str, arguments: Mapping[str, Any], seconds: float, hear: Progress | None
     ) -> Mapping[str, Any]:
         async def tell(progress: float, total: float | None, message: str | None) -> None:
             if hear is not None:
-                report(hear, progress, total, message or "")
+                report(hear, progress, total, self._mask(message or ""))
 
         result = await self._connected().session.send_request(
             types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=dict(arguments))),
@@ -334,7 +335,8 @@ class HttpConnection:
         if self._last_media not in _MEDIA:
             return self._unavailable(f"answers with {self._last_media[:_MEDIA_CHARS]}, which is not MCP")
         kinds = ", ".join(sorted({type(cause).__name__ for cause in causes}))
-        return self._unavailable(f"cannot be reached ({kinds})" if kinds else "closed the connection")
+        hint = network_hint("\n".join(f"{type(cause).__name__}: {cause}" for cause in causes))
+        return self._unavailable(f"cannot be reached ({kinds})" if kinds else "closed the connection", hint)
 
     def _how_to_be_known(self) -> str:
         agreed = self._entry.oauth
@@ -347,11 +349,10 @@ class HttpConnection:
             return f"It offers no sign-in: {needs}."
         return f"Its answer offers no sign-in: {needs}. (`toolyard sync` in a terminal looks for one elsewhere, too.)"
 
-    def _unavailable(self, what: str) -> ServerUnavailable:
+    def _unavailable(self, what: str, hint: str = "") -> ServerUnavailable:
         host = urlsplit(self._entry.url or "").hostname
-        return ServerUnavailable(
-            self._server, f"at {host} {what}", hint="Look whether it runs and whether `url` is right."
-        )
+        usual = "Look whether it runs and whether `url` is right."
+        return ServerUnavailable(self._server, f"at {host} {what}", hint=hint or usual)
 
 
 def _leaves(error: BaseException | None) -> list[BaseException]:

@@ -1,7 +1,8 @@
 """Lines over a pair of pipes, by hand: the loop tells when a pipe is ready, one system call moves the bytes.
 
 Neither class owns its descriptor; whoever made the pipe closes it, after `stop()`. A reader never holds more than one
-line of `LINE_BYTES`; a writer never refuses, and says with `is_full` when its callers had better wait for `room()`.
+line of `LINE_BYTES`: of a longer one it tells the beginning and the end, and goes on with the next. A writer never
+refuses, and says with `is_full` when its callers had better wait for `room()`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from toolyard.core.limits import KIB, MIB
 
 LINE_BYTES = 64 * MIB
 """The longest message a server may send."""
+ENDLESS_BYTES = 16 * LINE_BYTES
+"""A message that is not over after this many bytes is not read to its end."""
+_END_BYTES = 1 * KIB
+"""Of the beginning and of the end of a message that is too long: where its number stands."""
 _READ_BYTES = 256 * KIB
 _FULL_BYTES = 1 * MIB
 """Bytes that wait for a server to read them before callers are made to wait."""
@@ -27,8 +32,9 @@ class LineReader:
         descriptor: int,
         on_line: Callable[[bytes], None],
         on_end: Callable[[], None],
-        on_overflow: Callable[[], None],
+        on_overflow: Callable[[bytes | None], None],
     ) -> None:
+        """`on_overflow` is told the ends of a line that is too long, or None for one that does not end."""
         self._loop = loop
         self._descriptor = descriptor
         self._on_line = on_line
@@ -36,6 +42,8 @@ class LineReader:
         self._on_overflow = on_overflow
         self._pieces: list[bytes] = []
         self._held = 0
+        self._skipped = b""
+        """The beginning of a line that is too long, while the rest of it comes."""
         self._reading = True
         self.received = 0
         """Bytes so far."""
@@ -71,12 +79,8 @@ class LineReader:
 
     def _split(self, data: bytes) -> None:
         first, *lines = data.split(b"\n")
-        if self._pieces:
-            first = b"".join((*self._pieces, first))
-            self._pieces.clear()
-            self._held = 0
         rest = lines.pop()
-        self._on_line(first)
+        self._end_line(first)
         for line in lines:
             if not self._reading:  # a line before it ended the conversation
                 return
@@ -84,13 +88,31 @@ class LineReader:
         if rest:
             self._hold(rest)
 
+    def _end_line(self, last: bytes) -> None:
+        line = b"".join((*self._pieces, last)) if self._pieces else last
+        skipped, self._skipped = self._skipped, b""
+        self._pieces.clear()
+        self._held = 0
+        if skipped:
+            self._on_overflow(skipped + line[-_END_BYTES:])
+        else:
+            self._on_line(line)
+
     def _hold(self, piece: bytes) -> None:
         self._pieces.append(piece)
         self._held += len(piece)
-        if self._held > LINE_BYTES:
+        if self._held > ENDLESS_BYTES:
             self._pieces.clear()
             self.stop()
-            self._on_overflow()
+            self._on_overflow(None)
+        elif self._held > LINE_BYTES:
+            self._skip()
+
+    def _skip(self) -> None:
+        """Drop what is held of a line that is too long, but for its beginning and what may be its end."""
+        if not self._skipped:
+            self._skipped = b"".join(self._pieces[:2])[:_END_BYTES]
+        self._pieces = [b"".join(self._pieces[-2:])[-_END_BYTES:]]
 
 
 class LineWriter:

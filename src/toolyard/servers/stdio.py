@@ -34,8 +34,9 @@ from toolyard.servers.faults import (
     ServerUnavailable,
     call_failure,
 )
-from toolyard.servers.lines import LINE_BYTES, LineReader, LineWriter
+from toolyard.servers.lines import ENDLESS_BYTES, LINE_BYTES, LineReader, LineWriter
 from toolyard.servers.masking import Mask
+from toolyard.servers.network_hints import network_hint
 from toolyard.servers.tails import Tail
 from toolyard.servers.watchdog import Watchdog
 
@@ -58,6 +59,7 @@ class StdioConnection:
         self._waiting: dict[int, Reply] = {}
         self._progress: dict[int, Progress] = {}
         self._lost: str | None = None
+        self._network_hint = ""
         self._closing = False
         self._meta = b""
         self.agreement = Agreement("")
@@ -86,7 +88,7 @@ class StdioConnection:
             raise ServerUnavailable(
                 program.server,
                 f"did not come up within {seconds:g} s{_quoted(tail)}",
-                hint="Start its command by hand to see what it waits for.",
+                hint=network_hint(tail.stderr) or "Start its command by hand to see what it waits for.",
             ) from None
         except BaseException:
             await connection.close()
@@ -109,9 +111,8 @@ class StdioConnection:
             meta = self._meta + (b"," if self._meta and token else b"") + token
             members = b',"_meta":{%b}' % meta if meta else b""
             line = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%b,"arguments":%b%b}}\n'
-            return tool_answer(
-                self._server, tool, await self._answer(n, tool, line % (n, name, given, members), seconds)
-            )
+            result = await self._answer(n, tool, line % (n, name, given, members), seconds)
+            return tool_answer(self._server, tool, result, self._mask)
         except RpcError as error:
             raise call_failure(self._server, tool, error) from None
         finally:
@@ -238,7 +239,10 @@ class StdioConnection:
 
     def _unread(self, line: bytes, why: str) -> None:
         """Reading it would keep everybody waiting, so its call fails, where it can be told which one that is."""
-        future = self._waiting.get(number_in(line) or 0)
+        number = number_in(line)
+        if number is None and len(self._waiting) == 1:  # it can only be the answer to the one call under way
+            number = next(iter(self._waiting))
+        future = self._waiting.get(number or 0)
         if future is None or future.done():
             self._tail.add_odd(line)
             return
@@ -270,7 +274,7 @@ class StdioConnection:
             hear = self._progress.get(token) if isinstance(token, int) else None
             if hear is not None and isinstance(done, int | float):
                 whole = total if isinstance(total, int | float) else None
-                report(hear, done, whole, str(told.get("message") or ""))
+                report(hear, done, whole, self._mask(str(told.get("message") or "")))
 
     def _refusal(self, error: object) -> RpcError:
         body = cast("dict[str, Any]", error) if isinstance(error, dict) else {}
@@ -282,8 +286,13 @@ class StdioConnection:
         """Its output has ended. Its exit follows at once, or is brought about."""
         self._loop.call_later(_QUIET_SECONDS, self._child.signal, signal.SIGKILL)
 
-    def _overflow(self) -> None:
-        self._lost = f"was ended: it sent a message longer than {LINE_BYTES // MIB} MiB"
+    def _overflow(self, ends: bytes | None) -> None:
+        """A message was too long to be held; `ends` are its beginning and its end. None: it does not end at all."""
+        why = f"is longer than {LINE_BYTES // MIB} MiB"
+        if ends is not None:
+            self._unread(ends, why)
+            return
+        self._lost = f"was ended: it sent a message longer than {ENDLESS_BYTES // MIB} MiB"
         self._child.signal(signal.SIGKILL)
 
     def _exited(self, code: int) -> None:
@@ -292,6 +301,7 @@ class StdioConnection:
         self._writer.stop()
         if self._lost is None:
             self._lost = f"ended ({_ending(code)}){_quoted(self._tail)}"
+            self._network_hint = network_hint(self._tail.stderr)
         for future in list(self._waiting.values()):  # who waits goes on at once, and takes itself out
             if not future.done():
                 future.set_exception(self._gone())
@@ -303,7 +313,7 @@ class StdioConnection:
         return ServerUnavailable(
             self._server,
             self._lost or "is being closed",
-            hint="The next call starts it again. `toolyard doctor` shows what it printed.",
+            hint=self._network_hint or "The next call starts it again. `toolyard doctor` shows what it printed.",
         )
 
 

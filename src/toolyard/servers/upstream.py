@@ -1,7 +1,8 @@
 """One configured server over time: started when called, shared, closed when idle, started again after it ended.
 
 An `Upstream` owns at most one connection. Everything happens on the pool's loop. A start that failed, or a server
-that keeps ending, is not tried again before its pause is over: callers are told at once, with the reason.
+that keeps ending, is not tried again before its pause is over: callers are told at once, with the reason. A local
+server that does not answer several calls in a row is ended, and the next call starts another.
 """
 
 from __future__ import annotations
@@ -14,13 +15,21 @@ from typing import Any, Literal
 
 from toolyard.core.upstream import Progress, ServerListing, ToolAnswer
 from toolyard.servers.connection import Callbacks, Connection
-from toolyard.servers.faults import CallTimedOut, ServerUnavailable, told_of_it
+from toolyard.servers.faults import CallFailed, CallRefused, CallTimedOut, ServerUnavailable, told_of_it
+from toolyard.servers.slots import ServerSlots
 from toolyard.servers.tails import Tail
 
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
 _HEALTHY_SECONDS = 30.0
 """A server that ran this long before it ended has not been failing."""
+
+_MOST_TIMEOUTS = 3
+"""Calls in a row without an answer, after which a local server is replaced once no call is under way."""
+_MOST_TIMEOUTS_AT_ALL = 10
+"""The same, whatever is under way."""
+_FAIR_SECONDS = 1.0
+"""A call that gave the server less time than this says nothing about it."""
 
 State = Literal["idle", "starting", "running", "failed", "closed"]
 Opener = Callable[[Callbacks], Awaitable[Connection]]
@@ -66,14 +75,17 @@ class Upstream:
         open_connection: Opener,
         pace: Pace,
         *,
-        on_list_changed: Callable[[str], None] | None,
+        slots: ServerSlots | None = None,
     ) -> None:
+        """`slots` bound how many servers run at once."""
         self.name = name
         self._transport = transport
         self._tail = tail
         self._open = open_connection
         self._pace = pace
-        self._on_list_changed = on_list_changed
+        self._slots = slots
+        self.listeners: dict[int, Callable[[str], None]] = {}
+        """Told when its tools have changed, by who they are."""
         self._connection: Connection | None = None
         self._starting: asyncio.Task[Connection] | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -83,6 +95,8 @@ class Upstream:
         """Grows whenever the listing may have become another one."""
         self._closed = False
         self._in_flight = 0
+        self._timeouts = 0
+        """Calls without an answer since the last answer."""
         self._used = 0.0
         self._calls = 0
         self._starts = 0
@@ -96,15 +110,25 @@ class Upstream:
         self, tool: str, arguments: Mapping[str, Any], seconds: float | None, progress: Progress | None
     ) -> ToolAnswer:
         self._in_flight += 1  # also while it starts: who waits for it must not find it closed as idle
+        connection = self._connection
         try:
-            connection = self._connection
             if connection is None:
                 connection = await self._ready(tool, seconds)
             self._calls += 1
-            return await connection.call(tool, arguments, seconds or self._pace.call_seconds, progress)
+            answer = await connection.call(tool, arguments, seconds or self._pace.call_seconds, progress)
+        except CallTimedOut:
+            if connection is not None and (seconds or self._pace.call_seconds) >= _FAIR_SECONDS:
+                self._timeouts += 1
+            raise
+        except (CallFailed, CallRefused):
+            self._timeouts = 0
+            raise
+        else:
+            self._timeouts = 0
+            return answer
         finally:
-            self._in_flight -= 1
-            self._used = time.monotonic()
+            self._call_ended()
+            self._replace_if_stuck()
 
     @property
     def goes_straight(self) -> bool:
@@ -121,11 +145,21 @@ class Upstream:
             changes = self._changes
             listing = await connection.listing(self._pace.start_seconds)
         finally:
-            self._in_flight -= 1
-            self._used = time.monotonic()
+            self._call_ended()
         if changes == self._changes:  # none was told while it was being read
             self._listing = listing
         return listing
+
+    @property
+    def idle_since(self) -> float | None:
+        """The moment of its last call; None where it does not run, or a call is under way."""
+        return self._used if self._connection is not None and not self._in_flight else None
+
+    async def end(self) -> None:
+        """End it, and return when it is gone. The next call starts it again."""
+        self._end()
+        if self._ending is not None:
+            await asyncio.shield(self._ending)
 
     async def close(self) -> None:
         """For good: later calls are refused."""
@@ -133,9 +167,7 @@ class Upstream:
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.wait((self._starting,))
-        self._end()
-        if self._ending is not None:
-            await asyncio.shield(self._ending)
+        await self.end()
 
     def status(self) -> ServerStatus:
         connection, now = self._connection, time.monotonic()
@@ -170,7 +202,7 @@ class Upstream:
     async def _ready(self, what: str, seconds: float | None) -> Connection:
         """The connection, started by whoever comes first; everybody else waits for the same start."""
         if self._closed:
-            raise self._shut()
+            raise self.closed_error()
         starting = self._starting
         if starting is None:
             pause = self._not_before - time.monotonic()
@@ -190,22 +222,42 @@ class Upstream:
             raise CallTimedOut(self.name, what, seconds or 0.0) from None
         except asyncio.CancelledError:
             if starting.cancelled():  # the pool is being closed; the caller was not cancelled
-                raise self._shut() from None
+                raise self.closed_error() from None
             raise
 
-    def _shut(self) -> ServerUnavailable:
+    def closed_error(self) -> ServerUnavailable:
         return ServerUnavailable(self.name, "is closed", hint="Open the workspace again.", retryable=False)
+
+    def _call_ended(self) -> None:
+        self._in_flight -= 1
+        self._used = time.monotonic()
+        if self._slots is not None and not self._in_flight:
+            self._slots.look_again()
+
+    def _replace_if_stuck(self) -> None:
+        """A remote server is not ours to end."""
+        if self._transport != "stdio" or self._timeouts < _MOST_TIMEOUTS:
+            return
+        if not self._in_flight or self._timeouts >= _MOST_TIMEOUTS_AT_ALL:
+            self._last_error = f"Server '{self.name}' was replaced: it did not answer {self._timeouts} calls in a row"
+            self._timeouts = 0
+            self._end()
 
     async def _start(self) -> Connection:
         try:
             if self._ending is not None:  # two of the same server at once could be in each other's way
                 await asyncio.shield(self._ending)
-            self._starts += 1
-            self._started = time.time()
-            connection = await self._open(Callbacks(self._lost, self._list_changed))
-        except ServerUnavailable as error:
-            self._failed(error)
-            raise
+            if self._slots is not None:
+                await self._slots.take(self, self._pace.start_seconds)
+            try:
+                self._starts += 1
+                self._started = time.time()
+                connection = await self._open(Callbacks(self._lost, self._list_changed))
+            except BaseException as error:
+                self._give_slot_back()
+                if isinstance(error, ServerUnavailable):
+                    self._failed(error)
+                raise
         finally:
             self._starting = None
         self._connection = connection
@@ -219,6 +271,7 @@ class Upstream:
         if time.monotonic() - self._started_at >= _HEALTHY_SECONDS:
             self._failures = 0
         self._forget()
+        self._give_slot_back()
         self._failed(error, first_is_free=True)
 
     def _failed(self, error: ServerUnavailable, *, first_is_free: bool = False) -> None:
@@ -232,8 +285,8 @@ class Upstream:
     def _list_changed(self) -> None:
         self._listing = None
         self._changes += 1
-        if self._on_list_changed is not None:
-            self._on_list_changed(self.name)
+        for tell in tuple(self.listeners.values()):
+            tell(self.name)
 
     def _watch_idle(self, seconds: float) -> None:
         self._idle_timer = asyncio.get_running_loop().call_later(seconds, self._look_idle)
@@ -259,6 +312,11 @@ class Upstream:
             await connection.close()
         finally:
             self._ending = None
+            self._give_slot_back()
+
+    def _give_slot_back(self) -> None:
+        if self._slots is not None:
+            self._slots.give_back(self)
 
     def _forget(self) -> None:
         self._connection = None

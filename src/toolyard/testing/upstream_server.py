@@ -329,7 +329,7 @@ class UpstreamServer:
         return NotImplemented
 
     def fault_huge_line(self) -> Any:
-        self._print('{"jsonrpc":"2.0","id":1,"result":"' + "x" * _HUGE + '"}')
+        self._print('{"result":"' + "x" * _HUGE + f'","jsonrpc":"2.0","id":{self._number}}}')
         return NotImplemented
 
     def fault_many_values(self) -> Any:

@@ -1,0 +1,37 @@
+"""Recognises errors of servers that come from the network's certificates or its proxy, and says what to do."""
+
+from __future__ import annotations
+
+import re
+
+_CERTIFICATES = re.compile(
+    r"CERTIFICATE_VERIFY_FAILED|certificate verify failed|self[- ]signed certificate|DEPTH_ZERO_SELF_SIGNED_CERT"
+    r"|SELF_SIGNED_CERT_IN_CHAIN|unable to (?:get|verify) (?:local |the first )?(?:issuer )?certificate"
+    r"|UNABLE_TO_(?:VERIFY_LEAF_SIGNATURE|GET_ISSUER_CERT(?:_LOCALLY)?)|x509: certificate|invalid peer certificate"
+    r"|SSLCertVerificationError|unknown ca\b|tlsv1 alert unknown ca",
+    re.IGNORECASE,
+)
+_PROXY = re.compile(
+    r"ProxyError|Proxy Authentication Required|(?:cannot|unable to) connect to proxy|tunnel connection failed"
+    r"|proxy (?:connection|handshake)|ERR_PROXY",
+    re.IGNORECASE,
+)
+_LOOKED_AT_CHARS = 20_000
+
+CERTIFICATE_HINT = (
+    "It does not trust the certificate that it was shown, as in networks whose proxy signs with its own certificate. "
+    "Set SSL_CERT_FILE, REQUESTS_CA_BUNDLE and NODE_EXTRA_CA_CERTS to the file of that authority before Toolyard "
+    "starts, or in the `env` of the server's entry."
+)
+PROXY_HINT = (
+    "It could not get through the proxy. Set HTTP_PROXY, HTTPS_PROXY and NO_PROXY before Toolyard starts, or in the "
+    "`env` of the server's entry; Node also needs NODE_USE_ENV_PROXY=1."
+)
+
+
+def network_hint(text: str) -> str:
+    """What to do about the network, where a server's words say that certificates or a proxy failed; else nothing."""
+    said = text[-_LOOKED_AT_CHARS:]
+    if _CERTIFICATES.search(said):
+        return CERTIFICATE_HINT
+    return PROXY_HINT if _PROXY.search(said) else ""

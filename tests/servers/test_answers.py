@@ -1,0 +1,75 @@
+"""What servers answer: secrets of their entries masked, and hints where the network is at fault."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from urllib.parse import quote
+
+import pytest
+
+from toolyard.config.models import ServerEntry
+from toolyard.servers import ServerUnavailable
+from toolyard.servers.answers import tool_answer
+from toolyard.servers.masking import Mask
+
+from .upstreams import upstream
+
+SECRET = "sk-very-secret-8841"
+
+
+def echo(pool, server="up"):
+    return pool.loop.run(pool.call(server, "echo", {"text": "hi"})).text
+
+
+def test_secrets_of_an_entry_are_masked_in_what_its_server_answers(open_pool):
+    odd = 'p"ä\\ss/word'
+    env = {
+        "API_KEY": SECRET,
+        "DB_PASSWORD": odd,
+        "ODD_ONE": "Tr0ub4dor&3",
+        "FOLDER": "/srv/data",
+        "MODE": "production",
+    }
+    proxy = "http://me:s3same-0pen@proxy.example:3128"
+    pool = open_pool(upstream(env={**env, "DEBUG": "1"}), host_env={**os.environ, "HTTPS_PROXY": proxy})
+    secrets = (SECRET, odd, json.dumps(odd)[1:-1], quote(odd, safe=""), "Tr0ub4dor&3", "s3same-0pen")
+    text = "; ".join((*secrets, "/srv/data/1 production"))
+    masked = "; ".join((*("***" for _ in secrets), "/srv/data/1 production"))
+    assert pool.loop.run(pool.call("up", "echo", {"text": text})).text == masked
+    failed = pool.loop.run(pool.call("up", "fail", {"text": text}))
+    assert (failed.is_error, failed.text) == (True, masked)
+
+
+def test_secrets_are_masked_at_any_depth_of_an_answer():
+    mask, entry = Mask(), upstream(env={"API_KEY": SECRET})
+    mask.learn(entry, entry)
+    resource = {"type": "resource", "resource": {"uri": f"x://{SECRET}", "text": SECRET}}
+    result = {"content": [resource], "structuredContent": {"rows": [{SECRET: [1, SECRET, None]}]}}
+    answer = tool_answer("up", "t", result, mask)
+    assert answer.content == ({"type": "resource", "resource": {"uri": "x://***", "text": "***"}},)
+    assert answer.structured == {"rows": [{"***": [1, "***", None]}]}
+
+
+@pytest.mark.parametrize(
+    ("said", "variable"),
+    [
+        (
+            "httpx.ConnectError: [SSL: CERTIFICATE_VERIFY_FAILED] unable to get local issuer certificate",
+            "SSL_CERT_FILE",
+        ),
+        ("Error: self-signed certificate in certificate chain", "NODE_EXTRA_CA_CERTS"),
+        ("Proxy Authentication Required", "HTTPS_PROXY"),
+    ],
+)
+def test_an_error_that_comes_of_the_network_says_what_to_set(open_pool, said, variable):
+    script = f"import sys; print({said!r}, file=sys.stderr); sys.exit(1)"
+    pool = open_pool(upstream(), ServerEntry(name="dies", command=sys.executable, args=("-c", script)))
+    with pytest.raises(ServerUnavailable) as told:
+        echo(pool, "dies")
+    assert variable in told.value.hint
+    failed = pool.loop.run(pool.call("up", "fail", {"text": said}))
+    assert failed.text.startswith(said)
+    assert variable in failed.text
+    assert pool.loop.run(pool.call("up", "fail", {"text": "no such row"})).text == "no such row"
