@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from toolyard.config.models import Config
     from toolyard.core.upstream import ToolSchema
     from toolyard.sandbox.choose import Choice
+    from toolyard.servers import SharedServers
     from toolyard.workspace.skills.checking import Checks
 
 _AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # as in the configuration
@@ -74,6 +75,8 @@ class YardOptions:
     state_home: str | None = None
     on_authorize: Callable[[str, str], None] | None = None
     """Shows the user the address to sign in at for a server; None where nobody could."""
+    servers: SharedServers | None = None
+    """Upstream servers that the agents of a run share. Without them, the yard starts its own."""
     begins_session: bool = False
     """Whether an agent sets to work with this, so that a folder that is to start fresh does."""
     tell: Callable[[str], None] | None = None
@@ -116,6 +119,7 @@ class Yard(Closing):
                 agent_id=options.agent,
                 on_connection=self._connected,
                 on_authorize=options.on_authorize,
+                servers=options.servers,
                 attached=home.attached,
                 checks=self.skill_checks,
                 on_called=self._called_upstream,

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 
 from toolyard.config.assistant import IN_STATE
-from toolyard.config.models import CodeExecution, Config
+from toolyard.config.models import CodeExecution, Config, ToolyardSection
 from toolyard.core.actions import Effect
 from toolyard.core.modes import PermissionMode
 from toolyard.core.paths import is_beneath
@@ -76,6 +76,8 @@ def widened_rights(config: Config) -> Iterator[str]:
     # A server is a program of the user's, and a custom tool runs in the host's own process.
     if config.has_servers:
         yield "MCP servers"
+    if config.toolyard.max_running_servers > ToolyardSection().max_running_servers:
+        yield "more servers at once"
     if config.toolyard.available_custom_tools:
         yield "custom tools"
 

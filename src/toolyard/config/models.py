@@ -93,6 +93,8 @@ class ToolyardSection(Section):
     """Servers for every agent: entries, or names from your own servers file."""
     server_files: tuple[str, ...] = ()
     """Files of other programs (`.mcp.json`, `~/.cursor/mcp.json` ...) whose servers are available too."""
+    max_running_servers: Size = 50
+    """Local servers that run at once, for all agents of a run. Idle ones are ended where more are needed."""
     available_custom_tools: CustomToolNames = ()
     """`web.screenshot`, `package.module:function`, or the functions of a file."""
     browser: Browser = Browser()

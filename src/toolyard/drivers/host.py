@@ -14,8 +14,8 @@ import secrets
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import uvicorn
 
@@ -27,6 +27,9 @@ from toolyard.serve.mcp.connections import KEPT_SECONDS, Connection
 from toolyard.serve.mcp.guests import Guests
 from toolyard.serve.mcp.http import PATH, Address, listen
 from toolyard.serve.mcp.terms import Terms
+
+if TYPE_CHECKING:
+    from toolyard.servers import SharedServers
 
 _LOOPBACK = "127.0.0.1"
 _GRACE_SECONDS = 1
@@ -54,8 +57,12 @@ class Stay:
 
 
 class Host(Closing):
-    def __init__(self) -> None:
-        """Listens from now on, at a free port of the loopback. Raises SystemFault."""
+    def __init__(self, servers: SharedServers | None = None) -> None:
+        """Listens from now on, at a free port of the loopback. Raises SystemFault.
+
+        The workspaces of its runs use `servers` together, which it does not own.
+        """
+        self._servers = servers
         address = Address(_LOOPBACK, 0)
         self._listener = listen(address)
         self.url = f"http://{_LOOPBACK}:{self._listener.getsockname()[1]}{PATH}"
@@ -88,7 +95,8 @@ class Host(Closing):
         """Open a workspace and serve it under a fresh token, which is dead when this ends."""
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         attached = threading.Event()
-        yard = await made_in_thread(lambda: Yard.open(options))
+        shared = replace(options, servers=self._servers)
+        yard = await made_in_thread(lambda: Yard.open(shared))
         try:
             try:
                 await self._on_loop(self._guests.admit(token, yard, terms_of(yard), attached.set))

@@ -10,6 +10,7 @@ from toolyard.servers.faults import (
 )
 from toolyard.servers.loop import LoopThread
 from toolyard.servers.pool import ServerPool
+from toolyard.servers.shared import SharedServers
 from toolyard.servers.upstream import ServerStatus
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "ServerPool",
     "ServerStatus",
     "ServerUnavailable",
+    "SharedServers",
     "UnknownServer",
 ]

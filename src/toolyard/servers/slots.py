@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
+from toolyard.config.models import ToolyardSection
 from toolyard.servers.faults import ServerUnavailable
 
-MOST_RUNNING = 50
-"""Local servers of one process at once, unless the configuration says otherwise: some 4 GB."""
+MOST_RUNNING = ToolyardSection().max_running_servers
 _KEY = "toolyard.max_running_servers"
 
 

@@ -29,6 +29,7 @@ from toolyard.team.worker import Worker
 
 if TYPE_CHECKING:
     from toolyard.drivers.host import Host
+    from toolyard.servers import SharedServers
 
 
 def kind_of(agent: Agent, config: Config) -> BackendKind:
@@ -54,6 +55,8 @@ class Opening:
     around: Surroundings
     host: Host | None = None
     """For agent CLIs."""
+    servers: SharedServers | None = None
+    """Upstream servers, which all agents of the run use."""
     resumed: bool = False
 
     async def worker(self, agent: Agent) -> Worker:
@@ -74,6 +77,7 @@ class Opening:
             agent=agent.id,
             state_home=self.options.state_home,
             begins_session=True,
+            servers=self.servers,
             injected=self.injection(agent),
         )
 

@@ -46,6 +46,7 @@ from toolyard.team.worker import Worker
 
 if TYPE_CHECKING:
     from toolyard.drivers.host import Host
+    from toolyard.servers import SharedServers
 
 _OPENED_AT_ONCE = 8
 
@@ -237,9 +238,10 @@ class TeamRun:
 
     async def _workers(self, around: Surroundings, owned: contextlib.AsyncExitStack) -> list[Worker]:
         """All that can be opened. Raises ToolyardError where none can, or the configuration is at fault."""
-        opening = Opening(
-            self._options, self._config, around, await self._host(owned), resumed=bool(self._options.resume)
-        )
+        servers = await self._servers(owned)
+        host = await self._host(owned, servers)
+        resumed = bool(self._options.resume)
+        opening = Opening(self._options, self._config, around, host, servers, resumed=resumed)
         few = asyncio.Semaphore(_OPENED_AT_ONCE)
 
         async def opened(agent: Agent) -> Worker | ToolyardError:
@@ -262,11 +264,21 @@ class TeamRun:
                 around.hear(AgentFailed(agent=agent.id, why=each.message, hint=each.hint))
         return workers
 
-    async def _host(self, owned: contextlib.AsyncExitStack) -> Host | None:
+    async def _servers(self, owned: contextlib.AsyncExitStack) -> SharedServers | None:
+        """What all agents call their servers through, so that each server runs once."""
+        if not self._config.has_servers:
+            return None
+        from toolyard.servers import SharedServers  # with it comes all that servers need
+
+        servers = SharedServers(most_running=self._config.toolyard.max_running_servers)
+        owned.push_async_callback(closed_in_thread, servers)
+        return servers
+
+    async def _host(self, owned: contextlib.AsyncExitStack, servers: SharedServers | None) -> Host | None:
         if not any(kind_of(agent, self._config).driver for agent in self._config.agents):
             return None
         from toolyard.drivers.host import Host  # most teams have no CLI in them
 
-        host = await made_in_thread(Host)
+        host = await made_in_thread(lambda: Host(servers))
         owned.push_async_callback(closed_in_thread, host)
         return host

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from toolyard.config.settings import Settings
     from toolyard.fs.mounts import Mounts
     from toolyard.policy.policy import Policy
+    from toolyard.servers import SharedServers
     from toolyard.workspace.skills.checking import Checks
 
 _INDEX_NAME = "tools.sqlite"
@@ -70,6 +71,8 @@ class Surroundings:
     """Told of each call of a tool of somebody else's."""
     attached: tuple[str, ...] = ()
     """Folders of skills elsewhere."""
+    servers: SharedServers | None = None
+    """Servers that agents share. Without them, code mode has its own."""
     checks: Callable[[threading.Event], Checks] | None = None
     """What a skill has to pass before it is kept. They stop when the event is set."""
 
@@ -214,7 +217,7 @@ class CodeMode(Closing):
         """Call a tool from any thread but the loop's own."""
         connected = self.connected
         way = connected.custom if call.is_custom else connected.upstream
-        return connected.loop.run(way.call(call))
+        return connected.run(way.call(call))
 
     def call_now(
         self, server: str, tool: str, arguments: Mapping[str, Any], caller: Call, *, is_custom: bool = False

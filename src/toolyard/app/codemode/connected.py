@@ -1,10 +1,15 @@
-"""What code mode has running once something was called: a loop, the pool of servers on it, the broker's socket."""
+"""What code mode has running once something was called: the pool of servers, and the broker's socket on its loop.
+
+The servers and their loop may be shared with other agents. What is decided, counted and recorded for a call is not.
+"""
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import sqlite3
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolyard.app.codemode.answering import SURFACE, Answering
 from toolyard.app.codemode.aside import Aside
@@ -19,31 +24,38 @@ from toolyard.codemode.sync import alone
 from toolyard.core.closing import Closing
 from toolyard.core.errors import ToolyardError
 from toolyard.core.upstream import ServerListing
-from toolyard.servers import LoopThread, ServerPool
+from toolyard.servers import ServerPool, SharedServers
 
 if TYPE_CHECKING:
     from toolyard.app.codemode.codemode import CodeMode
 
 _STDERR_CHARS = 4_000
 
+T = TypeVar("T")
+
 
 class Connected(Closing):
-    """Owns its parts; `close()` ends every server, call and connection, and the loop's thread last."""
+    """Owns its parts. `close()` ends its calls, its connections and every server that no other agent uses."""
 
     def __init__(self, mode: CodeMode) -> None:
         around = mode.around
         self._mode = mode
         self._has_learnt = False
         self._stale: set[str] = set()
+        self._calls: set[concurrent.futures.Future[Any]] = set()
         with contextlib.ExitStack() as undo:
-            self.loop = undo.enter_context(LoopThread("toolyard-servers"))
-            self._learning = Aside(self.loop.loop, self._write_learnt)
-            self._marking = Aside(self.loop.loop, self._write_stale)
+            servers = around.servers
+            if servers is None:
+                most = around.config.toolyard.max_running_servers
+                servers = undo.enter_context(SharedServers(most_running=most))
+            self.loop = servers.loop
+            self._learning = undo.enter_context(Aside(self.loop.loop, self._write_learnt))
+            self._marking = undo.enter_context(Aside(self.loop.loop, self._write_stale))
             entries = mode.resolved.entries
             self.pool = undo.enter_context(
                 ServerPool(
                     entries,
-                    loop=self.loop,
+                    shared=servers,
                     on_list_changed=self._list_changed,
                     tokens_folder=mode.sign_ins,
                     on_authorize=around.on_authorize,
@@ -85,6 +97,7 @@ class Connected(Closing):
             )
             broker = Broker.open(around.agent, answering, self.loop.loop, goes_straight=answering.goes_straight)
             self.broker = undo.enter_context(broker)
+            undo.callback(self._cancel_calls)
             self._undo = undo.pop_all()
 
     async def fresh_listing(self, server: str) -> ServerListing:
@@ -93,8 +106,24 @@ class Connected(Closing):
         self._stale.discard(server)  # what it said of changes before is in its answer
         return listing
 
+    def run(self, call: Coroutine[Any, Any, T]) -> T:
+        """Run a call from a thread that is not the loop's, and wait. Closing cancels it."""
+        future = self.loop.submit(call)
+        self._calls.add(future)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+        finally:
+            self._calls.discard(future)
+
     def close(self) -> None:
         self._undo.close()
+
+    def _cancel_calls(self) -> None:
+        for call in tuple(self._calls):
+            call.cancel()
 
     def _keep_what_was_heard(self) -> None:
         """What servers printed and why they failed, for `doctor`."""
