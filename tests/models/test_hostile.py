@@ -211,6 +211,14 @@ async def test_pieces_without_end_are_refused(monkeypatch):
         await turn(flood({"content": "x"}, 1_100))
 
 
+async def test_pieces_that_come_faster_than_any_models_are_refused(monkeypatch):
+    monkeypatch.setattr(hearing, "BURST_PIECES", 1_000)
+    monkeypatch.setattr(hearing, "PIECES_A_SECOND", 1)
+    assert len((await turn(flood({"content": "x"}, 900)))[0].text) == 900
+    with pytest.raises(SystemFault, match="sent more than any answer can be"):
+        await turn(flood({"content": "x"}, 3_000))
+
+
 async def test_a_long_answer_takes_a_time_that_grows_with_it_alone():
     async def seconds(pieces: int) -> float:
         started = time.process_time()

@@ -50,7 +50,14 @@ def endless_event(number: int):
     yield from endless(number)
 
 
+def flood(number: int):
+    note = b'data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}\n\n'
+    while True:
+        yield note * 100
+
+
 BAD = {
+    "flood": (lambda n: (EVENTS, flood(n)), "brings more than 500 messages a second"),
     "endless": (lambda n: (JSON, endless(n)), "is longer than 64 MiB"),
     "endless event": (lambda n: (EVENTS, endless_event(n)), "is longer than 64 MiB"),
     "many values": (lambda n: (JSON, [answer(n, MANY)]), "has more than 1,000,000 values"),

@@ -1,8 +1,8 @@
 """What a server's tools depend on, as far as it can be seen without starting the server.
 
 The same evidence again means that the server would say the same: its entry is unchanged, and so are the program and
-every file that the entry names. What cannot be seen this way (a remote server, a package that is fetched when it is
-started) is asked again once its listing is old.
+every file that the entry names. What cannot be seen this way (a package that is fetched when it is started) is asked
+again once its listing is old. Of a remote server, only the entry can be seen.
 """
 
 from __future__ import annotations
@@ -21,16 +21,27 @@ _LONGEST_PATH = 4_095
 
 
 def evidence_of(entry: ServerEntry, search_path: str) -> str:
-    """Empty for a server that has to be asked every time. A hash: the entry may hold secrets."""
-    if entry.command is None:
-        return ""
-    seen: list[object] = [entry.model_dump(mode="json", exclude={"timeout", "allowed_tools", "exclude_tools"})]
-    for path in _paths(entry, search_path):
+    """A hash of the entry and one of the files: the entry may hold secrets."""
+    seen: list[object] = []
+    for path in _paths(entry, search_path) if entry.command is not None else ():
         try:
             status = os.stat(path)
         except (OSError, ValueError):  # it is no file after all
             continue
         seen.append((path, status.st_ino, status.st_size, status.st_mtime_ns))
+    return f"{_hash_of_entry(entry)}-{_hash(seen)}"
+
+
+def is_of_entry(evidence: str, entry: ServerEntry) -> bool:
+    """Whether this is evidence of the same entry, whatever became of its files."""
+    return evidence.partition("-")[0] == _hash_of_entry(entry)
+
+
+def _hash_of_entry(entry: ServerEntry) -> str:
+    return _hash(entry.model_dump(mode="json", exclude={"timeout", "allowed_tools", "exclude_tools"}))
+
+
+def _hash(seen: object) -> str:
     return hashlib.blake2b(json.dumps(seen, sort_keys=True).encode("ascii"), digest_size=16).hexdigest()
 
 

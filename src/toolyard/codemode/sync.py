@@ -50,8 +50,9 @@ def due(
         evidence, before = evidence_of(entry, search_path), known.get(entry.name)
         is_fresh = (
             before is not None
+            and entry.command is not None  # a remote server may have changed without our seeing it
             and not before.error
-            and before.evidence == evidence != ""
+            and before.evidence == evidence
             and 0 <= now - before.asked < FRESH_SECONDS
         )
         if everything or not is_fresh:

@@ -1,13 +1,15 @@
 """What comes in of an answer, told as it comes, and counted: no model says so much, in text, thoughts or calls.
 
 A server can make thousands of pieces of a few kilobytes, each of which takes an SDK a fraction of a millisecond. So
-there is an end to the pieces as well. Others have their turn after each of them.
+there is an end to the pieces as well, and to how many may come in a second. Others have their turn after each of
+them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from toolyard.core.token_bucket import TokenBucket
 from toolyard.models.bounding import TooMuch
 from toolyard.models.chat import Said, Thought
 from toolyard.models.cleaning import whole_characters
@@ -22,16 +24,23 @@ if TYPE_CHECKING:
 MOST_CHARS: Final = 4_000_000
 MOST_PIECES: Final = 200_000
 """Half as many again as the longest answers have, where every token comes alone."""
+BURST_PIECES: Final = 20_000
+"""So many may come at once, as from a proxy that gathers an answer."""
+PIECES_A_SECOND: Final = 2_000
+"""After that: the fastest models say as much."""
 
 
 async def hear_all(stream: StreamedResponse, trying: Trying) -> None:
     """Tell all of an answer. Raises TooMuch, and what the library does."""
     pieces = chars = 0
+    rate = TokenBucket(BURST_PIECES, PIECES_A_SECOND)
     async for event in stream:
         pieces += 1
         chars += _tell(event, trying)
         if pieces > MOST_PIECES or chars > MOST_CHARS:
             raise TooMuch("the answer is longer than any model's")
+        if not rate.take():
+            raise TooMuch("the answer comes faster than any model's")
         forget_raw_text(stream)
 
 

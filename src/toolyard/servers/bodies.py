@@ -1,9 +1,10 @@
 """What remote servers answer, within bounds, before the SDK's client reads any of it.
 
-That client reads a whole body and parses it on the loop, however long it is. So every body passes a `Body` first:
-one that is too long, or that would become too many objects, is left unread, and a small error takes its place. Then
-one call fails, and nobody else waits. Answers are asked for uncompressed, because a little that is compressed can
-become anything; and a server does not say how soon it is asked again.
+That client reads a whole body and parses it on the loop, however long it is. So every body passes a `Body` first: one
+that is too long, or that would become too many objects, is left unread, and a small error takes its place. So is the
+rest of a stream that brings more messages a second than anybody can use. Then one call fails, and nobody else waits.
+Answers are asked for uncompressed, because a little that is compressed can become anything; and a server does not say
+how soon it is asked again.
 
 `Bounds` belong to one connection and count what its answers hold at the same time. They own nothing.
 """
@@ -17,6 +18,7 @@ import httpx2
 
 from toolyard.core.json_parts import MOST_PARTS, number_in, parts_of
 from toolyard.core.limits import MIB
+from toolyard.core.token_bucket import TokenBucket
 from toolyard.servers.lines import LINE_BYTES
 
 REFUSED = "sent an answer that "
@@ -27,6 +29,10 @@ _CODE = -32000
 _EVENTS = "text/event-stream"
 _AGAIN = b"retry"
 _FIRST_BYTES = 200
+BURST_EVENTS = 5_000
+"""Messages of one server's streams that may come at once."""
+EVENTS_A_SECOND = 500
+"""After that; each costs the SDK a fraction of a millisecond of everybody's loop."""
 
 
 class Bounds:
@@ -37,6 +43,7 @@ class Bounds:
         self.held = 0
         self.received = 0
         """Bytes so far."""
+        self.rate = TokenBucket(BURST_EVENTS, EVENTS_A_SECOND)
 
     async def ask_plainly(self, request: httpx2.Request) -> None:
         request.headers["accept-encoding"] = "identity"
@@ -130,10 +137,11 @@ class Events(Body):
 
     _is_skipping = False
     _is_after_return = False
+    _is_flood = False
 
     @property
     def _is_over(self) -> bool:
-        return False
+        return self._is_flood
 
     def _taken(self, chunk: bytes) -> Iterator[bytes]:
         """The events that this chunk completes. Every kind of line end becomes the plain one."""
@@ -144,6 +152,10 @@ class Events(Body):
         self._hold(chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
         while (end := self._held.find(b"\n\n", at)) >= 0:
             event = bytes(self._held[: end + 2])
+            if not self._bounds.rate.take():
+                self._is_flood = True
+                yield self._refusal(b"", f"brings more than {EVENTS_A_SECOND} messages a second")
+                return
             if not self._is_skipping:
                 yield self._passed(event, is_long=len(event) > self._bounds.most)
             self._is_skipping = False
@@ -157,7 +169,7 @@ class Events(Body):
             self._let_go(len(self._held) - 1)
 
     def _rest(self) -> Iterator[bytes]:
-        if self._held and not self._is_skipping:
+        if self._held and not self._is_skipping and not self._is_flood:
             yield self._passed(bytes(self._held), is_long=False)
 
     def _passed(self, event: bytes, *, is_long: bool) -> bytes:

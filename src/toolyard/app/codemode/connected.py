@@ -5,12 +5,15 @@ The servers and their loop may be shared with other agents. What is decided, cou
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import contextlib
 import sqlite3
+import time
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from toolyard.app.codemode.additions import added_server
 from toolyard.app.codemode.answering import SURFACE, Answering
 from toolyard.app.codemode.aside import Aside
 from toolyard.app.codemode.custom_calls import CustomCallee, CustomKnowledge
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
 
 _STDERR_CHARS = 4_000
 
+_ADOPT_PAUSE_SECONDS = 1.0
+"""After a name that no server was added under: reading the configuration holds up the loop."""
+
 T = TypeVar("T")
 
 
@@ -42,6 +48,10 @@ class Connected(Closing):
         self._mode = mode
         self._has_learnt = False
         self._stale: set[str] = set()
+        self._adopts_after = 0.0
+        self._changed: set[str] = set()
+        """Trusted servers that said that their tools have changed, until those are taken over."""
+        self._taking_over: dict[str, asyncio.Task[None]] = {}
         self._calls: set[concurrent.futures.Future[Any]] = set()
         with contextlib.ExitStack() as undo:
             servers = around.servers
@@ -51,10 +61,9 @@ class Connected(Closing):
             self.loop = servers.loop
             self._learning = undo.enter_context(Aside(self.loop.loop, self._write_learnt))
             self._marking = undo.enter_context(Aside(self.loop.loop, self._write_stale))
-            entries = mode.resolved.entries
             self.pool = undo.enter_context(
                 ServerPool(
-                    entries,
+                    mode.resolved.entries,
                     shared=servers,
                     on_list_changed=self._list_changed,
                     tokens_folder=mode.sign_ins,
@@ -62,29 +71,8 @@ class Connected(Closing):
                 )
             )
             allowances = Allowances.of(around.config)
-            self.upstream = Upstream(
-                policy=around.policy,
-                audit=around.audit,
-                catalog=mode.catalog,
-                callee=self.pool,
-                authorization=mode.authorization,
-                allowances=allowances,
-                servers=frozenset(entry.name for entry in entries),
-                trusted=mode.trusted,
-                on_learnt=self._learnt,
-                on_called=around.on_called,
-            )
-            self.custom = Upstream(
-                policy=around.policy,
-                audit=around.audit,
-                catalog=CustomKnowledge(mode.custom),
-                callee=CustomCallee(mode.custom),
-                authorization=mode.custom_authorization,
-                allowances=allowances,
-                servers=mode.custom.groups.keys(),
-                on_learnt=self._learnt,
-                on_called=around.on_called,
-            )
+            self.upstream = self._upstream_calls(allowances)
+            self.custom = self._custom_calls(allowances)
             skills = SkillRequests(mode.shelf, around.policy, around.audit, SURFACE, around.checks)
             undo.callback(skills.close)
             answering = Answering(
@@ -99,6 +87,36 @@ class Connected(Closing):
             self.broker = undo.enter_context(broker)
             undo.callback(self._cancel_calls)
             self._undo = undo.pop_all()
+
+    def _upstream_calls(self, allowances: Allowances) -> Upstream:
+        mode, around = self._mode, self._mode.around
+        return Upstream(
+            policy=around.policy,
+            audit=around.audit,
+            catalog=mode.catalog,
+            callee=self.pool,
+            authorization=mode.authorization,
+            allowances=allowances,
+            servers=frozenset(self.pool.names),
+            trusted=mode.trusted,
+            adopt=self._adopt,
+            on_learnt=self._learnt,
+            on_called=around.on_called,
+        )
+
+    def _custom_calls(self, allowances: Allowances) -> Upstream:
+        mode, around = self._mode, self._mode.around
+        return Upstream(
+            policy=around.policy,
+            audit=around.audit,
+            catalog=CustomKnowledge(mode.custom),
+            callee=CustomCallee(mode.custom),
+            authorization=mode.custom_authorization,
+            allowances=allowances,
+            servers=mode.custom.groups.keys(),
+            on_learnt=self._learnt,
+            on_called=around.on_called,
+        )
 
     async def fresh_listing(self, server: str) -> ServerListing:
         """What a server says now, for sync."""
@@ -124,6 +142,8 @@ class Connected(Closing):
     def _cancel_calls(self) -> None:
         for call in tuple(self._calls):
             call.cancel()
+        for task in tuple(self._taking_over.values()):
+            self.loop.loop.call_soon_threadsafe(task.cancel)
 
     def _keep_what_was_heard(self) -> None:
         """What servers printed and why they failed, for `doctor`."""
@@ -170,6 +190,35 @@ class Connected(Closing):
         """The catalog may be locked by another process, and the loop waits for nobody: it is written aside."""
         self._stale.add(server)
         self._marking.soon()
+        if server in self.upstream.trusted:
+            self._changed.add(server)
+            if server not in self._taking_over:
+                self._taking_over[server] = self.loop.loop.create_task(self._take_over(server))
+
+    async def _take_over(self, server: str) -> None:
+        """Of a server with `pinned: false`: what it has now counts from now on, and its files are written anew."""
+        try:
+            while server in self._changed:
+                self._changed.discard(server)
+                with contextlib.suppress(ToolyardError, sqlite3.Error):  # the next call meets the same, and says so
+                    await self.upstream.verify(server)
+        finally:
+            del self._taking_over[server]
+
+    def _adopt(self, server: str) -> bool:
+        """Attach a server that was added to the configuration and synced after this session began."""
+        if time.monotonic() < self._adopts_after:
+            return False
+        added = added_server(self._mode, server)
+        if added is None:
+            self._adopts_after = time.monotonic() + _ADOPT_PAUSE_SECONDS
+            return False
+        self.pool.add(added.entry)
+        self.upstream.authorization = added.authorization
+        self.upstream.servers = {*self.upstream.servers, server}
+        if not added.entry.pinned:
+            self.upstream.trusted = {*self.upstream.trusted, server}
+        return True
 
     def _learnt(self) -> None:
         """It goes into the tools' files a moment later, with whatever else is learnt by then."""

@@ -79,6 +79,11 @@ OnCalled = Callable[[str, ToolSchema, Mapping[str, Any]], None]
 """Told of each call that was made, however it ended: the name that rules know, the schema and the arguments."""
 
 
+def adopt_none(_: str) -> bool:
+    """Knows of no further server."""
+    return False
+
+
 def told_nobody(name: str, schema: ToolSchema, arguments: Mapping[str, Any]) -> None:
     """Tells nobody."""
 
@@ -136,6 +141,8 @@ class Upstream:
     """More is known of a tool than its file says."""
     trusted: Collection[str] = ()
     """Servers whose tools may change without being accepted again."""
+    adopt: Callable[[str], bool] = adopt_none
+    """Attaches a server that was configured and synced meanwhile, if this name is one's."""
     on_called: OnCalled = told_nobody
     _known: dict[tuple[str, str], KnownTool] = field(default_factory=dict[tuple[str, str], KnownTool])
     _verified: dict[str, ServerListing] = field(default_factory=dict[str, ServerListing])
@@ -208,16 +215,20 @@ class Upstream:
 
     async def _verified_tool(self, call: UpstreamCall, known: KnownTool) -> KnownTool:
         """The tool, once it is known that the server that runs is the one that was pinned, not another version."""
-        listing = await self.callee.listing(call.server)
-        if self._verified.get(call.server) is listing:
-            return known
-        is_trusted = call.server in self.trusted
+        return self._allowed(call) if await self.verify(call.server) else known
+
+    async def verify(self, server: str) -> bool:
+        """Record how the tools of a server differ from what is pinned. Returns whether it was listed anew."""
+        listing = await self.callee.listing(server)
+        if self._verified.get(server) is listing:
+            return False
+        is_trusted = server in self.trusted
         if await self._recorded(listing, is_trusted=is_trusted):
             self._known.clear()
             if is_trusted:
                 self.on_learnt()
-        self._verified[call.server] = listing
-        return self._allowed(call)
+        self._verified[server] = listing
+        return True
 
     async def _recorded(self, listing: ServerListing, *, is_trusted: bool) -> tuple[ToolChange, ...]:
         """What changed. Another process may be writing to the catalog: then this call waits, and no other."""
@@ -243,7 +254,7 @@ class Upstream:
                 self._version = version
         known = self._known.get((server, tool))
         if known is None:
-            if server not in self.servers:
+            if server not in self.servers and not self.adopt(server):
                 raise ValidationError.of(
                     "server", f"there is no server {server[:100]!r}", hint=_guess(server, self.servers)
                 )
