@@ -106,6 +106,13 @@ def test_a_team_in_which_an_agent_fails_is_no_figure(tmp_path, settings, monkeyp
 
 
 @pytest.mark.slow
+def test_agents_that_call_the_same_servers_take_one_process_for_each(settings):
+    processes, failed = measured(settings, "servers").values()
+    assert (processes.ours, processes.target, processes.met) == (3, "≤ 3 processes", True)
+    assert (failed.ours, failed.note) == (0, "of 6")
+
+
+@pytest.mark.slow
 def test_a_whole_team_works_against_the_model_program_and_leaves_nothing(tmp_path, settings):
     steps = [{"call": "Write", "arguments": {"file_path": "part0.txt", "content": "x"}}]
     before = threading.active_count()

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
+import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -12,6 +17,7 @@ import pytest
 from toolyard.config.models import ServerEntry
 from toolyard.servers import ServerUnavailable
 from toolyard.servers.answers import tool_answer
+from toolyard.servers.environment import PASSED
 from toolyard.servers.masking import Mask
 
 from .upstreams import upstream
@@ -73,3 +79,25 @@ def test_an_error_that_comes_of_the_network_says_what_to_set(open_pool, said, va
     assert failed.text.startswith(said)
     assert variable in failed.text
     assert pool.loop.run(pool.call("up", "fail", {"text": "no such row"})).text == "no such row"
+
+
+def test_a_certificate_that_is_not_trusted_says_what_to_set(open_pool, tmp_path):
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+    command = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost")
+    subprocess.run((*command, "-keyout", key, "-out", certificate), check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        pool = open_pool(ServerEntry(name="far", url=f"https://localhost:{server.server_port}/mcp"))
+        with pytest.raises(ServerUnavailable) as told:
+            echo(pool, "far")
+        server.shutdown()
+    assert "SSL_CERT_FILE" in told.value.hint
+    pool.close()
+
+
+def test_the_reference_names_every_variable_that_servers_get():
+    page = (Path(__file__).parents[2] / "docs/configuration.md").read_text()
+    assert [name for name in PASSED if f"`{name}`" not in page and f"`{name.upper()}`" not in page] == []

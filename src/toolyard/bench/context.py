@@ -1,10 +1,10 @@
-"""`bench context`: what agents cost: the context of each, what a run adds to each turn, and a hundred at once."""
+"""`bench context`: what agents cost: the context of each, what a run adds to a turn, a hundred at once, servers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from toolyard.bench import context_agents, context_tokens, context_turns
+from toolyard.bench import context_agents, context_servers, context_tokens, context_turns
 from toolyard.bench.bench import Sizes
 from toolyard.bench.machine import describe
 from toolyard.bench.measuring import Measures, measured, with_models
@@ -15,6 +15,7 @@ MEASURES: Measures = {
     "tokens": context_tokens.measure_tokens,
     "turns": with_models("turns", context_turns.measure_turns),
     "agents": with_models("agents", context_agents.measure_agents),
+    "servers": with_models("servers", context_servers.measure_servers),
 }
 
 

@@ -124,8 +124,15 @@ class Team:
     """With the keys and the address of the model."""
 
     @classmethod
-    def of(cls, folder: str, size: int, settings: Settings, access: Mapping[str, str]) -> Team:
-        """`size` agents, each with files of its own, for one round."""
+    def of(
+        cls,
+        folder: str,
+        size: int,
+        settings: Settings,
+        access: Mapping[str, str],
+        servers: Sequence[Mapping[str, Any]] = (),
+    ) -> Team:
+        """`size` agents, each with files of its own, for one round. They may call every tool of `servers`."""
         names = tuple(f"a{number:03}" for number in range(size))
         kinds = [*BACKENDS.items()]
         listed = [
@@ -133,7 +140,11 @@ class Team:
             for name, (kind, model) in zip(names, (kinds[number % len(kinds)] for number in range(size)), strict=True)
         ]
         with open(os.path.join(folder, "team.yaml"), "w", encoding="utf-8") as file:
-            json.dump({"agents": listed, "orchestrator": {"limits": {"rounds": 1}}}, file)
+            config: dict[str, Any] = {"agents": listed, "orchestrator": {"limits": {"rounds": 1}}}
+            if servers:
+                config["toolyard"] = {"available_mcp_servers": list(servers)}
+                config["permissions"] = {"allow": [f"mcp__{server['name']}__*" for server in servers]}
+            json.dump(config, file)
         return cls(folder, names, replace(settings, model_access=access))
 
     @property

@@ -95,7 +95,7 @@ class Host(Closing):
         """Open a workspace and serve it under a fresh token, which is dead when this ends."""
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         attached = threading.Event()
-        shared = replace(options, servers=self._servers)
+        shared = replace(options, servers=self._servers or options.servers)
         yard = await made_in_thread(lambda: Yard.open(shared))
         try:
             try:
