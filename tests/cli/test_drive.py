@@ -39,6 +39,7 @@ class Driving:
             "PATH": f"{self.programs}:{os.path.dirname(sys.executable)}:/usr/bin:/bin",
             "HOME": str(base),
             "TMPDIR": str(self.temporary),
+            "XDG_STATE_HOME": str(self.temporary),
             "LC_ALL": "C.UTF-8",
             "TERM": "xterm",
             "GEMINI_API_KEY": "a-key-that-nobody-asks-for",
@@ -74,7 +75,7 @@ class Driving:
 
     def leftovers(self) -> list[str]:
         """Folders of runs, and processes that stand in one."""
-        found = [str(path) for path in self.temporary.glob("toolyard-drive-*")]
+        found = [str(path) for path in self.temporary.rglob("toolyard-drive-*")]
         for pid in filter(str.isdecimal, os.listdir("/proc")):
             with contextlib.suppress(OSError):
                 variables = pathlib.Path(f"/proc/{pid}/environ").read_bytes()

@@ -8,10 +8,14 @@ def test_settings_come_from_the_given_variables():
         "HOME": "/home/ada",
         "XDG_STATE_HOME": "/var/state",
         "XDG_CONFIG_HOME": "/etc/own",
+        "XDG_RUNTIME_DIR": "/run/user/7",
         "TMPDIR": "/scratch/",
         "XDG_DOCUMENTS_DIR": "/home/ada/Papers",
         "TOOLYARD_TOKEN": "hush",
         "NO_COLOR": "1",
+        "USER": "ada",
+        "LANG": "de_DE.UTF-8",
+        "TERM": "xterm",
     }
     assert Settings.from_environment(env) == Settings(
         home="/home/ada",
@@ -19,9 +23,11 @@ def test_settings_come_from_the_given_variables():
         config_home="/etc/own/toolyard",
         temp_dir="/scratch",
         documents="/home/ada/Papers",
+        runtime_dir="/run/user/7",
         token="hush",
         no_color=True,
-        container_client={"HOME": "/home/ada", "XDG_CONFIG_HOME": "/etc/own"},
+        container_client={"HOME": "/home/ada", "XDG_CONFIG_HOME": "/etc/own", "XDG_RUNTIME_DIR": "/run/user/7"},
+        user_environment={"USER": "ada", "LANG": "de_DE.UTF-8", "TERM": "xterm"},
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
 
 import pytest
 from tests.drivers.scripted import PYTHON, ScriptedDriver, script, variables
@@ -36,7 +35,7 @@ class Watched(ScriptedDriver):
 def ran(tmp_path, monkeypatch):
     (tmp_path / "ws").mkdir()
     (tmp_path / "tmp").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "tmp"))
 
     def run(driver: Watched, mode: PermissionMode, *steps: list) -> list:
         options = DriveOptions(

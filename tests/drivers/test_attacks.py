@@ -36,7 +36,7 @@ def started(tmp_path, monkeypatch):
     folder = tmp_path / "tmp"
     folder.mkdir()
     (tmp_path / "ws").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
 
     def make(*steps, host=None, prompt=None, workspace=tmp_path / "ws", **options) -> Run:
         given = {"program": PYTHON, "variables": variables(**{KEY: SECRET}), "state": str(tmp_path / "state")}

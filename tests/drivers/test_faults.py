@@ -6,7 +6,6 @@ import asyncio
 import os
 import pathlib
 import signal
-import tempfile
 import time
 
 import pytest
@@ -31,14 +30,14 @@ def started(tmp_path, monkeypatch):
     temporary = tmp_path / "tmp"
     for folder in (temporary, tmp_path / "ws"):
         folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.setenv("XDG_STATE_HOME", str(temporary))
 
     def make(*steps, host=None, **more) -> Run:
         options = {"program": PYTHON, "variables": variables(), "state": str(tmp_path / "state"), **more}
         return Run(ScriptedDriver(), script(*steps), DriveOptions(str(tmp_path / "ws"), **options), host)
 
     yield make
-    assert list(temporary.iterdir()) == [], "a run left its folder"
+    assert list(temporary.rglob("toolyard-drive-*")) == [], "a run left its folder"
 
 
 def told_by(run: Run, on=None) -> list:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 
 import pytest
 
@@ -18,11 +17,10 @@ LOGIN = Login(".cli", "auth.json", "settings/auth.json", "CLI_HOME")
 
 @pytest.fixture
 def parent(tmp_path, monkeypatch):
-    """The folder for temporary files of this machine, in a umask that hides nothing."""
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    """The folder for runs of this user, in a umask that hides nothing."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     former = os.umask(0)
-    yield tmp_path / "tmp"
+    yield tmp_path / "toolyard" / "run"
     os.umask(former)
 
 

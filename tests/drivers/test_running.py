@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import pathlib
-import tempfile
 from dataclasses import replace
 
 import pytest
@@ -34,14 +33,14 @@ def started(tmp_path, workspace, monkeypatch):
     """Make a run of a script: `started(["say", "hello"], ..., timeout=5)`."""
     folder = tmp_path / "tmp"
     folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
 
     def make(*steps, host=None, driver=None, **options) -> Run:
         options = {"program": PYTHON, "variables": variables(), "state": str(tmp_path / "state"), **options}
         return Run(driver or ScriptedDriver(), script(*steps), DriveOptions(str(workspace), **options), host)
 
     yield make
-    assert list(folder.glob("toolyard-drive-*")) == [], "a run left its folder"
+    assert list(folder.rglob("toolyard-drive-*")) == [], "a run left its folder"
 
 
 def end_of(run: Run) -> Finished:

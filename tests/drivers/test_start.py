@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 
 from tests.drivers.scripted import KEY, PYTHON, ScriptedDriver, processes_of_run, script, variables
 
@@ -30,7 +29,7 @@ class Watched(ScriptedDriver):
 def test_what_the_caller_chose_reaches_the_driver(tmp_path, monkeypatch):
     for name in ("tmp", "ws"):
         (tmp_path / name).mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "tmp"))
     driver = Watched()
     options = DriveOptions(
         str(tmp_path / "ws"),
@@ -56,7 +55,7 @@ def test_the_cli_stands_in_an_empty_folder_of_the_run_and_not_in_the_workspace(t
     """What lies in a workspace is a stranger's: settings, hooks, servers to be started."""
     for name in ("tmp", "ws"):
         (tmp_path / name).mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "tmp"))
     driver, go = Watched(), tmp_path / "go"
     prompt = script(["connect"], ["list"], ["say", "up"], ["wait", str(go)], ["over"])
     options = DriveOptions(str(tmp_path / "ws"), program=PYTHON, variables=variables(), state=str(tmp_path / "state"))

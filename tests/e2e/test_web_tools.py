@@ -228,10 +228,9 @@ async def test_a_host_that_does_not_answer_is_a_clear_error(yard):
 
 @pytest.fixture
 def own_temp(monkeypatch):
-    """A folder for temporary files that nobody else uses, with a path short enough for sockets."""
+    """A folder for files of runs that nobody else uses."""
     folder = tempfile.mkdtemp()
-    monkeypatch.setenv("TMPDIR", folder)
-    monkeypatch.setattr(tempfile, "tempdir", folder)
+    monkeypatch.setenv("XDG_STATE_HOME", folder)
     yield folder
     shutil.rmtree(folder)
 
@@ -264,7 +263,7 @@ async def _left_behind(temp: str) -> tuple[list[int], list[str]]:
         if not _browsers(temp):
             break
         await asyncio.sleep(0.1)
-    return _browsers(temp), os.listdir(temp)
+    return _browsers(temp), os.listdir(f"{temp}/toolyard/run")
 
 
 def _browsers(temp: str) -> list[int]:

@@ -125,7 +125,7 @@ def test_the_single_walls_are_told():
 
 
 def test_probes_leave_nothing_behind(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     for tier in (Tier.BUBBLEWRAP, Tier.NAMESPACES, Tier.LANDLOCK):
         probe.stands(tier, HERE)
-    assert list(tmp_path.iterdir()) == []
+    assert list((tmp_path / "toolyard" / "run").iterdir()) == []

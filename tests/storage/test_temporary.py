@@ -11,8 +11,7 @@ from toolyard.storage import temporary
 from toolyard.storage.temporary import TemporaryFolder, sweep
 
 OWNER = """
-import sys, tempfile
-tempfile.tempdir = sys.argv[1]
+import sys
 from toolyard.storage.temporary import TemporaryFolder
 print(TemporaryFolder("door").path, flush=True)
 sys.stdin.read()
@@ -21,9 +20,11 @@ sys.stdin.read()
 
 @pytest.fixture(autouse=True)
 def parent(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     temporary._sweep_once.cache_clear()
-    return tmp_path
+    folder = tmp_path / "toolyard" / "run"
+    folder.mkdir(parents=True)
+    return folder
 
 
 def aged(path):
@@ -34,7 +35,7 @@ def aged(path):
 @pytest.fixture
 def owner(parent):
     with subprocess.Popen(
-        [sys.executable, "-c", OWNER, str(parent)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         process.path = aged(process.stdout.readline().strip())
         yield process
@@ -50,18 +51,18 @@ def test_a_folder_is_private_and_goes_when_it_is_closed():
     assert not os.path.exists(folder.path)
 
 
-def test_what_a_killed_owner_left_is_removed_by_the_next_and_what_a_living_one_holds_is_not(owner):
+def test_what_a_killed_owner_left_is_removed_by_the_next_and_what_a_living_one_holds_is_not(owner, parent):
     with TemporaryFolder("door"):
         assert os.path.isdir(owner.path)
     owner.kill()
     owner.wait()
     assert os.path.isdir(owner.path)
-    sweep("door")
+    sweep("door", str(parent))
     assert not os.path.exists(owner.path)
 
 
 def test_the_first_of_a_kind_sweeps(parent):
-    left = aged(tempfile.mkdtemp(prefix="toolyard-door-"))
+    left = aged(tempfile.mkdtemp(prefix="toolyard-door-", dir=parent))
     with TemporaryFolder("other"):
         assert os.path.isdir(left)
     with TemporaryFolder("door"):
@@ -69,14 +70,14 @@ def test_the_first_of_a_kind_sweeps(parent):
 
 
 def test_young_folders_links_and_files_are_left_alone(parent):
-    young = tempfile.mkdtemp(prefix="toolyard-door-")
+    young = tempfile.mkdtemp(prefix="toolyard-door-", dir=parent)
     (parent / "elsewhere").mkdir()
     (parent / "elsewhere" / "kept").write_text("")
     aged(parent / "elsewhere")
     (parent / "toolyard-door-link").symlink_to(parent / "elsewhere")
     (parent / "toolyard-door-file").write_text("")
     aged(parent / "toolyard-door-file")
-    sweep("door")
+    sweep("door", str(parent))
     assert os.path.isdir(young)
     assert sorted(os.listdir(parent)) == sorted(
         [os.path.basename(young), "elsewhere", "toolyard-door-file", "toolyard-door-link"]
@@ -85,8 +86,8 @@ def test_young_folders_links_and_files_are_left_alone(parent):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another's folder")
-def test_another_users_folder_is_left_alone():
-    other = tempfile.mkdtemp(prefix="toolyard-door-")
+def test_another_users_folder_is_left_alone(parent):
+    other = tempfile.mkdtemp(prefix="toolyard-door-", dir=parent)
     os.chown(other, 65534, 65534)
-    sweep("door" if aged(other) else "")
+    sweep("door" if aged(other) else "", str(parent))
     assert os.path.isdir(other)

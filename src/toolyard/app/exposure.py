@@ -3,17 +3,21 @@
 A command asks nobody before it opens a file, so what the policy says about single files is said to the kernel: hidden
 ones are covered, sealed ones are mounted read-only, and the folders on the way to both are mounted onto themselves,
 which keeps them from being moved away.
+
+Folders that other programs put sockets into (`/tmp`, `/run`) are never shown: whoever connects to such a socket acts
+outside of every wall, and no cover holds for sockets that are made later. The further roots of `moderate` are shown
+read-only; the file tools write to them.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from toolyard.app.looking import Found, Looking
-from toolyard.core.errors import SystemFault
+from toolyard.core.errors import SecurityError, SystemFault
 from toolyard.core.modes import Access, PermissionMode
 from toolyard.core.paths import is_beneath
 from toolyard.policy.policy import Policy
@@ -36,15 +40,24 @@ class Shown:
 
 
 class Exposure:
-    def __init__(self, policy: Policy, seals: Seals, state: str) -> None:
+    def __init__(self, policy: Policy, seals: Seals, state: str, socket_folders: Sequence[str] = ()) -> None:
         self._policy = policy
         self._seals = seals
         self._state = state
+        self._socket_folders = tuple({os.path.realpath(folder) for folder in socket_folders})
 
     def shown(self, *, writable: bool) -> Shown:
+        """Raises SecurityError where the workspace itself is a folder that other programs put sockets into."""
+        if self._policy.workspace in self._socket_folders:
+            raise SecurityError(
+                f"Commands and code do not run in {self._policy.workspace}: other programs have their sockets there.",
+                hint="Use the file tools, or make a folder in it the workspace.",
+            )
         roots = self._roots(writable=writable)
         sources = {root.source for root in roots}
         plan = _Plan(roots)
+        plan.hidden += {folder for root in sources for folder in self._socket_folders_in(root)}
+        plan.note(self._left_out())
         for root in roots:
             for outer in roots:
                 plan.pin(_between(outer.source, root.source), writable=outer.writable)
@@ -62,10 +75,34 @@ class Exposure:
             Mount(entry.path, writable=writable and entry.access is Access.WRITE) for entry in self._policy.context
         ]
         if self._policy.mode is PermissionMode.MODERATE:
-            roots += [Mount(path, writable) for path in self._policy.extra_roots]
-        there = [root for root in roots if os.path.exists(root.source) and not os.path.islink(root.source)]
+            declared = {root.source for root in roots}
+            roots += [Mount(path) for path in self._policy.extra_roots if path not in declared]
+        there = [
+            root
+            for root in roots
+            if os.path.exists(root.source) and not os.path.islink(root.source) and self._may_show(root.source)
+        ]
         once = {root.source: root for root in sorted(there, key=lambda root: not root.writable)}
         return sorted(once.values(), key=lambda root: root.source.count("/"))
+
+    def _may_show(self, root: str) -> bool:
+        """Not a folder of sockets, nor one around it where the cover would take in another root."""
+        if root == self._policy.workspace:
+            return True
+        others = [self._policy.workspace, *(entry.path for entry in self._policy.context)]
+        inside = self._socket_folders_in(root)
+        return root not in self._socket_folders and not any(
+            is_beneath(other, folder) for other in others for folder in inside
+        )
+
+    def _left_out(self) -> str:
+        paths = sorted({entry.path for entry in self._policy.context if not self._may_show(entry.path)})
+        if not paths:
+            return ""
+        return f"Not shown to commands, because other programs have sockets there: {', '.join(paths)}."
+
+    def _socket_folders_in(self, root: str) -> list[str]:
+        return [folder for folder in self._socket_folders if is_beneath(folder, root) and os.path.isdir(folder)]
 
 
 class _Plan:
@@ -77,6 +114,10 @@ class _Plan:
         self.hidden: list[str] = []
         self._special: list[str] = []
         self._notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        if text:
+            self._notes.append(text)
 
     def pin(self, folders: Iterable[str], *, writable: bool) -> None:
         """Mount folders onto themselves, which keeps them from being moved away."""

@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -79,8 +79,16 @@ class Attached:
 
 class Sandboxes(Closing):
     def __init__(
-        self, policy: Policy, execution: CodeExecution, state: str, choose: Chooser, on_connection: OnConnection
+        self,
+        policy: Policy,
+        execution: CodeExecution,
+        state: str,
+        choose: Chooser,
+        on_connection: OnConnection,
+        *,
+        socket_folders: Sequence[str] = (),
     ) -> None:
+        """Of the `socket_folders`, where other programs have their sockets, none is shown in a sandbox."""
         self.shells = Shells()
         self._attached: Attached | None = None
         self.limits: RunLimits = execution.limits.to_limits()
@@ -89,7 +97,7 @@ class Sandboxes(Closing):
         self._choose = choose
         self._on_connection = on_connection
         self._seals = Seals(policy)
-        self._exposure = Exposure(policy, self._seals, state)
+        self._exposure = Exposure(policy, self._seals, state, socket_folders)
         self._ready: dict[bool | tuple[Mount, ...], Ready] = {}
         """By whether it may be written, for commands; by what it shows beside, for programs of our own."""
         self._choice: Choice | None = None
@@ -239,11 +247,13 @@ def chosen(execution: CodeExecution, settings: Settings, mode: PermissionMode) -
     from toolyard.sandbox.choose import choose
     from toolyard.sandbox.probe import Means
 
-    if execution.mode != "none" and runs_on_host(execution, mode):
-        unwalled = choose(execution.model_copy(update={"mode": "none"}))
-        return replace(unwalled, note="Not sandboxed: bypassPermissions runs commands as the user.")
     docker = execution.docker
-    return choose(execution, Means.found(settings.container_client, image=docker.image, network=docker.network))
+    means = Means.found(settings.container_client, image=docker.image, network=docker.network)
+    means = replace(means, user=tuple({**settings.user_environment, "HOME": settings.home}.items()))
+    if execution.mode != "none" and runs_on_host(execution, mode):
+        unwalled = choose(execution.model_copy(update={"mode": "none"}), means)
+        return replace(unwalled, note="Not sandboxed: bypassPermissions runs commands as the user.")
+    return choose(execution, means)
 
 
 def shown_folder(folder: str) -> str:

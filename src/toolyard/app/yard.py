@@ -35,9 +35,10 @@ from toolyard.core.ids import new_id
 from toolyard.core.modes import PermissionMode
 from toolyard.core.paths import is_beneath
 from toolyard.fs.mounts import Mounts
-from toolyard.policy.build import keeping, policy_for
+from toolyard.policy.build import hiding_where_open, keeping, policy_for
 from toolyard.policy.policy import Policy
 from toolyard.storage.audit_log import AuditLog
+from toolyard.storage.private import own_folders
 from toolyard.storage.state import ensure_state_dir
 from toolyard.storage.trust import TrustStore
 from toolyard.workspace.detecting import FilesystemToolDetector
@@ -125,7 +126,12 @@ class Yard(Closing):
                 on_called=self._called_upstream,
             )
         )
-        self.sandboxes = Sandboxes(policy, execution, os.path.realpath(state), self._choose, self._connected)
+        settings = options.settings
+        socket_folders = (*settings.temporary_folders, *settings.runtime_folders)
+        self.sandboxes = Sandboxes(
+            *(policy, execution, os.path.realpath(state), self._choose, self._connected),
+            socket_folders=socket_folders,
+        )
         if options.has_code_mode:
             skills = (folder_name(self.agent), *home.attached)
             self.sandboxes.attach(self.codemode.broker_folder, self.agent, home.root, skills)
@@ -174,7 +180,7 @@ class Yard(Closing):
         if (environment := own_environment(real)) is not None:
             policy = keeping(policy, environment)
         code_mode = options.has_code_mode
-        policy = guarded(home, policy, code_mode=code_mode)
+        policy = hiding_where_open(guarded(home, policy, code_mode=code_mode), own_folders())
         links = view_of(home).links
         with contextlib.ExitStack() as undo:
             session = _begun(options, home, ensure_state_dir(state))

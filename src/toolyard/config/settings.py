@@ -27,6 +27,9 @@ _CLIENT_FOLDERS = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "QWEN_H
 MODEL_VARIABLE = "TOOLYARD_MODEL"
 STATE_VARIABLE = "XDG_STATE_HOME"
 DEFAULT_TEMP = "/tmp"  # noqa: S108 - the name of the folder, nothing is created in it here
+_TEMPORARY = (DEFAULT_TEMP, "/var/tmp")  # noqa: S108 - as above
+_RUNTIME = ("/run", "/var/run")
+_USER_ENVIRONMENT = ("USER", "LOGNAME", "LANG", "TERM")
 
 
 def environment() -> Mapping[str, str]:
@@ -46,6 +49,8 @@ class Settings:
     """Where policy, audit log and snapshots live; never inside a workspace."""
     temp_dir: str
     documents: str
+    runtime_dir: str = ""
+    """The user's folder for sockets ($XDG_RUNTIME_DIR); empty where the system has none."""
     config_home: str = ""
     """Where the user's own servers file lies."""
     token: str | None = field(default=None, repr=False)
@@ -63,6 +68,18 @@ class Settings:
     """The model that the assistant asks, whatever the configuration says."""
     project_root: str | None = None
     """The folder that the assistant serves, where no other is named."""
+    user_environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Who the caller is and what their terminal is like: what a command without a sandbox gets beside HOME."""
+
+    @property
+    def temporary_folders(self) -> tuple[str, ...]:
+        """The folders that every program of the machine puts temporary files into."""
+        return tuple(dict.fromkeys((*_TEMPORARY, self.temp_dir)))
+
+    @property
+    def runtime_folders(self) -> tuple[str, ...]:
+        """The folders that services put their sockets into."""
+        return (*_RUNTIME, self.runtime_dir) if self.runtime_dir else _RUNTIME
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str] | None = None) -> Settings:
@@ -73,6 +90,7 @@ class Settings:
         return cls(
             home=home,
             state_home=os.path.join(state, STATE_FOLDER),
+            runtime_dir=_absolute(variables.get("XDG_RUNTIME_DIR")) or "",
             config_home=os.path.join(config, CONFIG_FOLDER),
             temp_dir=_absolute(variables.get("TMPDIR")) or DEFAULT_TEMP,
             documents=_absolute(variables.get("XDG_DOCUMENTS_DIR")) or os.path.join(home, "Documents"),
@@ -88,6 +106,7 @@ class Settings:
             trace_endpoint=variables.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
             model=variables[MODEL_VARIABLE].strip() if _is_set(MODEL_VARIABLE, variables) else None,
             project_root=os.path.abspath(variables["PROJECT_ROOT"]) if variables.get("PROJECT_ROOT") else None,
+            user_environment={name: variables[name] for name in _USER_ENVIRONMENT if variables.get(name)},
         )
 
 

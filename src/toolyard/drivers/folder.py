@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
 from toolyard.core.paths import is_beneath
 from toolyard.drivers.driver import Login
+from toolyard.storage.private import run_folder
 from toolyard.storage.temporary import TemporaryFolder
 
 _WORKDIR = "here"
@@ -24,7 +24,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 class RunFolder(Closing):
     def __init__(self, roots: Sequence[str] = (), other: str = "") -> None:
-        """In the system's folder for temporary files; in the folder `other` where that lies in one of `roots`.
+        """In the user's folder for runs; in the folder `other` where that lies in one of `roots`.
 
         Those are what the tools of the run reach: settings and a login are not to be found there. Raises SystemFault.
         """
@@ -80,19 +80,20 @@ class RunFolder(Closing):
 
 
 def _apart(roots: Sequence[str], other: str) -> str:
-    """Where the folder is made; empty for the usual place."""
-    for parent in ("", other):
-        real = os.path.realpath(parent or tempfile.gettempdir())
+    """Where the folder is made."""
+    for parent in (run_folder(), other):
+        real = os.path.realpath(parent)
         if not any(is_beneath(real, root) for root in roots):
             return parent
     raise SystemFault(
         "There is no place for the settings of the run that its tools do not reach.",
-        hint="Set TMPDIR to a folder outside of the workspace.",
+        hint="Set XDG_STATE_HOME to a folder outside of the workspace.",
     )
 
 
 def _cannot(error: OSError) -> SystemFault:
     why = error.strerror or str(error)
     return SystemFault(
-        f"The settings of the run cannot be written: {why}.", hint="Free some space, or set TMPDIR to another folder."
+        f"The settings of the run cannot be written: {why}.",
+        hint="Free some space, or set XDG_STATE_HOME to another folder.",
     )

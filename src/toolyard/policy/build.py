@@ -16,7 +16,7 @@ from toolyard.config.blame import blaming
 from toolyard.config.included_files import included_files
 from toolyard.core.actions import Effect
 from toolyard.core.errors import ConfigError
-from toolyard.core.modes import PermissionMode
+from toolyard.core.modes import Access, PermissionMode
 from toolyard.core.paths import HOME_IN_SANDBOX, beneath
 from toolyard.kernel.mountinfo import mount_points
 from toolyard.policy.circuit_breaker import CircuitBreaker
@@ -24,6 +24,7 @@ from toolyard.policy.policy import Policy
 from toolyard.policy.presets import preset_rules
 from toolyard.policy.roots import ContextPath, Guard
 from toolyard.policy.rules import Rule, parse_rule
+from toolyard.policy.socket_folders import SocketFolders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -59,7 +60,7 @@ def policy_for(
     names = _both_names(own, resolve)
     own_files = [inside for name in names if (inside := beneath(name, workspace)) is not None]
     chosen_mode = mode or of_agent or permissions.mode or PermissionMode.STRICT
-    context = _contexts(config, absolute, resolve, workspace)
+    context = _contexts(config, settings, absolute, resolve, workspace)
     extra_roots = _both_names((absolute(path) for path in extra), resolve)
     return Policy(
         mode=chosen_mode,
@@ -113,6 +114,19 @@ def hiding(policy: Policy, folder: str) -> Policy:
     return replace(policy, rules=(*policy.rules, *rules))
 
 
+def hiding_where_open(policy: Policy, folders: Iterable[str]) -> Policy:
+    """The policy, with those of the folders hidden that lie in a root which is open to the agent."""
+    if policy.mode is PermissionMode.BYPASS:
+        return policy
+    roots = [policy.workspace, *(entry.path for entry in policy.context)]
+    if policy.mode is PermissionMode.MODERATE:
+        roots += policy.extra_roots
+    for folder in folders:
+        if any(beneath(folder, root) is not None for root in roots):
+            policy = hiding(policy, folder)
+    return policy
+
+
 def _spelled(config: Config, home: str, absolute: Callable[[str], str]) -> dict[str, str]:
     """How protected patterns are shown that have variables in the file. Each is seen to be a pattern."""
     found: dict[str, str] = {}
@@ -134,12 +148,20 @@ def _protected(config: Config, absolute: Callable[[str], str]) -> Iterator[tuple
 
 
 def _contexts(
-    config: Config, absolute: Callable[[str], str], resolve: Callable[[str], str], workspace: str
+    config: Config,
+    settings: Settings,
+    absolute: Callable[[str], str],
+    resolve: Callable[[str], str],
+    workspace: str,
 ) -> tuple[ContextPath, ...]:
     found: list[ContextPath] = []
-    for entry in config.orchestrator.context_paths:
+    sockets = SocketFolders.of(settings, resolve)
+    for number, entry in enumerate(config.orchestrator.context_paths):
         declared = absolute(entry.path)
         _refuse_led_out(declared, resolve(declared), workspace)
+        if entry.permission is Access.WRITE:
+            with blaming(config, "orchestrator", "context_paths", number):
+                sockets.refuse_writable(_both_names([declared], resolve))
         protected = tuple(_below(text, declared) for text in entry.protected_paths)
         found.extend(ContextPath(path, entry.permission, protected) for path in _both_names([declared], resolve))
     return tuple(found)

@@ -40,7 +40,7 @@ class Choice:
 def choose(execution: CodeExecution, means: Means | None = None) -> Choice:
     """The sandbox that the configuration asks for. Raises SecurityError where it cannot be had."""
     if execution.mode == "none":
-        return Choice(Tier.NONE, functools.partial(Means().make, Tier.NONE), _UNSANDBOXED)
+        return Choice(Tier.NONE, functools.partial((means or Means()).make, Tier.NONE), _UNSANDBOXED)
     means = means or Means.found(image=execution.docker.image, network=execution.docker.network)
     if execution.mode == "docker":
         return _container(means)

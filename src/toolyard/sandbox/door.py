@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from toolyard.core.closing import Closing
 from toolyard.sandbox.proxy import Proxy
 from toolyard.sandbox.proxy_rules import AllowList
+from toolyard.storage.private import socket_folder
 from toolyard.storage.temporary import TemporaryFolder
 
 SOCKET_NAME = "proxy"
@@ -32,7 +33,7 @@ class Door(Closing):
 
     @classmethod
     def open(cls, allowed: Sequence[str], on_connection: OnConnection) -> Door:
-        folder = TemporaryFolder("door")
+        folder = TemporaryFolder("door", socket_folder())
         try:
             return cls(folder, Proxy(os.path.join(folder.path, SOCKET_NAME), AllowList(allowed), on_connection))
         except BaseException:

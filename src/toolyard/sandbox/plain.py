@@ -1,14 +1,15 @@
 """No sandbox: runs see and do whatever the user who started Toolyard may. Only where it was asked for by name.
 
 The warden is an ordinary child process in a session of its own. What remains of a sandbox is that runs get their own
-environment and nothing of the host's, that the limits of each process hold, and that what they leave behind is ended.
-The home folder is the user's.
+environment and little of the host's, that the limits of each process hold, and that what they leave behind is ended.
+HOME, USER, LANG and TERM are the caller's: `~` means what it means in the caller's own shell.
 
 `start_warden` is also how the Landlock tier starts its own.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import pwd
 import socket
@@ -28,15 +29,23 @@ from toolyard.sandbox.spec import Spec, Tier
 _NO_WALLS = Walls(landlock=b"", landlock_rules=(), seccomp=b"")
 
 
-def plain() -> BoxSandbox:
-    return BoxSandbox(Tier.NONE, _launch)
+def plain(user_environment: Mapping[str, str] | None = None) -> BoxSandbox:
+    """`user_environment` are the caller's variables that commands get; what is missing comes from the account."""
+    return BoxSandbox(Tier.NONE, functools.partial(_launch, user_environment or {}))
 
 
-def _launch(spec: Spec) -> Launched:
-    user = pwd.getpwuid(os.geteuid())
-    changed = {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, **temporary(tempfile.gettempdir())}
+def _launch(user_environment: Mapping[str, str], spec: Spec) -> Launched:
+    changed = {**_account(), **user_environment, **temporary(tempfile.gettempdir())}
     address = f"{spec.broker}/{inside.BROKER_SOCKET}"
     return start_warden(spec, changed, _NO_WALLS.worded(pid_max=0, in_worker=False), address=address)
+
+
+def _account() -> dict[str, str]:
+    try:
+        user = pwd.getpwuid(os.geteuid())
+    except KeyError:  # a container may run under a number that has no account
+        return {"HOME": "/"}
+    return {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}
 
 
 def temporary(folder: str) -> dict[str, str]:

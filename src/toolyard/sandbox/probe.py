@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from toolyard.core.errors import SystemFault
@@ -48,6 +48,8 @@ class Means:
     network: str = _NO_NETWORK
     client: tuple[tuple[str, str], ...] = ()
     """The variables a container client needs."""
+    user: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    """The caller's own HOME, USER, LANG and TERM, for commands without a sandbox."""
 
     @classmethod
     def found(
@@ -76,7 +78,7 @@ class Means:
             case Tier.LANDLOCK:
                 return landlocked.landlocked()
             case Tier.NONE:
-                return plain()
+                return plain(dict(self.user))
 
 
 @dataclass(frozen=True, slots=True)

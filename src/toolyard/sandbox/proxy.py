@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 from toolyard.core.closing import Closing
 from toolyard.core.limits import KIB
+from toolyard.kernel.unix_socket import bind_privately
 from toolyard.sandbox.proxy_lookup import Lookup, Lookups, system_lookup
 from toolyard.sandbox.proxy_relay import connect, refuse, relay
 from toolyard.sandbox.proxy_request import BadRequest, Request, parse
@@ -36,7 +37,6 @@ _BACKLOG = 256
 _JOIN_SECONDS = 5.0
 _RETRY_ACCEPT_SECONDS = 0.2
 _END_OF_HEAD = b"\r\n\r\n"
-_SOCKET_MODE = 0o600
 _SETTING = "code_execution.allowed_hosts"
 
 
@@ -195,8 +195,7 @@ class Proxy(Closing):
 def _listen(path: str) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        listener.bind(path)
-        os.chmod(path, _SOCKET_MODE)
+        bind_privately(listener, path)
         listener.listen(_BACKLOG)
         listener.settimeout(0)
     except OSError:

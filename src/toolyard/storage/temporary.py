@@ -1,5 +1,8 @@
 """Temporary folders of our own, and what becomes of those whose owner was killed.
 
+They lie in the user's state folder, and folders for sockets in $XDG_RUNTIME_DIR where there is one (`private.py`),
+never in the system's folder for temporary files: other programs, and agents, can be given that one.
+
 A `TemporaryFolder` belongs to whoever made it and goes with `close()`. Until then its owner holds a lock on it, which
 the kernel takes back when the owner dies, however that happens. The first of a kind that a process makes removes the
 folders of that kind that nobody holds any more: only the same user's, and no young ones, whose owner may be about to
@@ -17,6 +20,7 @@ import time
 from functools import cache
 
 from toolyard.core.closing import Closing
+from toolyard.storage.private import run_folder
 from toolyard_runtime import scratch
 
 _YOUNG_SECONDS = 60.0
@@ -24,9 +28,10 @@ _YOUNG_SECONDS = 60.0
 
 class TemporaryFolder(Closing):
     def __init__(self, kind: str, parent: str = "") -> None:
-        """Made in the system's folder for such, or in another one, private to the user. Raises OSError."""
+        """Made in `run_folder()`, or in another folder that is private to the user. Raises OSError, SystemFault."""
+        parent = parent or run_folder()
         _sweep_once(kind, parent)
-        self.path = os.path.realpath(tempfile.mkdtemp(prefix=_prefix(kind), dir=parent or None))
+        self.path = os.path.realpath(tempfile.mkdtemp(prefix=_prefix(kind), dir=parent))
         self._held = _open(self.path)
         fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -43,9 +48,9 @@ class TemporaryFolder(Closing):
         os.close(held)
 
 
-def sweep(kind: str, parent: str = "") -> None:
+def sweep(kind: str, parent: str) -> None:
     """Remove the folders of this kind that nobody holds."""
-    with contextlib.suppress(OSError), os.scandir(parent or tempfile.gettempdir()) as entries:
+    with contextlib.suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:
             if entry.name.startswith(_prefix(kind)):
                 with contextlib.suppress(OSError):  # held, or gone: somebody else swept it

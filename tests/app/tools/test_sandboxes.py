@@ -11,6 +11,7 @@ import time
 import pytest
 
 from toolyard.app.sandboxes import own_environment
+from toolyard.config.settings import Settings
 from toolyard.core.errors import SecurityError, SystemFault
 from toolyard.core.modes import PermissionMode
 from toolyard.sandbox.inside import variables
@@ -126,7 +127,7 @@ async def test_where_writing_is_denied_the_whole_sandbox_only_reads(open_bench, 
 
 
 async def test_the_state_folder_is_hidden_where_a_root_holds_it(open_bench, tmp_path):
-    bench = open_bench(orchestrator=context((tmp_path, "write")))
+    bench = open_bench(orchestrator=context((tmp_path / "state", "write")))
     state = bench.yard.state
     assert os.path.exists(f"{state}/audit.jsonl")
     assert await fails(bench, f"cat {state}/audit.jsonl")
@@ -134,11 +135,64 @@ async def test_the_state_folder_is_hidden_where_a_root_holds_it(open_bench, tmp_
     assert "made" not in os.listdir(state)
 
 
-async def test_moderate_opens_its_further_roots_and_other_modes_do_not(open_bench, tmp_path):
+async def test_documents_are_written_by_file_tools_and_only_read_by_commands_in_moderate(open_bench, tmp_path):
+    documents = tmp_path / "home" / "Documents"
+    documents.mkdir(parents=True)
+    (documents / "letter.txt").write_text("dear")
     bench = open_bench(PermissionMode.MODERATE)
-    assert await run(bench, f"touch {tmp_path}/temp/made") == (0, "")
-    assert os.listdir(tmp_path / "temp") == ["made"]
-    assert await fails(open_bench(), f"ls {tmp_path}/temp")
+    assert await run(bench, f"cat {documents}/letter.txt") == (0, "dear")
+    for command in (f"rm {documents}/letter.txt", f"touch {documents}/made", f"echo x > {documents}/letter.txt"):
+        assert await fails(bench, command)
+    assert {path.name: path.read_text() for path in documents.iterdir()} == {"letter.txt": "dear"}
+    await bench.call("Write", file_path=f"{documents}/made.txt", content="by a file tool")
+    assert (documents / "made.txt").read_text() == "by a file tool"
+    assert await fails(open_bench(), f"ls {documents}")
+
+
+async def test_moderate_roots_that_the_user_lists_are_read_only_for_commands_too(open_bench, tmp_path):
+    (tmp_path / "data").mkdir()
+    bench = open_bench(PermissionMode.MODERATE, permissions={"moderate_roots": [str(tmp_path / "data")]})
+    assert await run(bench, f"ls {tmp_path}/data") == (0, "")
+    assert await fails(bench, f"touch {tmp_path}/data/made")
+
+
+async def test_the_temp_folder_is_reached_by_file_tools_and_not_by_commands(open_bench, tmp_path):
+    bench = open_bench(PermissionMode.MODERATE)
+    await bench.call("Write", file_path=f"{tmp_path}/temp/made.txt", content="by a file tool")
+    assert (tmp_path / "temp" / "made.txt").read_text() == "by a file tool"
+    assert await fails(bench, f"ls {tmp_path}/temp")
+    code, listed = await run(bench, "touch /tmp/own; ls -A /tmp")
+    assert (code, "own" in listed.split()) == (0, True)
+    assert not os.path.exists("/tmp/own")
+
+
+async def test_a_workspace_in_documents_stays_writable_in_moderate(open_bench, tmp_path):
+    bench = open_bench(PermissionMode.MODERATE, permissions={"moderate_roots": [str(tmp_path / "ws")]})
+    assert await run(bench, "touch made") == (0, "")
+    assert bench.names() == ["made"]
+
+
+async def test_a_context_path_that_is_a_temp_folder_is_not_shown_to_commands(open_bench, tmp_path):
+    bench = open_bench(orchestrator=context((tmp_path / "temp", "read")))
+    (tmp_path / "temp" / "a.txt").write_text("one")
+    assert "one" in (await bench.call("Read", file_path=f"{tmp_path}/temp/a.txt")).text
+    code, shown = await run(bench, f"cat {tmp_path}/temp/a.txt; true")
+    assert (code, "one" in shown) == (0, False)
+
+
+async def test_a_temp_folder_below_a_context_path_seems_empty_to_commands(open_bench, tmp_path):
+    bench = open_bench(orchestrator=context((tmp_path, "read")))
+    (tmp_path / "temp" / "a.txt").write_text("one")
+    assert await fails(bench, f"cat {tmp_path}/temp/a.txt")
+    assert await run(bench, f"test -d {tmp_path}/temp") == (0, "")
+
+
+async def test_commands_do_not_run_in_a_workspace_that_is_the_temp_folder(open_bench, tmp_path, monkeypatch):
+    monkeypatch.setattr(Settings, "temporary_folders", (str(tmp_path / "ws"),))
+    bench = open_bench()
+    error = await bench.fails(SecurityError, "Bash", command="true")
+    assert error.message == f"Commands and code do not run in {tmp_path}/ws: other programs have their sockets there."
+    await bench.call("Write", file_path="a.txt", content="one")
 
 
 async def test_the_environment_that_toolyard_runs_from_is_not_written(open_bench, tmp_path, monkeypatch):

@@ -41,7 +41,7 @@ class Place:
         words = ("drive", self.cli, "go", "--workspace", str(self.base / "ws"), "--state", str(self.base / "state"))
         return await asyncio.create_subprocess_exec(
             *(str(TOOLYARD), *words, "--model", CLIENTS[self.cli].model, "--json"),
-            env={**self.trials.variables(self.cli, url), "TMPDIR": str(self.base / "tmp")},
+            env={**self.trials.variables(self.cli, url), "XDG_STATE_HOME": str(self.base / "tmp")},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -64,7 +64,7 @@ async def crashed(place: Place, sleep: str) -> Crash:
         try:
             await until((place.base / "ws" / "started").exists)
             await until(lambda: processes_with(sleep))
-            assert list((place.base / "tmp").glob("toolyard-drive-*"))
+            assert list((place.base / "tmp").rglob("toolyard-drive-*"))
         finally:
             process.kill()
         struck = time.monotonic()
@@ -75,7 +75,7 @@ async def crashed(place: Place, sleep: str) -> Crash:
 
 
 def _left(place: Place, sleep: str) -> list[object]:
-    folders = [*(place.base / "tmp").glob("toolyard-drive-*")]
+    folders = [*(place.base / "tmp").rglob("toolyard-drive-*")]
     return [*processes_with(str(place.base)), *processes_with(sleep), *folders]
 
 

@@ -151,9 +151,9 @@ class Trials:
         """A run that is over."""
         if (id(scenario), cli) not in self._ended:
             with pytest.MonkeyPatch.context() as patched:
-                patched.setattr(tempfile, "tempdir", str(self.temporary))
+                patched.setenv("XDG_STATE_HOME", str(self.temporary))
                 self.island.run(self._all(batch), _BATCH_SECONDS)
-            left = list(self.temporary.glob("toolyard-drive-*"))
+            left = list(self.temporary.rglob("toolyard-drive-*"))
             assert not left, "runs left their folders"
         ended = self._ended[id(scenario), cli]
         if isinstance(ended, BaseException):

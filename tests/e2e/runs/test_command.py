@@ -57,10 +57,9 @@ class Place:
     user: dict[str, str]
 
     async def started(self, url: dict[str, str], *words: str) -> asyncio.subprocess.Process:
-        (self.base / "tmp").mkdir(exist_ok=True)
         return await asyncio.create_subprocess_exec(
             *(str(TOOLYARD), "run", *words),
-            env={**self.user, **url, "TMPDIR": str(self.base / "tmp"), "XDG_STATE_HOME": str(self.base / "state")},
+            env={**self.user, **url, "XDG_STATE_HOME": str(self.base / "state")},
             cwd=self.base,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
@@ -74,7 +73,7 @@ class Place:
 
     @property
     def left(self) -> list[object]:
-        return [*processes_with(str(self.base)), *(self.base / "tmp").glob("toolyard-drive-*")]
+        return [*processes_with(str(self.base)), *(self.base / "state").rglob("toolyard-drive-*")]
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from toolyard.codemode.broker.listening import Door
 from toolyard.codemode.broker.requests import GoesStraight, Handler, never_straight
 from toolyard.core.closing import Closing
 from toolyard.sandbox.inside import BROKER_HAND, BROKER_SOCKET
+from toolyard.storage.private import socket_folder
 from toolyard.storage.temporary import TemporaryFolder
 
 _END_SECONDS = 5.0
@@ -77,7 +78,7 @@ class Broker(Closing):
     ) -> Broker:
         """In a new folder of its own, which goes with it."""
         with contextlib.ExitStack() as undo:
-            owned = undo.enter_context(TemporaryFolder("broker"))
+            owned = undo.enter_context(TemporaryFolder("broker", socket_folder()))
             broker = cls(owned.path, agent, handler, loop, limits, goes_straight=goes_straight)
             broker._owned = owned
             undo.pop_all()

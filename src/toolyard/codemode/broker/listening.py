@@ -8,6 +8,8 @@ import os
 import socket
 from collections.abc import Callable
 
+from toolyard.kernel.unix_socket import bind_privately
+
 _BACKLOG = 512
 _AGAIN_SECONDS = 0.5
 """After the process ran out of descriptors: trying at once would only spin."""
@@ -24,20 +26,12 @@ class Door:
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._path)  # of one that was killed
-            self._bind(folder, name)
+            bind_privately(self._socket, self._path)
             self._socket.listen(_BACKLOG)
             self._inode = os.stat(self._path).st_ino
         except BaseException:
             self._socket.close()
             raise
-
-    def _bind(self, folder: str, name: str) -> None:
-        """Through a handle: the whole path may be too long for a socket's name."""
-        here = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            self._socket.bind(f"/proc/self/fd/{here}/{name}")
-        finally:
-            os.close(here)
 
     def open_on(self, loop: asyncio.AbstractEventLoop) -> None:
         """On the loop's own thread."""

@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary
 from toolyard.codemode.custom.context import ToolContext
 from toolyard.core.errors import SecurityError, ToolError, ToolyardError, ValidationError
 from toolyard.core.limits import KIB
+from toolyard.kernel.unix_socket import short_name
 from toolyard.sandbox.door import SOCKET_NAME, Door
 from toolyard.sandbox.proxy_rules import AllowList, normal_host
 from toolyard.storage.temporary import TemporaryFolder
@@ -254,7 +255,8 @@ async def _relay(socket_path: str) -> AsyncGenerator[int]:
 
     async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
-            inner_reader, inner_writer = await asyncio.open_unix_connection(socket_path)
+            with short_name(socket_path) as name:
+                inner_reader, inner_writer = await asyncio.open_unix_connection(name)
             try:
                 await asyncio.gather(pump(reader, inner_writer), pump(inner_reader, writer))
             finally:
