@@ -209,7 +209,7 @@ def command(world: World, *more: str) -> list[str]:
 
 def environment(world: World) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "PYTHONPATH"}}
-    return {**kept, "HOME": f"{world.base}/home", "TOOLYARD_TOKEN": TOKEN}
+    return {**kept, "HOME": f"{world.base}/home", "XDG_STATE_HOME": world.state, "TOOLYARD_TOKEN": TOKEN}
 
 
 WIRES = ("stdio 2025-11-25", "stdio 2026-07-28", "http 2025-11-25", "http 2026-07-28")

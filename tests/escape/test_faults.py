@@ -293,7 +293,7 @@ def test_a_server_that_is_killed_takes_everything_with_it(tmp_path, code):
         scene = arena.scene
         toolyard = [sys.executable, "-m", "toolyard", "mcp", "--workspace", scene.workspace, "--state", scene.state]
         kept = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "PYTHONPATH"}}
-        with StdioClient(toolyard, env={**kept, "HOME": scene.home}) as client:
+        with StdioClient(toolyard, env={**kept, "HOME": scene.home, "XDG_STATE_HOME": scene.state}) as client:
             command = f"export {MARK}={scene.mark}; {code} & touch begun; wait"
             client.post("tools/call", {"name": "Bash", "arguments": {"command": command, "timeout": 30_000}})
             assert within(SECONDS, lambda: os.path.exists(f"{scene.workspace}/begun") and bool(marked(scene.mark)))
