@@ -17,3 +17,10 @@ settings.load_profile("toolyard")
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
+
+
+@pytest.hookimpl(trylast=True)  # after `-m` and `-k` have chosen
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    from tests.destructive import contained  # it imports what has to be rewritten first
+
+    items[:] = contained(items)

@@ -14,7 +14,7 @@ FEWEST = 1_000
 FEWEST_OF_ASSISTANT = 50
 ASSISTANT = sorted(glob.glob(f"{HERE}/test_assistant*.py"))
 
-pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
+pytestmark = [pytest.mark.destructive, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
 
 @pytest.mark.slow

@@ -7,6 +7,8 @@ from toolyard.testing.run_attacks_code import CODE
 from toolyard.testing.run_attacks_control import Arena, why_not_here
 from toolyard.testing.run_attacks_kernel import KERNEL
 
+pytestmark = pytest.mark.destructive
+
 
 def named(attack):
     return attack.name.replace(" ", "-")

@@ -7,6 +7,8 @@ from toolyard.testing.attacks import MARKER
 from toolyard.testing.run_attacks_commands import COMMANDS
 from toolyard.testing.run_attacks_control import Arena, why_not_here
 
+pytestmark = pytest.mark.destructive
+
 
 def named(attack):
     return attack.name.replace(" ", "-")

@@ -11,6 +11,8 @@ from toolyard.sandbox.spec import Request, What
 from toolyard.testing.attacks import MARKER
 from toolyard.testing.run_attacks_control import Arena, text_of
 
+pytestmark = pytest.mark.destructive
+
 SECONDS = 10
 DOOR = "/run/toolyard/network/proxy"
 

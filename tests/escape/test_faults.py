@@ -22,6 +22,8 @@ from toolyard.testing.run_attacks_control import Arena, text_of
 from toolyard.testing.run_attacks_scene import marked
 from toolyard.testing.sandboxing import GONE_SECONDS, MARK, descendants_of, within
 
+pytestmark = pytest.mark.destructive
+
 LIMITS = {
     "memory_bytes": 256 * MIB,
     "processes": 310,

@@ -12,7 +12,7 @@ SUITES = ("test_bubblewrap.py", "test_namespaces.py", "test_landlocked.py", "tes
 FEWEST = 80
 SECONDS = 280
 
-pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
+pytestmark = [pytest.mark.destructive, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
 
 @pytest.mark.slow

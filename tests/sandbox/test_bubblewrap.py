@@ -13,7 +13,7 @@ from toolyard.testing.sandboxing_walls import Files, Network, Warden
 PROGRAM = find_bubblewrap()
 RECIPE = "from toolyard.sandbox.bubblewrap import *; sandbox = bubblewrap(find_bubblewrap())"
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no bubblewrap")
+pytestmark = [pytest.mark.destructive, pytest.mark.skipif(PROGRAM is None, reason="there is no bubblewrap")]
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from toolyard.testing.sandboxing_walls import Files, Network, Warden
 
 RECIPE = "from toolyard.sandbox.landlocked import landlocked; sandbox = landlocked()"
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+pytestmark = [pytest.mark.destructive, pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
 
 @pytest.fixture

@@ -17,7 +17,11 @@ from toolyard.testing.sandboxing_walls import Files, Network, Warden
 PROGRAM = find_unshare()
 RECIPE = "from toolyard.sandbox.namespaces import *; sandbox = namespaces(find_unshare())"
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(PROGRAM is None, reason="there is no unshare")]
+pytestmark = [
+    pytest.mark.destructive,
+    pytest.mark.slow,
+    pytest.mark.skipif(PROGRAM is None, reason="there is no unshare"),
+]
 
 
 @pytest.fixture

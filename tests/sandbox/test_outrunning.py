@@ -23,7 +23,7 @@ for _ in range({count}):
     if os.fork() == 0: chain()
 """
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no bubblewrap")
+pytestmark = [pytest.mark.destructive, pytest.mark.skipif(PROGRAM is None, reason="there is no bubblewrap")]
 
 
 @pytest.fixture

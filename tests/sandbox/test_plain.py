@@ -11,7 +11,7 @@ from toolyard.testing.sandboxing_walls import Files, Network, Warden
 
 RECIPE = "from toolyard.sandbox.plain import plain; sandbox = plain()"
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.destructive, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
 import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,6 +26,7 @@ from toolyard.config.clients.clients import CLIENTS, Client, Scope, is_ours
 from toolyard.config.clients.editing import Document
 from toolyard.config.settings import Settings, environment
 from toolyard.core.errors import ConfigError
+from toolyard.core.limits import KIB
 from toolyard.drivers.access import lack_of_access
 from toolyard.drivers.registry import DRIVERS
 
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
 _ANSWER_SECONDS: Final = 20
 """A CLI that is written in JavaScript takes a second to say its version; five at once on two processors ten."""
+_MOST_SAID: Final = 64 * KIB
 _MOST_PATIENCE: Final = 4
 """Times as long on a machine that is busy with something else."""
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+")
@@ -177,28 +181,42 @@ def _patience() -> float:
 def _version(path: str) -> _Said:
     """What a program says its version is."""
     seconds = _patience()
-    try:
-        process = subprocess.Popen(
-            (path, "--version"),
-            env={**environment(), **_QUIET},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    except OSError:
-        return _Said()
-    try:
-        said, _ = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return _Said(waited=seconds)
-    finally:
-        # Some start another program, which would keep our end of the pipe open.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+    with tempfile.TemporaryFile() as printed:
+        try:
+            process = subprocess.Popen(
+                (path, "--version"),
+                env={**environment(), **_QUIET},
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError:
+            return _Said()
+        try:
+            has_ended = _ends_within(process.pid, seconds)
+        finally:
+            # Some start another program. Before the first one is reaped, the number is surely this group's.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if not has_ended:
+            return _Said(waited=seconds)
+        printed.seek(0)
+        said = printed.read(_MOST_SAID)
     found = _VERSION.search(said.decode(errors="replace"))
     return _Said(found[0] if found and process.returncode == 0 else "")
+
+
+def _ends_within(pid: int, seconds: float) -> bool:
+    """Wait for the end of a child, which is not reaped."""
+    handle = os.pidfd_open(pid)
+    try:
+        looking = select.poll()
+        looking.register(handle, select.POLLIN)
+        return bool(looking.poll(seconds * 1_000))
+    finally:
+        os.close(handle)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -48,9 +48,8 @@ def main(leash: socket.socket, folder: str, given: str, words: list[str]) -> Non
         _tell(leash, f"none {error.strerror or error}")
     else:
         _close_output()
-        codes: dict[int, int] = {}
-        _watch(child, leash, heard, codes)
-        _end_all(child, codes)
+        _watch(child, leash, heard)
+        codes = _end_all(child)
         _tell(leash, f"exit {codes[child]}" if child in codes else "lost")
     finally:
         _open_up(folder)
@@ -86,14 +85,13 @@ def _close_output() -> None:
     os.close(nowhere)
 
 
-def _watch(child: int, leash: socket.socket, heard: int, codes: dict[int, int]) -> None:
-    """Wait for the end of the CLI, or of the leash."""
+def _watch(child: int, leash: socket.socket, heard: int) -> None:
+    """Wait for the end of the CLI, which is not reaped, or of the leash."""
     looking = select.poll()
     looking.register(leash, select.POLLIN)
     looking.register(heard, select.POLLIN)
     while True:
-        _reap(codes)
-        if child in codes:
+        if _has_ended(child):
             return
         for fd, _ in looking.poll():
             if fd == heard:
@@ -111,8 +109,24 @@ def _watch(child: int, leash: socket.socket, heard: int, codes: dict[int, int]) 
                     os.killpg(child, signal.SIGTERM)
 
 
-def _end_all(child: int, codes: dict[int, int]) -> None:
-    """End every descendant. All of them are held first, so that none can start another in the meantime."""
+def _has_ended(child: int) -> bool:
+    """Whether the CLI has. It stays unreaped, so that its number is surely its group's; other children are reaped."""
+    try:
+        while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if ended.si_pid == child:
+                return True
+            os.waitpid(ended.si_pid, 0)
+    except ChildProcessError:
+        return True
+    return False
+
+
+def _end_all(child: int) -> dict[int, int]:
+    """End every descendant. All of them are held first, so that none can start another in the meantime.
+
+    Returns the exit codes of children by their pids.
+    """
+    codes: dict[int, int] = {}
     until = time.monotonic() + _ENDING_SECONDS
     while time.monotonic() < until:
         held: set[int] = set()
@@ -122,11 +136,13 @@ def _end_all(child: int, codes: dict[int, int]) -> None:
             held |= fresh
         for pid in held:
             _signal(pid, signal.SIGKILL)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(child, signal.SIGKILL)  # all that can be done where there is no /proc
+        if child not in codes:  # afterwards the number may be another group's
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child, signal.SIGKILL)  # all that can be done where there is no /proc
         if not _reap(codes):
-            return
+            break
         time.sleep(_TURN)
+    return codes
 
 
 def _descendants() -> set[int]:

@@ -1,8 +1,10 @@
 """Runs a program where it cannot destroy anything: everything but a tmpfs over /tmp is read-only.
 
 `python -m toolyard.testing.private_mounts PROGRAM [ARGUMENT...]` moves to a mount namespace of its own, makes every
-mount read-only, covers /tmp and /dev/shm with an empty tmpfs, and replaces itself with PROGRAM. HOME, the state
-folder and TMPDIR of the program lie in that /tmp. The kernel removes the mounts with the last process in there.
+mount read-only, covers /tmp and /dev/shm with an empty tmpfs, and runs PROGRAM there, in a process namespace of its
+own. HOME, the state folder and TMPDIR of the program lie in that /tmp. When PROGRAM ends, or this process does
+however that happens, the kernel ends what is left in there and removes the mounts. The exit code is PROGRAM's, or
+UNAVAILABLE_EXIT where the machine does not allow such a place.
 
 `require()` is for the tests themselves: it raises NotPrivateError unless this process really is in such a place,
 whatever variables say.
@@ -15,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import signal
 import sys
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
@@ -31,6 +34,11 @@ _SYS_MOUNT_SETATTR = 442  # the same on every architecture
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _READ_ONLY = 1
 _USAGE_EXIT = 2
+UNAVAILABLE_EXIT = 77
+_NEW_PROCESSES = 0x2000_0000
+_PR_SET_PDEATHSIG = 1
+_FIRST_PROCESS = "10000"
+"""So that no process in there has the number of one in a sandbox, whose numbers begin at 1."""
 _MODULE = "toolyard.testing.private_mounts"
 
 
@@ -68,6 +76,15 @@ def require() -> None:
             "Destructive tests run only in a private mount namespace, and here can be written: "
             f"{', '.join(writable)}. Start them with `python -m {_MODULE} PROGRAM`."
         )
+
+
+def are_private() -> bool:
+    """Whether destructive tests may run in this process."""
+    try:
+        require()
+    except NotPrivateError:
+        return False
+    return True
 
 
 def command(program: Sequence[str]) -> list[str]:
@@ -140,8 +157,32 @@ def main(arguments: Sequence[str]) -> None:
     if not arguments:
         sys.stderr.write(f"usage: python -m {_MODULE} PROGRAM [ARGUMENT...]\n")
         raise SystemExit(_USAGE_EXIT)
-    enter()
-    os.execvpe(arguments[0], list(arguments), _environment())
+    try:
+        enter()
+        checked(LIBC.unshare(_NEW_PROCESSES))
+    except OSError as error:
+        sys.stderr.write(f"No private mount namespace can be made here: {error}\n")
+        raise SystemExit(UNAVAILABLE_EXIT) from None
+    first = os.fork()
+    if first:
+        raise SystemExit(_exit_code(os.waitpid(first, 0)[1]))
+    LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    checked(LIBC.mount(b"proc", b"/proc", b"proc", 0, None), "/proc")
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as last:
+        last.write(_FIRST_PROCESS)
+    program = os.fork()
+    if program == 0:
+        os.execvpe(arguments[0], list(arguments), _environment())
+    while True:  # orphans become children of the first process of a namespace
+        ended, status = os.wait()
+        if ended == program:
+            os._exit(_exit_code(status))
+
+
+def _exit_code(status: int) -> int:
+    """As a shell tells it."""
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
 
 
 if __name__ == "__main__":

@@ -58,6 +58,7 @@ class Control(StrEnum):
 
     OFF = "the same tools without a sandbox"
     BARE = "a plain subprocess: the warden, which even then cleans up, does not stand in between"
+    NEVER = "nothing: it would change files of the machine, which are read-only where attacks are tried"
     PRIVATE = "a plain subprocess in mount and UTS namespaces of its own, so that nothing really changes"
 
 

@@ -133,14 +133,14 @@ RIGHTS: Final = (
     command(
         "the machine's memory", "( : < /dev/mem ) && say; ( : < /dev/kmsg ) && say", Fact.PERMITTED, as_root=True
     ),
-    command("the user list", "( : >> /etc/passwd ) && say", Fact.PERMITTED, as_root=True),
-    command("a program of the system", "( : >> /etc/ld.so.cache ) && say", Fact.PERMITTED, as_root=True),
-    command("the Python environment", "( : >> @packages@/os.py ) && say", Fact.PERMITTED, as_root=True),
+    command("the user list", "( : >> /etc/passwd ) && say", Fact.PERMITTED, Control.NEVER),
+    command("a program of the system", "( : >> /etc/ld.so.cache ) && say", Fact.PERMITTED, Control.NEVER),
+    command("the Python environment", "( : >> @packages@/os.py ) && say", Fact.PERMITTED, Control.NEVER),
     command(
         "the runtime",
         "for f in @runtime@ /run/toolyard/toolyard_runtime; do ( : >> $f/warden.py ) && say; done",
         Fact.PERMITTED,
-        as_root=True,
+        Control.NEVER,
     ),
     command("the core pattern", "( : >> /proc/sys/kernel/core_pattern ) && say", Fact.PERMITTED, as_root=True),
     command("the keeping of memory", "( : >> /proc/sys/vm/overcommit_memory ) && say", Fact.PERMITTED, as_root=True),

@@ -20,6 +20,7 @@ from toolyard.core.modes import PermissionMode
 from toolyard.sandbox.choose import Choice
 from toolyard.sandbox.plain import plain
 from toolyard.sandbox.spec import Tier, What
+from toolyard.testing import private_mounts
 from toolyard.testing.run_attacks import ATTACK_SECONDS, Control, RunAttack
 from toolyard.testing.run_attacks_scene import Scene
 from toolyard.testing.sandboxing import within
@@ -72,6 +73,8 @@ def why_not_here(attack: RunAttack) -> str | None:
     """Why an attack cannot succeed for this user on this machine, sandbox or not."""
     if attack.as_root and os.geteuid() != 0:
         return "only root would succeed"
+    if attack.control is Control.NEVER:
+        return "it would change files of this machine"
     missing = [name for name in _PROGRAMS if name in attack.code.split() and shutil.which(name) is None]
     return f"this machine lacks {missing[0]}" if missing else None
 
@@ -119,6 +122,8 @@ class Arena(Closing):
     """One Scene with one Yard for a whole table of attacks, sandboxed or not."""
 
     def __init__(self, base: str, *, sandboxed: bool, **options: Any) -> None:
+        if not sandboxed:
+            private_mounts.require()
         self.scene = Scene(base)
         self._sandboxed, self._options = sandboxed, options
         self.yard = self._opened()
