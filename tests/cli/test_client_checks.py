@@ -176,3 +176,19 @@ def test_no_loopback_is_told(desk, monkeypatch):
     monkeypatch.setattr(client_checks, "_loopback", lambda: "Network is down")
     desk.program("gemini", "echo 9.61.0")
     assert "our server cannot listen on the loopback (Network is down)" in desk.checks()["gemini"][1]
+
+
+def test_no_group_is_signalled_by_a_number_that_is_no_longer_its_own(desk, monkeypatch):
+    """Once a child is reaped, its number may be another's."""
+    late = []
+    kill = os.killpg
+
+    def watched(group, number):
+        if not os.path.exists(f"/proc/{group}"):
+            late.append(group)
+        kill(group, number)
+
+    monkeypatch.setattr(os, "killpg", watched)
+    assert client_checks._version(desk.program("quick", "echo 1.2.3")).version == "1.2.3"
+    assert client_checks._version(desk.program("forking", "sleep 60 & echo 1.2.4")).version == "1.2.4"
+    assert late == []

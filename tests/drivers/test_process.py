@@ -166,3 +166,26 @@ def test_nothing_is_left_when_we_are_killed(tmp_path, number):
     while processes_of_run(run) or folder.exists():
         assert time.monotonic() < end + SECONDS, "something was left"
         time.sleep(0.01)
+
+
+KEEPER = """
+import os, socket, sys
+from toolyard.drivers import keeper
+kill, late = os.killpg, []
+def watched(group, number):
+    if not os.path.exists(f"/proc/{group}"): late.append(group)
+    kill(group, number)
+os.killpg = watched
+ours, theirs = socket.socketpair()
+said = os.dup(1)
+keeper.main(theirs, sys.argv[1], os.devnull, ["/bin/sh", "-c", sys.argv[2]])
+os.write(said, f"{ours.recv(99).decode().strip()}, too late: {len(late)}\\n".encode())
+"""
+
+
+@pytest.mark.parametrize("command", ["exit 3", "sleep 60 & exit 3", "setsid sleep 60 & exit 3"])
+def test_the_keeper_signals_no_group_whose_number_may_be_anothers(tmp_path, command):
+    (tmp_path / "run").mkdir()
+    words = [sys.executable, "-c", KEEPER, str(tmp_path / "run"), command]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=True)
+    assert ran.stdout == "exit 3, too late: 0\n"
