@@ -7,7 +7,9 @@ from toolyard.config.settings import Settings
 from toolyard.core.errors import ConfigError
 from toolyard.policy.build import policy_for
 
-SETTINGS = Settings("/home/ada", "/home/ada/.local/state/toolyard", "/scratch", "/home/ada/Documents", "/run/user/7")
+SETTINGS = Settings(
+    "/home/ada", "/home/ada/.local/state/toolyard", "/scratch", "/home/ada/Documents", runtime_dir="/run/user/7"
+)
 
 
 def build(path, permission):

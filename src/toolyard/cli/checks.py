@@ -45,7 +45,8 @@ _MODES = {
     PermissionMode.STRICT: "agents read and write inside the workspace; everything outside is refused",
     PermissionMode.PLAN: "agents read inside the workspace and change nothing",
     PermissionMode.ACCEPT_EDITS: "agents read and write inside the workspace; outside they ask",
-    PermissionMode.MODERATE: "agents read and write inside the workspace; their file tools also in your Documents and the temp folder",
+    PermissionMode.MODERATE: "agents read and write inside the workspace; their file tools also in your Documents "
+    "and the temp folder",
     PermissionMode.DEFAULT: "agents read inside the workspace; they ask before they write",
     PermissionMode.BYPASS: "agents may do everything that you may",
 }

@@ -49,8 +49,6 @@ class Settings:
     """Where policy, audit log and snapshots live; never inside a workspace."""
     temp_dir: str
     documents: str
-    runtime_dir: str = ""
-    """The user's folder for sockets ($XDG_RUNTIME_DIR); empty where the system has none."""
     config_home: str = ""
     """Where the user's own servers file lies."""
     token: str | None = field(default=None, repr=False)
@@ -68,6 +66,8 @@ class Settings:
     """The model that the assistant asks, whatever the configuration says."""
     project_root: str | None = None
     """The folder that the assistant serves, where no other is named."""
+    runtime_dir: str = ""
+    """The user's folder for sockets ($XDG_RUNTIME_DIR); empty where the system has none."""
     user_environment: Mapping[str, str] = field(default_factory=dict[str, str])
     """Who the caller is and what their terminal is like: what a command without a sandbox gets beside HOME."""
 

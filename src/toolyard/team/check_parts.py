@@ -40,7 +40,8 @@ RIGHTS: Final[Mapping[PermissionMode, str]] = {
     PermissionMode.PLAN: "reads in its folder, changes nothing, runs only commands that read",
     PermissionMode.ACCEPT_EDITS: "reads and writes in its folder; asks before anything outside, and before commands "
     "that may change something",
-    PermissionMode.MODERATE: "reads and writes in its folder, with file tools also in your Documents and the temp folder",
+    PermissionMode.MODERATE: "reads and writes in its folder, with file tools also in your Documents and the temp "
+    "folder",
     PermissionMode.DEFAULT: "reads in its folder; asks before it writes and before commands",
     PermissionMode.BYPASS: "does whatever you may do, unasked",
 }
