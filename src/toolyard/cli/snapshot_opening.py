@@ -116,7 +116,7 @@ def opened_store(where: Where, *, acts: bool = True, adds: bool = False, rebuild
         everybody = yard.home.has_layout and not yard.home.is_member
         keeper = yard.snapshots
         if rebuild:
-            SnapshotStore.rebuild(keeper.place.folder, printing.ticking("Rebuilding"))
+            printing.rebuilt(SnapshotStore.rebuild(keeper.place.folder, printing.ticking("Rebuilding")))
         if where.agent is not None:
             taken_by = (each.agent for each in keeper.store.list(keeper.place.root))
             require_agent(place.config, yard.home, where.agent, taken_by, adds=adds)

@@ -29,7 +29,7 @@ from toolyard.app.snapshots.telling import (
     stat_line,
 )
 from toolyard.cli.audit import printable
-from toolyard.workspace.snapshots import Change, Diff, Entry, Restored, Snapshot, Verified, What
+from toolyard.workspace.snapshots import Change, Diff, Entry, Rebuilt, Restored, Snapshot, Verified, What
 
 if TYPE_CHECKING:
     from toolyard.workspace.snapshots import Collected
@@ -170,6 +170,13 @@ def restored(result: Restored) -> None:
 def left(paths: Sequence[bytes], verb: str) -> None:
     if paths:
         click.echo(printable(f"{left_line(paths, verb, '--with-git')}."))
+
+
+def rebuilt(result: Rebuilt) -> None:
+    """On standard error: what is verified afterwards is the answer."""
+    found = f"{counted(result.snapshots, 'snapshot')} and {counted(result.objects, 'object')}"
+    lost = f"; lost for good: {', '.join(each.id for each in result.lost)}" if result.lost else ""
+    click.echo(f"Made the index again from the packs, with {found}{lost}.", err=True)
 
 
 def collected(result: Collected) -> None:

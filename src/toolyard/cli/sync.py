@@ -7,6 +7,7 @@ also where there is nothing to sync.
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from collections import Counter
@@ -27,9 +28,11 @@ from toolyard.cli.options import agent_option, config_option, runnable, state_op
 from toolyard.cli.pattern_checks import IdlePattern, KnownTools, idle_patterns
 from toolyard.cli.server_files_near import check_configured
 from toolyard.cli.server_words import counted_failures, last_lines, without_name
-from toolyard.codemode.catalog import Change, KnownTool, ToolChange
+from toolyard.codemode.catalog import FILE_NAME, Change, KnownTool, ToolChange
+from toolyard.codemode.catalog_faults import set_aside
 from toolyard.codemode.sync import OnAsked
 from toolyard.codemode.writing import CUSTOM
+from toolyard.core.events import Outcome
 from toolyard.core.tokens import can_count
 
 ATTENTION = 1
@@ -50,6 +53,7 @@ Run = Callable[[CodeMode, SyncWish, OnAsked], SyncReport]
 @click.argument("servers", nargs=-1, metavar="[SERVER]...")
 @click.option("--refresh", is_flag=True, help="Ask every server, also those that cannot have changed.")
 @click.option("--accept", is_flag=True, help="Trust tools that changed since they were pinned.")
+@click.option("--rebuild", is_flag=True, help="Set the catalog aside first, where it is damaged: all is pinned anew.")
 @click.option("--dry-run", is_flag=True, help="Ask, show what would change, and write nothing.")
 @config_option()
 @workspace_option()
@@ -61,6 +65,7 @@ def sync(
     servers: tuple[str, ...],
     refresh: bool,
     accept: bool,
+    rebuild: bool,
     dry_run: bool,
     config_file: str | None,
     workspace: str | None,
@@ -73,8 +78,8 @@ def sync(
     Servers are asked in parallel. A tool that changed since it was pinned is not called until you accept the change.
     A remote server that wants you to sign in shows the address here, once.
     """
-    if dry_run and accept:
-        raise click.UsageError("--accept writes, which --dry-run does not: leave out one of them.")
+    if dry_run and (accept or rebuild):
+        raise click.UsageError("--accept and --rebuild write, which --dry-run does not: leave out one of them.")
     place = find_place(workspace, config_file, agent)
     sign_ins = terminal_sign_ins()
     options = YardOptions(
@@ -83,6 +88,8 @@ def sync(
     wish = SyncWish(servers, refresh=refresh, accept=accept)
     run = _preview if dry_run else run_sync
     with Yard.open(options) as yard:
+        if rebuild:
+            _set_aside(yard)
         if not servers:
             check_configured(yard.codemode)
         if wants_json or sign_ins is None:
@@ -96,6 +103,13 @@ def sync(
             _show(report, idle, dry_run=dry_run)
     if report.failed or report.quarantined:
         sys.exit(ATTENTION)
+
+
+def _set_aside(yard: Yard) -> None:
+    path = os.path.join(yard.codemode.around.state, FILE_NAME)
+    if (kept := set_aside(path)) is not None:
+        yard.record("sync", f"The catalog was set aside as {kept}.", Outcome.OK)
+        click.echo(printable(f"The old catalog is {kept}. What was pinned in it is not compared."), err=True)
 
 
 def _preview(mode: CodeMode, wish: SyncWish, on_asked: OnAsked) -> SyncReport:

@@ -17,22 +17,21 @@ import sqlite3
 import threading
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, cast
 
+from toolyard.codemode.catalog_faults import catalog_faults
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
 from toolyard.core.upstream import Json, ServerListing, ToolSchema
 from toolyard.storage.databases import make_private, write_ahead
-from toolyard.storage.fullness import FREE_SPACE, is_full
 
 FILE_NAME = "catalog.sqlite"
 _VERSION = 1
 _BUSY_SECONDS = 10.0
 _SHORT_SECONDS = 1.0
-_MADE_ANEW = "Delete the file and run `toolyard sync`, which makes it anew."
 _TABLES = """
 create table servers (
     name text primary key, evidence text not null default '', asked real not null default 0,
@@ -101,29 +100,24 @@ class KnownTool:
 
 
 class Catalog(Closing):
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self._connection = connection
+        self._path = path
         self._lock = threading.RLock()
 
     @classmethod
     def open(cls, state: str) -> Catalog:
         """The catalog of a state folder, made where there is none."""
         path = os.path.join(state, FILE_NAME)
-        try:
+        with catalog_faults(path):
             make_private(path)
             connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False, isolation_level=None)
-            catalog = cls(connection)
+            catalog = cls(connection, path)
             try:
                 catalog._prepare()
             except BaseException:
                 catalog.close()
                 raise
-        except OSError as error:
-            said = f"The catalog {path} cannot be used: {error.strerror}."
-            raise SystemFault(said, hint="Free some space, or look at the folder's rights.") from error
-        except sqlite3.Error as error:
-            why, hint = ("the disk is full", FREE_SPACE) if is_full(error, path) else (str(error), _MADE_ANEW)
-            raise SystemFault(f"The catalog {path} cannot be used: {why}.", hint=hint) from error
         return catalog
 
     def _prepare(self) -> None:
@@ -151,14 +145,16 @@ class Catalog(Closing):
         """The tools of a server, in its own order."""
         columns = "schema, fingerprint, waiting, inferred"
         rows = self._rows(f"select {columns} from tools where server = ? and gone = 0 order by position", server)  # noqa: S608 - constant
-        return tuple(_known(server, row) for row in rows)
+        with catalog_faults(self._path):
+            return tuple(_known(server, row) for row in rows)
 
     def tool(self, server: str, name: str) -> KnownTool | None:
         rows = self._rows(
             "select schema, fingerprint, waiting, inferred from tools where server = ? and name = ? and gone = 0",
             *(server, name),
         )
-        return next((_known(server, row) for row in rows), None)
+        with catalog_faults(self._path):
+            return next((_known(server, row) for row in rows), None)
 
     def tool_names(self, server: str) -> tuple[str, ...]:
         rows = self._rows("select name from tools where server = ? and gone = 0 order by position", server)
@@ -206,7 +202,7 @@ class Catalog(Closing):
 
     def version(self) -> int:
         """Another number once another process has changed something."""
-        with self._lock:
+        with self._lock, catalog_faults(self._path):
             return int(self._connection.execute("pragma data_version").fetchone()[0])
 
     def _take(
@@ -326,9 +322,11 @@ class Catalog(Closing):
             try:
                 yield
             except BaseException:
-                self._connection.execute("rollback")
+                with suppress(sqlite3.Error):  # some faults have rolled it back already
+                    self._connection.execute("rollback")
                 raise
-            self._connection.execute("commit")
+            with catalog_faults(self._path):
+                self._connection.execute("commit")
 
     def _begin(self, seconds: float) -> None:
         patience = "pragma busy_timeout = {:d}".format
@@ -337,7 +335,8 @@ class Catalog(Closing):
             self._connection.execute("begin immediate")
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
-                raise
+                with catalog_faults(self._path):
+                    raise
             raise CatalogBusy(
                 "Another process is writing to the catalog of tools.", hint="Try again in a moment.", retryable=True
             ) from None
@@ -345,11 +344,11 @@ class Catalog(Closing):
             self._connection.execute(patience(int(_BUSY_SECONDS * 1000)))
 
     def _execute(self, statement: str, *values: object) -> None:
-        with self._lock:
+        with self._lock, catalog_faults(self._path):
             self._connection.execute(statement, values)
 
     def _rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        with self._lock:
+        with self._lock, catalog_faults(self._path):
             return self._connection.execute(statement, values).fetchall()
 
 

@@ -149,3 +149,36 @@ def test_collecting_keeps_damage_visible(place, taken):
     place.take()
     place.store.gc(keep=1)
     assert {harm.path for harm in place.store.verify().harmed} == {b"d/bad", b"e/copy-of-bad"}
+
+
+@pytest.mark.parametrize("change", ["half", "tail", "gone", "zeroed"])
+@pytest.mark.parametrize("only_changed", [True, False])
+def test_a_snapshot_after_a_pack_was_cut_short_is_whole(place, taken, change, only_changed):
+    (pack,) = (place.folder / "packs").iterdir()
+    size = pack.stat().st_size
+    if change == "gone":
+        pack.unlink()
+    elif change == "zeroed":
+        pack.write_bytes(bytes(size))
+    else:
+        os.truncate(pack, size // 2 if change == "half" else size - 50)
+    made = place.take(only_changed=only_changed).snapshot
+    for path, content in place.picture().items():
+        if content[0] == "-":
+            assert place.store.read(made.id, path) == content[2]
+    place.write("another", "and the next one\n")
+    later = place.take().snapshot
+    assert place.store.read(later.id, "another") == b"and the next one\n"
+    assert place.store.read(later.id, "d/bad") == b"bad content\n"
+    harmed = {harm.snapshot.id for harm in place.store.verify().harmed}
+    assert not {made.id, later.id} & harmed
+
+
+def test_an_index_that_is_an_empty_file_is_made_again(place, taken):
+    place.store.close()
+    for name in os.listdir(place.folder):
+        if name.startswith("index.sqlite3"):
+            os.unlink(place.folder / name)
+    (place.folder / "index.sqlite3").touch()
+    place.reopened()
+    assert [each.id for each in place.store.list()] == [taken.id]

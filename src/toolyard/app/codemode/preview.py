@@ -24,6 +24,7 @@ from toolyard.app.codemode.syncing import (
 )
 from toolyard.app.codemode.told import read_told
 from toolyard.codemode.catalog import FILE_NAME, Catalog
+from toolyard.codemode.catalog_faults import catalog_faults
 from toolyard.codemode.sync import OnAsked, ask_servers, by_name, due, forget_others
 from toolyard.codemode.writing import injected_tokens
 from toolyard.config.settings import environment
@@ -78,6 +79,7 @@ def _copy(state: str, folder: str) -> None:
     if not os.path.exists(path):
         return
     with (
+        catalog_faults(path),
         closing(sqlite3.connect(path)) as source,  # for reading alone it would leave files of its own behind
         closing(sqlite3.connect(os.path.join(folder, FILE_NAME))) as copy,
     ):

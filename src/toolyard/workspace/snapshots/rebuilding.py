@@ -65,7 +65,12 @@ def rebuild(folder: str, lock_seconds: float, check: Callable[[], None], *, only
 
 
 def _is_lost(path: str, packs: str) -> bool:
-    return not os.path.exists(path) and bool(packs_in(packs))
+    """Whether there are packs and no index: none, or an empty file with no log beside it."""
+    try:
+        is_gone = os.stat(path).st_size == 0 and not os.path.exists(f"{path}-wal")
+    except FileNotFoundError:
+        is_gone = True
+    return is_gone and bool(packs_in(packs))
 
 
 def _fill(packs: str, index: Index, check: Callable[[], None]) -> Rebuilt:

@@ -89,7 +89,7 @@ class Damaged(SystemFault):
     def __init__(self, digest: bytes, why: str) -> None:
         super().__init__(
             f"A stored object ({digest.hex()[:12]}) is damaged: {why}.",
-            hint="Run verify to see which files are harmed; everything else can still be restored.",
+            hint="`toolyard snapshot verify` names the files that are harmed; everything else can still be restored.",
         )
         self.digest = digest
         self.why = why

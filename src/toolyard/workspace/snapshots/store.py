@@ -36,6 +36,7 @@ from toolyard.workspace.snapshots.index import Index, Seen
 from toolyard.workspace.snapshots.leftovers import clear_leftovers
 from toolyard.workspace.snapshots.live import LiveTree, Nowhere
 from toolyard.workspace.snapshots.locking import locked_file, never_mind
+from toolyard.workspace.snapshots.lost_packs import forget_lost_objects
 from toolyard.workspace.snapshots.objects import Entry, Kind
 from toolyard.workspace.snapshots.packs import PACK_BYTES, Place
 from toolyard.workspace.snapshots.particulars import root_prefix
@@ -248,6 +249,7 @@ class SnapshotStore(Closing):
             )
         began = time.perf_counter()
         started_ns = time.time_ns()
+        forget_lost_objects(self.packs, index)
         writer = ObjectWriter(self.packs, index, self.options.pack_bytes)
         try:
             with (
