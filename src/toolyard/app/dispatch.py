@@ -26,6 +26,7 @@ from toolyard.app.tool import Tool
 from toolyard.config.suggest import closest
 from toolyard.core.actions import Action
 from toolyard.core.calls import AnswerPending, Call, Result, Text, ask_nobody
+from toolyard.core.descriptors import no_descriptors
 from toolyard.core.errors import SecurityError, SystemFault, ToolyardError, ValidationError
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
 from toolyard.core.limits import KIB
@@ -113,6 +114,8 @@ class Dispatch:
             raise
         except Exception as error:  # the outermost edge: a fault of ours must not end the server
             ending = _Ending(Outcome.FAILED, SystemFault.code, f"{type(error).__name__}: {error}")
+            if (fault := no_descriptors(error)) is not None:
+                raise fault from error
             raise SystemFault(
                 f"{call.tool} failed inside Toolyard ({type(error).__name__}).",
                 hint="This is a bug in Toolyard; please report it with the audit line of this call.",

@@ -14,6 +14,7 @@ from toolyard.cli.options import runnable
 from toolyard.cli.process import OWN_PROCESS
 from toolyard.cli.unread import is_left_unread
 from toolyard.config.suggest import did_you_mean
+from toolyard.core.descriptors import no_descriptors
 from toolyard.core.errors import ToolyardError
 
 _EXAMPLES = """\b
@@ -81,12 +82,18 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except ToolyardError as error:
+            if (fault := no_descriptors(error)) is not None:
+                raise fault from error
             error.message, error.hint = runnable(error.message, ctx), runnable(error.hint, ctx)
             raise
         except BrokenPipeError:
             if not is_left_unread():
                 raise
             ctx.exit()  # whoever read it has seen enough
+        except (OSError, ImportError) as error:
+            if (fault := no_descriptors(error)) is None:
+                raise
+            raise fault from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

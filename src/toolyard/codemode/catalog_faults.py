@@ -8,8 +8,9 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
+from toolyard.core.descriptors import no_descriptors
 from toolyard.core.errors import SystemFault
-from toolyard.storage.fullness import FREE_SPACE, is_full
+from toolyard.storage.fullness import FREE_SPACE, check_descriptors, is_full
 
 _REBUILD = "Run `toolyard sync --rebuild`, which sets the file aside and asks every server again."
 
@@ -20,9 +21,12 @@ def catalog_faults(path: str) -> Generator[None]:
     try:
         yield
     except OSError as error:
+        if (fault := no_descriptors(error)) is not None:
+            raise fault from error
         said = f"The catalog {path} cannot be used: {error.strerror}."
         raise SystemFault(said, hint="Free some space, or look at the folder's rights.") from error
     except sqlite3.Error as error:
+        check_descriptors(error)
         why, hint = ("the disk is full", FREE_SPACE) if is_full(error, path) else (str(error), _REBUILD)
         raise SystemFault(f"The catalog {path} cannot be used: {why}.", hint=hint) from error
     except (TypeError, ValueError, RecursionError) as error:

@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 
+from toolyard.core.descriptors import no_descriptors
 from toolyard.core.errors import SecurityError, SystemFault, ToolError, ToolyardError, ValidationError
 
 _OUTSIDE = {errno.EXDEV, errno.ELOOP}
@@ -33,7 +34,9 @@ def explain(error: OSError, path: str) -> ToolyardError:
         return ToolError(f"{path} is there already.", hint="Choose another name.")
     if number == errno.EISDIR:
         return ToolError(f"{path} is a folder.", hint="Name a file.")
-    return SystemFault(f"{path}: {error.strerror or error}.", hint="Try again.", retryable=True)
+    return no_descriptors(error) or SystemFault(
+        f"{path}: {error.strerror or error}.", hint="Try again.", retryable=True
+    )
 
 
 def link_out(path: str) -> SecurityError:

@@ -1,13 +1,21 @@
-"""Is it a full disk that SQLite stumbled over? It says so only of some of the files it needs."""
+"""What SQLite stumbled over and does not say: a full disk, or no descriptors left."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 
+from toolyard.core.descriptors import are_few_left, descriptor_fault
+
 _SAID = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE}
 _FIRST_BYTE = 0xFF
 FREE_SPACE = "Free some space and try again."
+
+
+def check_descriptors(error: sqlite3.Error) -> None:
+    """Raise SystemFault where SQLite could not open a file for want of descriptors, which it does not say."""
+    if getattr(error, "sqlite_errorcode", 0) & _FIRST_BYTE == sqlite3.SQLITE_CANTOPEN and are_few_left():
+        raise descriptor_fault() from error
 
 
 def is_full(error: sqlite3.Error, path: str) -> bool:

@@ -20,7 +20,7 @@ from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
 from toolyard.models.chat import Spent
 from toolyard.storage.databases import make_private
-from toolyard.storage.fullness import FREE_SPACE, is_full
+from toolyard.storage.fullness import FREE_SPACE, check_descriptors, is_full
 
 FILE = "run.sqlite3"
 _BUSY_SECONDS = 30.0
@@ -155,6 +155,8 @@ class RunStore(Closing):
                 f"The state of the run in {self._path} is damaged: {error}.", hint="Start another run."
             ) from error
         except (OSError, sqlite3.Error) as error:
+            if isinstance(error, sqlite3.Error):
+                check_descriptors(error)
             full = isinstance(error, sqlite3.Error) and is_full(error, self._path)
             why = "the disk is full" if full else str(error)
             hint = FREE_SPACE if full else "Look at the folder and the disk it is on."

@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
 from toolyard.storage.databases import make_private, write_ahead
-from toolyard.storage.fullness import FREE_SPACE, is_full
+from toolyard.storage.fullness import FREE_SPACE, check_descriptors, is_full
 from toolyard.threads.encoding import DamagedError
 
 _BUSY_SECONDS = 10.0
@@ -130,6 +130,7 @@ class Database(Closing):
             raise self._damaged(str(error)) from error
         except (OSError, sqlite3.Error) as error:
             if isinstance(error, sqlite3.Error):
+                check_descriptors(error)
                 if is_full(error, self._path):
                     raise SystemFault(
                         f"The threads cannot be kept in {self._path}: the disk is full.",

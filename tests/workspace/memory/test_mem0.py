@@ -206,6 +206,52 @@ def test_a_store_that_is_a_query_without_bounds_is_given_up(
         read_store(str(tmp_path))
 
 
+@pytest.mark.parametrize("table", ["collections", "segments", "embeddings", "embedding_metadata"])
+def test_a_view_in_place_of_a_table_is_not_run(tmp_path: Path, table: str) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "chroma.sqlite3")) as database:
+        database.executescript(
+            """
+            CREATE TABLE collections (id, name); INSERT INTO collections VALUES (1, 'memories');
+            CREATE TABLE segments (id, collection); INSERT INTO segments VALUES (1, 1);
+            CREATE TABLE embeddings (id, segment_id, embedding_id); INSERT INTO embeddings VALUES (1, 1, 'one');
+            CREATE TABLE embedding_metadata (id, key, string_value, int_value, float_value, bool_value);
+            """
+        )
+        columns = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
+        endless = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
+        shown = ", ".join(f"hex(zeroblob(1000000)) AS {name}" for name in columns)
+        database.executescript(f"DROP TABLE {table}; CREATE VIEW {table} AS {endless} SELECT {shown} FROM r;")
+    with pytest.raises(ToolError, match=f"{table} is no table"):
+        read_store(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "name", ["chroma.sqlite3", "chroma.sqlite3-journal", "chroma.sqlite3-wal", "x.json", "x.pkl"]
+)
+def test_a_named_pipe_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    if name.startswith("chroma"):
+        with contextlib.closing(sqlite3.connect(tmp_path / "chroma.sqlite3")) as database:
+            database.execute("CREATE TABLE collections (id, name)")
+    else:
+        (tmp_path / "x.faiss").touch()
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(ToolError, match="is no plain file"):
+        read_store(str(tmp_path))
+
+
+def test_rows_that_take_long_to_make_are_given_up_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores, "_MOST_SECONDS", 0.2)
+    folder = tmp_path / "collection/memories"
+    folder.mkdir(parents=True)
+    with contextlib.closing(sqlite3.connect(folder / "storage.sqlite")) as database:
+        database.execute("CREATE TABLE points (id, point AS (hex(zeroblob(1000000))))")
+        database.executemany("INSERT INTO points (id) VALUES (?)", ((number,) for number in range(300)))
+        database.commit()
+    with pytest.raises(ToolError, match=r"longer than 0\.2 seconds|interrupted"):
+        read_store(str(tmp_path))
+
+
 def test_what_is_no_store_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="cannot be read"):
         read_store(str(tmp_path / "nowhere"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from toolyard.core.descriptors import no_descriptors
 from toolyard.core.errors import SystemFault, ToolyardError
 from toolyard.fs.faults import shown
 
@@ -29,6 +30,7 @@ def cannot_open(folder: str, error: Exception) -> SystemFault:
 
 def reason_of(error: Exception) -> str:
     """Why a snapshot could not be taken."""
+    error = no_descriptors(error) or error
     return error.message if isinstance(error, ToolyardError) else str(error)
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from toolyard.core.errors import SystemFault
+from toolyard.storage.fullness import check_descriptors
 
 _APPLICATION = 0x546F6F79  # "Tooy"
 _FORMAT = 2
@@ -288,6 +289,8 @@ def _created(path: str) -> sqlite3.Connection:
             os.unlink(draft)
         return _opened(path)
     except (OSError, sqlite3.Error) as error:
+        if isinstance(error, sqlite3.Error):
+            check_descriptors(error)
         raise SystemFault(
             f"The search index {path} cannot be written: {error}.",
             hint="Choose another state folder with --state DIR.",

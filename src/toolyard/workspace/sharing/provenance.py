@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
 from toolyard.storage.databases import make_private, write_ahead
-from toolyard.storage.fullness import FREE_SPACE, is_full
+from toolyard.storage.fullness import FREE_SPACE, check_descriptors, is_full
 from toolyard.storage.state import ensure_state_dir
 from toolyard.workspace.sharing.publishing import SHARING
 
@@ -80,6 +80,7 @@ class Provenance(Closing):
         try:
             yield
         except sqlite3.Error as error:
+            check_descriptors(error)
             if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
                 raise SystemFault(f"{self._path} is in use.", hint="Try again.", retryable=True) from error
             why, hint = (_FULL, FREE_SPACE) if is_full(error, self._path) else (str(error), "Move the file away.")

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
 from toolyard.storage.databases import make_private, write_ahead
-from toolyard.storage.fullness import FREE_SPACE, is_full
+from toolyard.storage.fullness import FREE_SPACE, check_descriptors, is_full
 from toolyard.workspace.snapshots.packs import Place, Row
 from toolyard.workspace.snapshots.records import Counts, Note, Snapshot
 
@@ -66,6 +66,7 @@ def in_words(path: str = "") -> Generator[None]:
     try:
         yield
     except sqlite3.Error as error:
+        check_descriptors(error)
         if is_full(error, path):
             raise SystemFault("The disk is full; the snapshots taken so far are whole.", hint=FREE_SPACE) from error
         if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:

@@ -5,7 +5,8 @@
     faiss     <path>/<name>.json (or .pkl)               the payloads by id
 
 Databases are opened read-only and the packages themselves are not needed. Nothing is ever written there. What mem0
-keeps for itself (entities, telemetry) is left out.
+keeps for itself (entities, telemetry) is left out. A store may come from anybody: only plain files and real tables
+are read, in a bounded time, without files of SQLite's own for sorting.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import contextlib
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -33,8 +35,10 @@ _MOST_MEMORIES = 200_000
 _STEPS = 100_000
 _MOST_STEPS = 10_000 * _STEPS
 """Of SQLite, for one store: many times what the largest that is read takes."""
+_MOST_SECONDS = 30.0
 _OF_ITS_OWN = ("mem0migrations",)
 _ENTITIES = ("_entities", "-entities")
+_CHROMA_TABLES = ("collections", "segments", "embeddings", "embedding_metadata")
 _TYPED = ("string_value", "int_value", "float_value", "bool_value")
 
 Rows = Iterator[tuple[object, object]]
@@ -67,8 +71,11 @@ def read_store(path: str, collection: str = "") -> StoreContents:
     chosen = collection or names[0]
     memories: dict[str, Mem0Memory] = {}
     unreadable = 0
+    until = time.monotonic() + _MOST_SECONDS
     try:
         for identity, payload in collections[chosen]():
+            if time.monotonic() > until:
+                raise ValueError(f"it takes longer than {_MOST_SECONDS:g} seconds")
             record = record_of(identity, payload)
             if record is None:
                 unreadable += 1
@@ -92,7 +99,7 @@ def _found(path: str) -> tuple[str, dict[str, Callable[[], Rows]]]:
             return "qdrant", _qdrant(os.path.join(path, "collection"))
         if "chroma.sqlite3" in names:
             return "chroma", _chroma(os.path.join(path, "chroma.sqlite3"))
-    except (OSError, sqlite3.Error) as error:
+    except (OSError, ValueError, sqlite3.Error) as error:
         raise ToolError(f"{path} cannot be read: {error}.", hint="Name the folder of the vector store.") from error
     stems = {name.removesuffix(".faiss") for name in names if name.endswith(".faiss")}
     if stems:
@@ -103,12 +110,25 @@ def _found(path: str) -> tuple[str, dict[str, Callable[[], Rows]]]:
     )
 
 
-def _database(path: str) -> sqlite3.Connection:
+def _database(path: str, *tables: str) -> sqlite3.Connection:
     """Within bounds: what looks like a table may be a query that never ends, or makes values of any size."""
+    for end in ("", "-wal", "-shm", "-journal"):  # to open a pipe would wait for whoever writes into it
+        if os.path.lexists(path + end) and not os.path.isfile(path + end):
+            raise ValueError(f"{os.path.basename(path + end)} is no plain file")
     database = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=ro", uri=True, timeout=_BUSY_SECONDS)
     database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
-    steps = count(0, _STEPS)
-    database.set_progress_handler(lambda: next(steps) > _MOST_STEPS, _STEPS)
+    steps, until = count(0, _STEPS), time.monotonic() + _MOST_SECONDS
+    database.set_progress_handler(lambda: next(steps) > _MOST_STEPS or time.monotonic() > until, _STEPS)
+    try:
+        for pragma in ("trusted_schema = OFF", "automatic_index = OFF", "temp_store = MEMORY"):
+            database.execute(f"PRAGMA {pragma}")
+        for table in tables:
+            rows = database.execute("SELECT type FROM pragma_table_list(?) WHERE schema = 'main'", (table,))
+            if rows.fetchall() != [("table",)]:  # a view, or a virtual table
+                raise ValueError(f"{table} is no table")
+    except BaseException:
+        database.close()
+        raise
     return database
 
 
@@ -118,7 +138,7 @@ def _qdrant(folder: str) -> dict[str, Callable[[], Rows]]:
 
 
 def _points(path: str) -> Rows:
-    with contextlib.closing(_database(path)) as database:
+    with contextlib.closing(_database(path, "points")) as database:
         # Of two rows of one point, which older versions left, the later one is the point.
         for size, blob in database.execute(
             "SELECT length(point), CASE WHEN length(point) <= ? THEN point END FROM points ORDER BY rowid",
@@ -137,7 +157,7 @@ def _points(path: str) -> Rows:
 
 
 def _chroma(path: str) -> dict[str, Callable[[], Rows]]:
-    with contextlib.closing(_database(path)) as database:
+    with contextlib.closing(_database(path, "collections")) as database:
         names = [str(name) for (name,) in database.execute("SELECT name FROM collections")]
     return {name: lambda name=name: _embeddings(path, name) for name in names}
 
@@ -150,12 +170,15 @@ def _embeddings(path: str, collection: str) -> Rows:
         JOIN embeddings ON embeddings.segment_id = segments.id
         LEFT JOIN embedding_metadata AS held ON held.id = embeddings.id
         WHERE collections.name = ?
-        ORDER BY embeddings.id
     """  # noqa: S608 - made of constants
-    with contextlib.closing(_database(path)) as database:
+    with contextlib.closing(_database(path, *_CHROMA_TABLES)) as database:
         held: dict[str, dict[str, object]] = {}
+        read = 0
         for identity, key, text, integer, real, boolean in database.execute(query, (collection,)):
             payload = held.setdefault(str(identity), {})
+            read += len(text) if isinstance(text, (str, bytes)) else 0
+            if read > _MOST_FILE_BYTES or len(held) > _MOST_MEMORIES:
+                raise ValueError(f"it holds more than {_MOST_MEMORIES:,} memories, or {_MOST_FILE_BYTES:,} bytes")
             if key is not None:
                 values = (bool(boolean) if boolean is not None else None, text, integer, real)
                 payload[str(key)] = next((value for value in values if value is not None), None)
@@ -176,6 +199,8 @@ def _faiss(path: str, stem: str) -> Rows:
 
 
 def _whole(path: str) -> bytes:
+    if not os.path.isfile(path):
+        raise ValueError(f"{os.path.basename(path)} is no plain file")
     with open(path, "rb") as file:
         data = file.read(_MOST_FILE_BYTES + 1)
     if len(data) > _MOST_FILE_BYTES:
