@@ -196,7 +196,7 @@ def test_a_forgotten_server_is_gone(catalog: Catalog) -> None:
 def test_a_file_that_is_no_catalog_is_said_to_be_none(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_bytes(b"nothing of the kind" * 100)
     before = open_now()
-    with pytest.raises(SystemFault, match=r"cannot be used.*Delete the file and run `toolyard sync`"):
+    with pytest.raises(SystemFault, match=r"cannot be used.*Run `toolyard sync --rebuild`"):
         Catalog.open(str(tmp_path))
     assert open_now() <= before
 

@@ -27,7 +27,7 @@ from toolyard.fs.faults import explain, link_out, not_a_file, shown, swapped
         (errno.EEXIST, ToolError, "is there already"),
         (errno.EISDIR, ToolError, "is a folder"),
         (errno.EIO, SystemFault, "Input/output error"),
-        (errno.EMFILE, SystemFault, "Too many open files"),
+        (errno.EMFILE, SystemFault, "no file descriptors left"),
     ],
 )
 def test_each_error_number_has_its_error_and_a_hint(number, kind, words):
