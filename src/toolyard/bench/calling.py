@@ -85,6 +85,8 @@ def _sides(bench: Bench, reference: Reference, folder: str) -> Generator[tuple[S
                 file.write(_content(0))
     try:
         with Wire(bench.server(here)) as ours, Wire(reference.command(there)) as theirs:
+            # Write refuses a file that was not read.
+            ours.sequential("Read", [{"file_path": os.path.join(here, _file(lane))} for lane in range(LANES)])
             yield Side(ours, _our_call, here), Side(theirs, _their_call, there)
     finally:
         shutil.rmtree(here)

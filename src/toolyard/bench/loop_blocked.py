@@ -46,7 +46,7 @@ async def _measured(yard: Yard, tree: Tree) -> dict[str, float]:
     await asyncio.sleep(_SETTLE)
     figures = {"idle": beats.longest_ms()}
     started = time.perf_counter()
-    await yard.dispatch(Call("Write", {"file_path": tree.one, "content": "new"}, "bench"))
+    await yard.dispatch(Call("Write", {"file_path": f"{tree.one}.new", "content": "new"}, "bench"))
     figures["write"] = (time.perf_counter() - started) * 1e3
     figures["first"] = beats.longest_ms()
     await asyncio.to_thread(yard.snapshots.flush)
