@@ -239,5 +239,33 @@ def test_a_client_that_hands_on_no_keys_is_told_of_those_that_are_set_tomorrow(s
     assert "note: set GEMINI_API_KEY" in said
 
 
+@pytest.mark.parametrize(
+    ("client", "file", "entry"),
+    [
+        ("codex", ".codex/config.toml", "tool_timeout_sec = 330"),
+        ("gemini", ".gemini/settings.json", '"timeout": 330000'),
+        ("qwen", ".qwen/settings.json", '"timeout": 330000'),
+        ("opencode", ".config/opencode/opencode.json", '"timeout": 330000'),
+    ],
+)
+def test_a_client_waits_longer_for_the_assistant_than_the_assistant_for_its_model(shell, client, file, entry):
+    shell.run("install", client, "--assistant")
+    assert entry in (shell.home / file).read_text()
+
+    shell.run("install", client)
+    assert (shell.home / file).read_text().count("timeout") == 1  # file tools are quick: the client's default does
+
+
+def test_a_longer_time_in_the_configuration_or_the_clients_own_settings_counts(shell, tmp_path):
+    config = tmp_path / "toolyard.yaml"
+    config.write_text("assistant:\n  limits: {seconds: 900}\n")
+    file = shell.home / ".codex/config.toml"
+
+    shell.run("install", "codex", "--assistant", "--config", str(config))
+    assert "tool_timeout_sec = 930" in file.read_text()
+    shell.run("install", "codex", "--assistant")
+    assert "tool_timeout_sec = 930" in file.read_text()  # what stands there is longer
+
+
 def test_what_is_not_for_the_assistant_is_wrong_use(shell):
     assert "not for --assistant" in shell.run("install", "claude", "--assistant", "--tools", "code", code=2)

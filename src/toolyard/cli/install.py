@@ -30,6 +30,7 @@ from toolyard.core.modes import PermissionMode
 
 _PROGRAM = "toolyard"
 _ASSISTANT = "toolyard-assistant"
+_ANSWER_MARGIN_SECONDS = 30.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _SPLIT_AT_UNDERSCORES = frozenset({"gemini", "qwen"})
 _INSTALL = """\b
@@ -116,7 +117,11 @@ def install(
     if state is not None:
         words += ["--state", os.path.abspath(state)]
     variables = _variables(target.settings) if assistant else ()
-    report = installing.install(target, tuple(words), variables=variables, force=force, dry_run=dry_run)
+    # Without it some clients give up on an answer long before the assistant does.
+    seconds = _assistant_seconds(config_file) + _ANSWER_MARGIN_SECONDS if assistant else None
+    report = installing.install(
+        target, tuple(words), variables=variables, tool_seconds=seconds, force=force, dry_run=dry_run
+    )
     notes = [*_notes(target, sets)]
     if assistant:
         notes.append(_about_keys(target))
@@ -163,6 +168,10 @@ def _named(*, assistant: bool) -> str:
 def _variables(settings: Settings) -> tuple[str, ...]:
     """What the assistant finds its model and its threads by, set here or not: a key may be set tomorrow."""
     return tuple(dict.fromkeys((MODEL_VARIABLE, *PROVIDER_VARIABLES, *settings.model_access, STATE_VARIABLE)))
+
+
+def _assistant_seconds(config_file: str | None) -> float:
+    return load_config(config_file).assistant.limits.seconds
 
 
 def _about_keys(target: Target) -> str:

@@ -6,6 +6,7 @@ file lies below the folder of the project, the user's where the program looks fo
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -41,6 +42,16 @@ class Client:
     passing: Callable[[tuple[str, ...]], dict[str, Any]] = lambda _: {}
     """What makes it hand variables of its own on, by their names, whether they are set or not. Codex hands on next to
     nothing, Gemini CLI nothing that is called a key; the others hand on all they have."""
+    tool_timeout: tuple[str, int] | None = None
+    """The key of an entry that says how long a call may take, and how many of its units are a second. Without it
+    Codex waits 60 s, opencode 5 s, Gemini CLI and Qwen Code 600 s. Claude Code, Cursor and VS Code have none."""
+
+    def with_timeout(self, seconds: float | None) -> dict[str, Any]:
+        """What of an entry lets a call take that long, where the client has such a setting."""
+        if seconds is None or self.tool_timeout is None:
+            return {}
+        key, units = self.tool_timeout
+        return {key: math.ceil(seconds * units)}
 
     def paths(self, scope: Scope, settings: Settings, folder: str) -> tuple[str, ...]:
         """Where the servers of that scope may be, best first."""
@@ -159,6 +170,7 @@ CLIENTS: Final = {
             check="codex mcp list",
             project_note="Codex reads it in projects that it was told to trust.",
             passing=_named,
+            tool_timeout=("tool_timeout_sec", 1),
         ),
         Client(
             "gemini",
@@ -171,6 +183,7 @@ CLIENTS: Final = {
             "gemini mcp list",
             "Gemini CLI reads it in folders that it was told to trust.",
             passing=_expanded,
+            tool_timeout=("timeout", 1000),
         ),
         Client(
             "qwen",
@@ -181,6 +194,7 @@ CLIENTS: Final = {
             _plain,
             _SHELL,
             "qwen mcp list",
+            tool_timeout=("timeout", 1000),
         ),
         Client(
             "opencode",
@@ -191,6 +205,7 @@ CLIENTS: Final = {
             _opencode,
             r"\{(?:env|file):",
             "opencode mcp list",
+            tool_timeout=("timeout", 1000),
         ),
         Client("cursor", "Cursor", "mcpServers", _cursor_files, (".cursor/mcp.json",), _typed, _BRACES),
         Client("vscode", "VS Code", "servers", _vscode_files, (".vscode/mcp.json",), _typed, _BRACES),

@@ -63,11 +63,16 @@ def install(
     words: tuple[str, ...],
     *,
     variables: tuple[str, ...] = (),
+    tool_seconds: float | None = None,
     force: bool = False,
     dry_run: bool = False,
 ) -> Report:
-    """Put the entry that starts `words` where the client looks for it. `variables` are to reach what is started."""
-    path, passed = target.path, target.client.passing(variables)
+    """Put the entry that starts `words` where the client looks for it.
+
+    `variables` are to reach what is started; `tool_seconds` is how long its tools may take.
+    """
+    path = target.path
+    passed = {**target.client.passing(variables), **target.client.with_timeout(tool_seconds)}
     _check_words(target, words)
     _check_place(target, path)
 
@@ -120,7 +125,7 @@ def uninstall(target: Target, *, dry_run: bool = False) -> Report:
 
 
 def _beside_own(passed: Entry, found: Any) -> dict[str, Any]:
-    """What hands variables on, with what the user put there: another value for one of them, or more of them."""
+    """Our keys, with what the user put there: other or more variables, a longer time for tools."""
     if not is_ours(found):
         return dict(passed)
     return {key: _joined(value, found.get(key)) for key, value in passed.items()}
@@ -131,6 +136,8 @@ def _joined(ours: object, own: object) -> object:
         return {**cast("dict[str, Any]", ours), **cast("dict[str, Any]", own)}
     if isinstance(ours, list) and isinstance(own, list):
         return list(dict.fromkeys((*cast("list[str]", own), *cast("list[str]", ours))))
+    if isinstance(ours, int) and isinstance(own, (int, float)):
+        return max(ours, own)
     return cast("object", ours)
 
 
