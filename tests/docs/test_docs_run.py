@@ -82,7 +82,7 @@ SAID = {
         "GEMINI_API_KEY, GOOGLE_GEMINI_BASE_URL reach it from the environment of Claude Code; no value was written.",
         "1. **high** (bug) cart.py:12: The remainder is lost: 100 cents among 3 are charged as 99\n",
         'Left out: "SQL is put together from what users type": cart.py has no line 40, only 12\n',
-        "`split(100, 3)` is then `[34, 33, 33]`, and the shares always add up.\n\n---\nfiles: cart.py\n",
+        "`split(100, 3)` is then `[34, 33, 33]`, and the shares always add up.\n\n## Metadata\n- status: success\n",
         "files: card.py does not exist; did you mean cart.py?\nCorrect these names",
         "[{'severity': 'high', 'category': 'bug', 'file': 'cart.py', 'line': 12, 'title': 'The remainder is lost",
         "Verdict: no-go\n- secrets: billing.py:1 AWS Access Key\n",

@@ -5,7 +5,7 @@ An answer longer than `reply_chars` is cut; the whole of it is a resource, which
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
@@ -34,7 +34,8 @@ _FIELDS: Final[Mapping[str, Any]] = {
     "continuation_id": {"type": "string"},
     "metadata": {"type": "object"},
     "files_processed": STRINGS,
-    "skipped": {"type": "array", "items": {"type": "object"}},
+    "thinking_tokens_used": {"type": "integer"},
+    "skipped": {"type": "array"},
     "truncated": {"type": "boolean"},
 }
 _ALWAYS: Final = ("content", "status", "metadata", "files_processed", "skipped")
@@ -64,16 +65,19 @@ class Spending:
             "tokens_used": self.input + self.output,
             "input_tokens": self.input,
             "output_tokens": self.output,
-            "thinking_tokens_used": self.thinking,
             "response_time": round(self.seconds, 3),
         }
         return said if self.cost is None else {**said, "cost": round(self.cost, 6)}
 
-    @property
-    def line(self) -> str:
-        thought = f" ({self.thinking:,} of them thinking)" if self.thinking else ""
-        cost = f", ${self.cost:.4f}" if self.cost is not None else ""
-        return f"{self.model}: {self.input:,} tokens in, {self.output:,} out{thought}, {self.seconds:.1f} s{cost}"
+    def lines(self) -> Iterator[str]:
+        """The same for a reader."""
+        yield f"model: {self.model}"
+        yield f"thinking_mode: {self.thinking_mode}"
+        thought = f", {self.thinking:,} of them thinking" if self.thinking else ""
+        yield f"tokens_used: {self.input + self.output:,} ({self.input:,} in, {self.output:,} out{thought})"
+        yield f"response_time: {self.seconds:.1f}s"
+        if self.cost is not None:
+            yield f"cost: ${self.cost:.4f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +122,8 @@ class Output:
         fields: dict[str, Any] = {"content": shown, "status": self.status, "metadata": metadata}
         if self.thread:
             fields["continuation_id"] = self.thread
+        if self.spending is not None:
+            fields["thinking_tokens_used"] = self.spending.thinking
         if is_long:
             fields["truncated"] = True
         fields["files_processed"] = list(self.files)
@@ -125,19 +131,21 @@ class Output:
         return {**fields, **self.more}
 
     def _footer(self) -> str:
-        lines = ["---"]
-        if self.status != "success":
-            lines.append(f"status: {self.status}")
-        lines += self.notes
-        if self.files:
-            lines.append(f"files: {_listed(self.files)}")
-        if self.skipped:
-            lines += _grouped(self.skipped)
+        metadata = [f"status: {self.status}", *(f"note: {note}" for note in self.notes), *_grouped(self.skipped)]
         if self.spending is not None:
-            lines.append(self.spending.line)
+            metadata += self.spending.lines()
+        sections = [_section("Metadata", metadata)]
+        if self.files:
+            shown = [shown_name(path) for path in self.files[:_SHOWN_FILES]]
+            more = len(self.files) - len(shown)
+            sections.append(_section("Files Processed", [*shown, *([f"and {more:,} more"] if more else [])]))
         if self.thread:
-            lines.append(f"continuation_id: {self.thread}")
-        return "\n".join(lines)
+            sections.append(f"## Continuation ID: {self.thread}")
+        return "\n\n".join(sections)
+
+
+def _section(title: str, lines: Sequence[str]) -> str:
+    return "\n".join((f"## {title}", *(f"- {line}" for line in lines)))
 
 
 def uri_of(thread: str, turn: int) -> str:

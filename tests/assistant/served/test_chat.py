@@ -22,7 +22,7 @@ def test_a_question_is_answered_in_one_call_by_every_api(serve, api):
     assert (fields["files_processed"], fields["skipped"]) == ([], [])
     text = answered["content"][0]["text"]
     assert text.startswith("Use a queue.\n")
-    assert f"continuation_id: {fields['continuation_id']}" in text
+    assert f"## Continuation ID: {fields['continuation_id']}" in text
 
 
 def test_a_thread_goes_on_as_role_messages(serve):

@@ -15,7 +15,7 @@ def test_thinking_modes_become_budgets_of_gemini(serve):
         budgets.append(sent(served)["generationConfig"]["thinkingConfig"]["thinking_budget"])
 
     assert budgets == [128, 2_048, 8_192, 16_384, 32_768]
-    assert fields["metadata"]["thinking_tokens_used"] == 25
+    assert fields["thinking_tokens_used"] == 25
     assert fields["metadata"]["thinking_mode"] == "max"
 
 

@@ -15,7 +15,7 @@ from tests.e2e.test_clients_page import free_port
 from toolyard.testing.model_server import Call, Turn
 
 PAGE = pages.ROOT / "docs" / "second-opinion.md"
-ID = re.compile(r"continuation_id: (\w{32})")
+ID = re.compile(r"## Continuation ID: (\w{32})")
 
 
 def asked(request):
