@@ -31,7 +31,9 @@ def test_the_text_has_sections_for_metadata_files_and_the_thread():
 
     result = output.result(1_000)
 
-    assert result.parts[0].text == f"""\
+    assert (
+        result.parts[0].text
+        == f"""\
 Use a queue.
 
 ## Metadata
@@ -49,5 +51,6 @@ Use a queue.
 - src/b.py
 
 ## Continuation ID: {"a" * 32}"""
+    )
     assert result.structured["thinking_tokens_used"] == 20
     assert "thinking_tokens_used" not in result.structured["metadata"]
