@@ -195,7 +195,7 @@ def test_a_machine_without_any_wall_fails_and_says_how_to_get_one(examined, monk
     monkeypatch.setattr("toolyard.sandbox.probe.stands", missing)
     code, checks = examined()
     assert (code, checks["sandbox"]["status"]) == (1, "fail")
-    assert "No sandbox can be built on this machine" in checks["sandbox"]["found"]
+    assert "No sandbox as strong as `code_execution.minimum` (namespaces)" in checks["sandbox"]["found"]
     assert checks["sandbox"]["fix"].startswith("Get one.")
 
 

@@ -90,6 +90,7 @@ WIDENING = {
     "further roots": "permissions: {moderate_roots: [/]}",
     "context paths": "orchestrator: {context_paths: [{path: /etc}]}",
     "code without a sandbox": "toolyard: {code_execution: {mode: none}}",
+    "a weaker sandbox for code": "toolyard: {code_execution: {minimum: landlock}}",
     "destructive commands without a question": "toolyard: {code_execution: {allow_destructive: true}}",
     "a network for code": "toolyard: {code_execution: {docker: {network: host}}}",
     "a workspace outside its own folder": "toolyard: {workspace: ..}",

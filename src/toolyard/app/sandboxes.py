@@ -12,6 +12,7 @@ import contextlib
 import os
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -34,14 +35,15 @@ if TYPE_CHECKING:
     from toolyard.config.settings import Settings
     from toolyard.sandbox.choose import Choice
 
+LOOK_AGAIN_SECONDS = 5.0
+"""Between two looks whether a stronger sandbox can be had again."""
 _FOLDER_CHARS = 4_095
 _MOST_REFUSED = 20
 _MOST_READING = 8  # sandboxes of our own programs; the one that was made first goes first
 _MOST_FOLDERS = 1_000  # of sessions; who was not seen for longest starts in the workspace again
-_REPLACED = (
-    "The sandbox was replaced, because what it hides or seals has changed: /tmp, sessions and background commands "
-    "are gone."
-)
+_REPLACED = "The sandbox was replaced, because {reason}: /tmp, sessions and background commands are gone."
+_CHANGED = "what it hides or seals has changed"
+_STRONGER = "a stronger one can be had again"
 
 Chooser = Callable[[], "Choice"]
 OnConnection = Callable[[str, int, bool], None]
@@ -54,6 +56,8 @@ class Ready:
     sandbox: Sandbox
     spec: Spec
     note: str
+    is_provisional: bool = False
+    """Whether a stronger kind of sandbox failed for a passing reason when this one was started."""
 
     def shows(self, spec: Spec) -> bool:
         """Whether it is what would be started now. Sockets made since may be its own: none are looked for."""
@@ -100,7 +104,7 @@ class Sandboxes(Closing):
         self._exposure = Exposure(policy, self._seals, state, socket_folders)
         self._ready: dict[bool | tuple[Mount, ...], Ready] = {}
         """By whether it may be written, for commands; by what it shows beside, for programs of our own."""
-        self._choice: Choice | None = None
+        self._look_again = 0.0
         self._lock = threading.Lock()
         self._folders: dict[str, str] = {}
         self._is_closed = False
@@ -132,32 +136,30 @@ class Sandboxes(Closing):
 
         `also` is seen in it too, never to be written. Raises SecurityError where there are no walls to be had.
         """
-        with self._lock:
-            self._choice = self._choice or self._choose()
-        if self._choice.tier is Tier.NONE:
-            raise SecurityError(
-                "This needs a sandbox, and the configuration or the mode says that there shall be none.",
-                hint="Set `code_execution: {mode: bubblewrap}`, or leave `mode` out.",
-            )
         return self._kept(also, lambda: self._reading_spec(also))
 
     def _kept(self, key: bool | tuple[Mount, ...], plan: Callable[[], tuple[Spec, str]]) -> Ready:
         with self._lock:
             found = self._ready.get(key)
-            if found is not None and not self._seals.hides_something and found.sandbox.covers_hold():
+            stronger = found is not None and self._can_be_stronger(found)
+            holds = found is not None and not stronger and found.sandbox.covers_hold()
+            if found is not None and holds and not self._seals.hides_something:
                 return found
             spec, note = plan()
-            if found is not None and found.shows(spec) and found.sandbox.covers_hold():
+            if found is not None and holds and found.shows(spec) and found.sandbox.covers_hold():
                 return found
             if found is not None:
                 self._ready.pop(key).sandbox.close()
                 # What ran in there could still move folders while they were looked at. Now nobody is left.
                 spec, note = plan()
-            made = self._ready[key] = self._started(spec, note)
+            made = self._ready[key] = self._started(spec, note, needs_walls=isinstance(key, tuple))
             others = [each for each in self._ready if isinstance(each, tuple)]
             for oldest in others[:-_MOST_READING]:
                 self._ready.pop(oldest).sandbox.close()
-            return made if found is None else replace(made, note=f"{_REPLACED} {made.note}".rstrip())
+            if found is None:
+                return made
+            told = _REPLACED.format(reason=_STRONGER if stronger else _CHANGED)
+            return replace(made, note=f"{told} {made.note}".rstrip())
 
     def beside(self) -> Ready:
         """The sandbox in which code runs now, for a run that this code waits for: it is never replaced for it."""
@@ -165,18 +167,38 @@ class Sandboxes(Closing):
             found = self._ready.get(True) or self._ready.get(False)
         return found or self.ready()
 
-    def _started(self, spec: Spec, note: str) -> Ready:
+    def _started(self, spec: Spec, note: str, *, needs_walls: bool) -> Ready:
         if self._is_closed:
             raise SystemFault("The workspace is closed.", hint="Open it again.")
-        self._choice = self._choice or self._choose()
-        sandbox = self._choice.make()
+        choice = self._choose()  # each time: which walls can be had may have changed
+        if needs_walls and choice.tier is Tier.NONE:
+            raise SecurityError(
+                "This needs a sandbox, and the configuration or the mode says that there shall be none.",
+                hint="Set `code_execution: {mode: bubblewrap}`, or leave `mode` out.",
+            )
+        sandbox = choice.make()
         sandbox.on_connection = self._on_connection
         try:
             sandbox.start(spec)
         except BaseException:
             sandbox.close()
+            forget_probes()
             raise
-        return Ready(sandbox, spec, f"{self._choice.note} {note}".strip())
+        return Ready(sandbox, spec, f"{choice.note} {note}".strip(), is_provisional=choice.is_provisional)
+
+    def _can_be_stronger(self, found: Ready) -> bool:
+        """Whether a better kind of sandbox, which could not be had for a passing reason, can be had by now."""
+        if not found.is_provisional or self.shells.any_running():
+            return False
+        now = time.monotonic()
+        if now < self._look_again:
+            return False
+        self._look_again = now + LOOK_AGAIN_SECONDS
+        tiers = list(Tier)
+        try:
+            return tiers.index(self._choose().tier) < tiers.index(found.sandbox.tier)
+        except SecurityError:  # at this moment not even this kind can be started anew
+            return False
 
     def refused(self, place: str) -> None:
         """Code wanted to reach a host that is not allowed. Takes no lock: who ends a proxy holds it, and waits."""
@@ -240,6 +262,12 @@ class Sandboxes(Closing):
             limits=self.limits,
         )
         return spec, shown.note
+
+
+def forget_probes() -> None:
+    from toolyard.sandbox.probe import forget
+
+    forget()
 
 
 def chosen(execution: CodeExecution, settings: Settings, mode: PermissionMode) -> Choice:

@@ -25,6 +25,7 @@ from toolyard.app.snapshots.keeper import Keeper, Place, Waiter
 from toolyard.app.tool import Tool
 from toolyard.app.tools.resources import RESOURCE_TOOLS, SKILL_RESOURCE_TOOLS
 from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode, is_served, sets_of, tools_of
+from toolyard.app.walls import runs_code
 from toolyard.config.agents import agent_of
 from toolyard.config.settings import Settings
 from toolyard.core.actions import Effect, Kind
@@ -233,8 +234,8 @@ class Yard(Closing):
                 self.sandboxes.ready()
 
         offering = self.options.offering
-        runs_code = any(tool.longest is not None for tool in self.dispatch.tools.values())
-        is_wanted = offering is not None or (runs_code and self.options.config.toolyard.code_execution.enabled)
+        needs_walls = runs_code(self.dispatch.tools.values())
+        is_wanted = offering is not None or (needs_walls and self.options.config.toolyard.code_execution.enabled)
         if is_wanted and not self._is_warming:
             self._is_warming = True
             work = start if offering is None else offering.warm_up

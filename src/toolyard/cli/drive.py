@@ -15,7 +15,8 @@ from typing import Final
 
 import click
 
-from toolyard.app.toolsets import Toolsets, has_code_mode, sets_of
+from toolyard.app.toolsets import Toolsets, has_code_mode, sets_of, tools_of
+from toolyard.app.walls import check_walls, runs_code
 from toolyard.app.yard import YardOptions
 from toolyard.cli.choosing import Named, toolsets
 from toolyard.cli.drive_asking import asker_of
@@ -35,6 +36,7 @@ from toolyard.drivers import drive as driven
 from toolyard.drivers.options import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from toolyard.drivers.registry import DRIVERS
 from toolyard.drivers.running import Run
+from toolyard.policy.build import policy_for
 
 EXIT_CODES: Final = {
     Status.SUCCEEDED: 0,
@@ -116,7 +118,11 @@ def drive(
     place = find_place(workspace, config_file, agent, acts=True)
     mode = PermissionMode(permission_mode) if permission_mode else None
     _mind_servers(place, tools)
-    about = About(DRIVERS[cli].title, os.path.realpath(place.workspace), Settings.from_environment())
+    settings = Settings.from_environment()
+    if runs_code(tools_of(tools).values()):
+        policy = policy_for(place.config, settings, os.path.realpath(place.workspace), mode, agent)
+        check_walls(place.config.toolyard.code_execution, settings, policy.mode)
+    about = About(DRIVERS[cli].title, os.path.realpath(place.workspace), settings)
     with contextlib.closing(showing_for(about, wants_json=wants_json)) as showing:
         run = driven(
             cli,

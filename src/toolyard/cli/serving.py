@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from toolyard.app.walls import check_walls, check_walls_quickly, runs_code
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.process import OWN_PROCESS
 
@@ -48,6 +49,7 @@ def serve(options: YardOptions, http: tuple[str, int] | None, allow_host: tuple[
     """Open the workspace and serve it until the client leaves, or a signal comes. A process of our own ends here."""
     leaves = click.get_current_context().find_root().obj is OWN_PROCESS
     with Yard.open(options) as yard:
+        _check_walls(yard, is_quick=http is None)
         if http is None:
             from toolyard.serve.mcp.run import serve_stdio
 
@@ -64,6 +66,14 @@ def serve(options: YardOptions, http: tuple[str, int] | None, allow_host: tuple[
                 ignore_signals()
     if leaves:
         _leave()
+
+
+def _check_walls(yard: Yard, *, is_quick: bool) -> None:
+    """Raises SecurityError where tools are served that run commands or code, and the walls for them cannot be had."""
+    options = yard.options
+    if options.offering is None and runs_code(yard.dispatch.tools.values()):
+        check = check_walls_quickly if is_quick else check_walls
+        check(options.config.toolyard.code_execution, options.settings, yard.policy.mode)
 
 
 def _leave() -> NoReturn:

@@ -85,6 +85,8 @@ def widened_rights(config: Config) -> Iterator[str]:
 def _of_code(execution: CodeExecution) -> Iterator[str]:
     if execution.mode == "none":
         yield "code without a sandbox"
+    if execution.minimum == "landlock":
+        yield "a weaker sandbox for code"
     if execution.allow_destructive:
         yield "destructive commands without a question"
     if execution.docker.network != "none" or execution.allowed_hosts:

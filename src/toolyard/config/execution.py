@@ -99,6 +99,8 @@ class CodeExecution(Section):
 
     enabled: bool = True
     mode: Literal["bubblewrap", "docker", "none"] = "bubblewrap"
+    minimum: Literal["bubblewrap", "namespaces", "landlock"] = "namespaces"
+    """The weakest sandbox that `mode: bubblewrap` may fall back to; below it, commands and code are refused."""
     docker: Docker = Docker()
     allowed_hosts: tuple[str, ...] = ()
     """Hosts (`packages.example.com`, `*.example.org`, `localhost:8080`) that code may reach over HTTP and HTTPS."""

@@ -1,8 +1,8 @@
 """Which sandbox commands and code run in. Never none by accident: what cannot be walled in is refused.
 
 `bubblewrap`, the default, stands for the best this machine offers: where bubblewrap does not run, the next tier takes
-over and every result says so. `docker` is taken at its word: it runs there or not at all. `none` is chosen by nobody
-but the one who wrote it.
+over and every result says so, down to the configured `minimum`. `docker` is taken at its word: it runs there or not
+at all. `none` is chosen by nobody but the one who wrote it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _DEGRADING = (Tier.BUBBLEWRAP, Tier.NAMESPACES, Tier.LANDLOCK)
 _DOCTOR = "Run `toolyard doctor` for the walls of this machine and how to get the missing ones."
+_WEAKER = "`code_execution: {minimum: landlock}` accepts the weak Landlock sandbox."
 _UNSANDBOXED = (
     "Not sandboxed: this ran with all rights of the user, because the configuration says "
     "`code_execution: {mode: none}`."
@@ -35,6 +36,8 @@ class Choice:
     make: Callable[[], BoxSandbox]
     note: str = ""
     """What every result has to say about it: that the walls are weaker than they could be, or missing."""
+    is_provisional: bool = False
+    """Whether a stronger kind failed for a passing reason, so that the choice may be another in a moment."""
 
 
 def choose(execution: CodeExecution, means: Means | None = None) -> Choice:
@@ -45,12 +48,13 @@ def choose(execution: CodeExecution, means: Means | None = None) -> Choice:
     if execution.mode == "docker":
         return _container(means)
     failed: list[probe.TierReport] = []
-    for tier in _DEGRADING:
+    for tier in _DEGRADING[: _DEGRADING.index(Tier(execution.minimum)) + 1]:
         report = probe.stands(tier, means)
         if report.stands:
-            return Choice(tier, functools.partial(means.make, tier), _note(tier, failed))
+            passing = any(each.is_passing for each in failed)
+            return Choice(tier, functools.partial(means.make, tier), _note(tier, failed), is_provisional=passing)
         failed.append(report)
-    raise _refusal(failed)
+    raise _refusal(failed, Tier(execution.minimum))
 
 
 def _container(means: Means) -> Choice:
@@ -75,9 +79,15 @@ def _note(tier: Tier, failed: list[probe.TierReport]) -> str:
     return f"Sandbox: {tier.value}, because {why}."
 
 
-def _refusal(failed: list[probe.TierReport]) -> SecurityError:
+def _refusal(failed: list[probe.TierReport], minimum: Tier) -> SecurityError:
     why = "; ".join(f"{report.tier.value}: {report.reason.rstrip('.')}" for report in failed)
+    passing = any(report.is_passing for report in failed)
+    ways = ["Try again in a moment."] if passing else []
+    ways += [failed[0].hint, "Or use `code_execution: {mode: docker}`."]
+    ways += [_DOCTOR] if minimum is Tier.LANDLOCK else [_WEAKER, _DOCTOR]
     return SecurityError(
-        f"No sandbox can be built on this machine, so nothing was run ({why}).",
-        hint=f"{failed[0].hint} Or use `code_execution: {{mode: docker}}`. {_DOCTOR}",
+        f"No sandbox as strong as `code_execution.minimum` ({minimum.value}) can be built on this machine, "
+        f"so nothing was run ({why}).",
+        hint=" ".join(ways),
+        retryable=passing,
     )

@@ -34,14 +34,22 @@ def find_unshare() -> str | None:
     return shutil.which("unshare")
 
 
-@functools.cache
+_mounting: set[str] = set()
+"""Programs that were seen to make mounts. One that failed is tried again: the reason may have passed."""
+
+
 def may_mount(program: str) -> bool:
     """Whether this machine lets an ordinary program make such namespaces, and mounts in them."""
+    if program in _mounting:
+        return True
     tried = (program, *_OPTIONS, "mount", "-t", "tmpfs", "tmpfs", inside.TEMPORARY)
     try:
-        return subprocess.run(tried, capture_output=True, timeout=_START_SECONDS, check=False).returncode == 0
+        done = subprocess.run(tried, capture_output=True, timeout=_START_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return False
+    if done.returncode == 0:
+        _mounting.add(program)
+    return done.returncode == 0
 
 
 def namespaces(program: str) -> BoxSandbox:

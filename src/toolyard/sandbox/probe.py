@@ -1,11 +1,15 @@
 """What this machine offers: each kind of sandbox is really started once, with a trivial run in it.
 
-Nothing here decides; `choose` does. What was found out is remembered for the life of the process. A probe owns the
-sandbox it starts and the temporary workspace around it, and leaves neither behind.
+Nothing here decides; `choose` does. A kind that stood is remembered, and so is one that cannot stand, together with
+what that depended on: the programs and the kernel's settings. A kind that failed for a passing reason (no namespaces,
+descriptors or memory left at that moment) is tried again by the next question. A probe owns the sandbox it starts and
+the temporary workspace around it, and leaves neither behind.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import threading
 from collections.abc import Mapping
@@ -26,6 +30,16 @@ from toolyard.sandbox.spec import Ending, Request, Spec, Stream, Tier, What
 from toolyard.storage.temporary import TemporaryFolder
 
 _RUN_SECONDS = 20.0
+_PASSING = tuple(
+    os.strerror(number)
+    for number in (errno.EAGAIN, errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EUSERS, errno.ENOBUFS)
+)
+"""As programs spell them. The kernel says ENOSPC and EUSERS where `user.max_*_namespaces` are used up."""
+_SETTINGS = (
+    "/proc/sys/user/max_user_namespaces",
+    "/proc/sys/kernel/unprivileged_userns_clone",
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+)
 _NO_NETWORK = "none"
 _HINTS = {
     Tier.DOCKER: "Install Docker or Podman, start it, and build the image as docs/sandbox.md shows.",
@@ -91,6 +105,8 @@ class TierReport:
     """Why it does not stand."""
     hint: str = ""
     """How to get it."""
+    is_passing: bool = False
+    """Whether it failed for a reason that may be gone in a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +118,57 @@ class Wall:
     detail: str
 
 
-@cache
+_known: dict[tuple[Tier, Means, tuple[str, ...]], TierReport] = {}
+
+
 def stands(tier: Tier, means: Means) -> TierReport:
     """Start one of these sandboxes, run something trivial in it, and tell how that went."""
+    key = tier, means, _dependencies(means)
+    known = _known.get(key)
+    if known is not None:
+        return known
+    report = _tried(tier, means)
+    if not report.is_passing:
+        _known[key] = report
+    return report
+
+
+def forget() -> None:
+    """Try every kind again with the next question: one that stood has failed to start."""
+    _known.clear()
+
+
+def _tried(tier: Tier, means: Means) -> TierReport:
     try:
         with TemporaryFolder("probe") as folder, means.make(tier) as sandbox:
             sandbox.start(Spec(folder.path))
             reason = _trivial_run(sandbox)
-    except SystemFault as fault:
-        return TierReport(tier, stands=False, reason=fault.message, hint=_HINTS.get(tier, fault.hint))
-    return TierReport(tier, stands=not reason, reason=reason, hint=_HINTS.get(tier, "") if reason else "")
+    except (SystemFault, OSError) as fault:
+        reason = fault.message if isinstance(fault, SystemFault) else f"{fault.strerror or fault}"
+        own_hint = fault.hint if isinstance(fault, SystemFault) else ""
+        return TierReport(
+            tier, stands=False, reason=reason, hint=_HINTS.get(tier, own_hint), is_passing=_is_passing(reason)
+        )
+    if not reason:
+        return TierReport(tier, stands=True)
+    return TierReport(tier, stands=False, reason=reason, hint=_HINTS.get(tier, ""), is_passing=True)
+
+
+def _is_passing(reason: str) -> bool:
+    return any(sign in reason for sign in _PASSING)
+
+
+def _dependencies(means: Means) -> tuple[str, ...]:
+    """What decides whether a sandbox can be made: when this changes, everything is found out again."""
+    found: list[str] = [str(os.geteuid())]
+    for program in (means.bubblewrap, means.unshare, means.engine):
+        with contextlib.suppress(OSError, TypeError):
+            status = os.stat(program or "")
+            found.append(f"{status.st_dev}:{status.st_ino}:{status.st_mtime_ns}")
+    for setting in _SETTINGS:
+        with contextlib.suppress(OSError), open(setting, encoding="ascii") as file:
+            found.append(file.read().strip())
+    return tuple(found)
 
 
 def probe(means: Means) -> tuple[TierReport, ...]:

@@ -128,6 +128,10 @@ class Shells(Closing):
         threading.Thread(target=work, name=f"toolyard-{shell.id}", daemon=True).start()
         return shell
 
+    def any_running(self) -> bool:
+        with self._lock:
+            return any(not shell.ended.is_set() for shell in self._shells.values())
+
     def get(self, name: str) -> Shell:
         shell = self._shells.get(name)
         if shell is None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from toolyard.app.freshness import why_not
 from toolyard.app.home import Home
-from toolyard.app.sandboxes import chosen
+from toolyard.app.walls import proven
 from toolyard.config.expansion import expanded, unset_variables
 from toolyard.core.errors import ConfigError, SystemFault
 from toolyard.core.modes import PermissionMode
@@ -198,7 +198,7 @@ def wall_words(execution: CodeExecution, settings: Settings, mode: PermissionMod
     """Where commands and code run. Starts a sandbox to see. Raises SecurityError where there is none."""
     if not execution.enabled:
         return "commands and code are switched off"
-    choice = chosen(execution, settings, mode)
+    choice = proven(execution, settings, mode)
     words = _TIERS.get(choice.tier, choice.tier.value)
     if choice.tier is Tier.NONE:
         return f"{words}: commands run with all your rights"

@@ -39,6 +39,7 @@ from toolyard.team.check_parts import (
     wall_words,
 )
 from toolyard.team.check_report import AgentCheck, CheckReport, Finding, ServerCheck, ServerState
+from toolyard.team.code_wanted import WITHOUT_CODE
 from toolyard.team.opening import kind_of
 from toolyard.team.places import root_of, with_layout, workspace_of
 from toolyard.team.prompts import Scene, composed
@@ -196,8 +197,10 @@ class _Check:
         try:
             return wall_words(self.config.toolyard.code_execution, self.settings, mode)
         except SecurityError as error:
-            finding = Finding(error.message, error.hint, agent.id)
-            (self.problems if injection.files_first else self.notices).append(finding)
+            if injection.files_first:
+                self.problems.append(Finding(error.message, f"{error.hint} {WITHOUT_CODE}", agent.id))
+            else:
+                self.notices.append(Finding(error.message, error.hint, agent.id))
             return "none can be built: commands and code are refused"
 
     def _modes(self, agent: Agent, mode: PermissionMode, injection: Injection) -> None:

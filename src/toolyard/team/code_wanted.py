@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from toolyard.app.injecting import injection_of
-from toolyard.app.sandboxes import chosen
+from toolyard.app.walls import proven
 from toolyard.core.errors import ConfigError, SecurityError
 from toolyard.core.modes import PermissionMode
 
 if TYPE_CHECKING:
     from toolyard.team.options import RunOptions
+
+WITHOUT_CODE: Final = "Or set `execution_mode: context_based`, which gives agents every tool directly."
 
 
 def check_code_can_run(options: RunOptions) -> None:
@@ -21,11 +23,10 @@ def check_code_can_run(options: RunOptions) -> None:
     default = config.permissions.mode or PermissionMode.STRICT
     for mode in {agent.backend.permission_mode or default for agent in config.agents}:
         try:
-            chosen(config.toolyard.code_execution, options.settings, mode)
+            proven(config.toolyard.code_execution, options.settings, mode)
         except SecurityError as error:
             raise ConfigError(
                 f"`execution_mode: filesystem_first` needs code execution, which is not to be had: {error.message}",
                 where=config.source or "",
-                hint=f"{error.hint.removesuffix(' Nothing ran.')} Or set `execution_mode: context_based`, which "
-                "gives agents every tool directly.",
+                hint=f"{error.hint.removesuffix(' Nothing ran.')} {WITHOUT_CODE}",
             ) from error

@@ -15,6 +15,7 @@ from toolyard.config.settings import Settings
 from toolyard.core.errors import SecurityError, SystemFault
 from toolyard.core.modes import PermissionMode
 from toolyard.sandbox.inside import variables
+from toolyard.sandbox.spec import Tier
 from toolyard.storage.audit_read import read
 
 LONGEST_WAIT = 30.0
@@ -323,13 +324,12 @@ async def test_a_sandbox_that_does_not_start_is_closed_and_tried_again(bench, mo
             closed.append(self)
 
     class Choice:
-        make = Broken
-        note = ""
+        make, note, tier = Broken, "", Tier.BUBBLEWRAP
 
-    monkeypatch.setattr(sandboxes, "_choice", Choice)
-    await bench.fails(SystemFault, "Bash", command="true")
+    with monkeypatch.context() as broken:
+        broken.setattr(sandboxes, "_choose", Choice)
+        await bench.fails(SystemFault, "Bash", command="true")
     assert len(closed) == 1
-    monkeypatch.setattr(sandboxes, "_choice", None)
     assert await run(bench, "true") == (0, "")
 
 
