@@ -100,11 +100,14 @@ class OrdinaryUser(Closing):
         hidden = {path: above for path in self._needed if (above := _blocking(path)) is not None}
         kept = {path: f"{self._stash}/{number}" for number, path in enumerate(hidden)}
         lines = [f"mkdir -p {place} && mount --bind {shlex.quote(path)} {place}" for path, place in kept.items()]
-        lines += [f"mount -t tmpfs -o mode=755 tmpfs {shlex.quote(above)}" for above in sorted(set(hidden.values()))]
+        covered = [shlex.quote(above) for above in sorted(set(hidden.values()))]
+        lines += [f"mount -t tmpfs -o mode=755 tmpfs {above}" for above in covered]
         lines += [
             f"mkdir -p {shlex.quote(path)} && mount --bind {place} {shlex.quote(path)}"
             for path, place in kept.items()
         ]
+        # A destructive test finds nothing that it could write but its own /tmp.
+        lines += [f"mount -o remount,bind,ro {above}" for above in covered]
         return lines
 
 
