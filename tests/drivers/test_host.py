@@ -14,6 +14,7 @@ from toolyard.app.yard import Yard, YardOptions
 from toolyard.config.models import Config
 from toolyard.drivers.host import Host
 from toolyard.serve.mcp.terms import Terms
+from toolyard.testing.client import success
 from toolyard.testing.http_client import HttpClient
 
 SECONDS = 20
@@ -62,7 +63,7 @@ def test_whatever_else_is_asked_or_fails_attaches_nobody(hosted):
         with HttpClient(one.url, one.token) as mcp:
             assert "result" in mcp.greeting
             assert "result" in mcp.request("ping")
-            assert "result" in mcp.call("Read", file_path="a.txt")
+            assert success(mcp.call("Read", file_path="a.txt"))
             assert "error" in mcp.request("tools/list", {"cursor": {}})
             assert mcp.send_bytes(b'{"jsonrpc": "2.0", "id": 9, "method": "tools/list", "par')[0] >= 400
         assert not one.attached.is_set()

@@ -33,11 +33,15 @@ NPM = {
     "@modelcontextprotocol/server-sequential-thinking": "2026.8.31",
 }
 PYPI = {
+    "langgraph": ("langgraph==1.2.22", "langchain-mcp-adapters==0.3.2", "langchain-openai==1.7.3"),
     "mcp-server-git": ("mcp-server-git==2026.10.19",),
     "mcp-server-sqlite": ("mcp-server-sqlite==2025.4.25", "mcp==1.30.0"),  # it does not start with mcp 2
     "mcp-server-time": ("mcp-server-time==2026.10.19",),
     "mem0ai": ("mem0ai==2.2.1", "faiss-cpu==1.15.1", "chromadb==1.5.9"),
+    "openai-agents": ("openai-agents==0.24.0",),
+    "pydantic-ai": ("pydantic-ai-slim[mcp,openai]==2.66.0",),
     "skills-ref": ("skills-ref==0.1.1",),
+    "smolagents": ("smolagents[mcp,openai]==1.26.0", "mcp==1.30.0"),
 }
 
 

@@ -19,7 +19,7 @@ from toolyard.core.errors import ToolyardError
 from toolyard.core.events import TARGET_CHARS
 from toolyard.core.modes import PermissionMode
 from toolyard.testing.attacks import HIDDEN_NAME, MARKER, World, arguments_for, build_world
-from toolyard.testing.client import StdioClient
+from toolyard.testing.client import StdioClient, error_in
 from toolyard.testing.http_client import HttpClient, HttpServer
 
 TOKEN = "a-token-for-the-tests"
@@ -193,8 +193,8 @@ class OverTheWire:
 
 
 def answer_of(response: dict[str, Any]) -> Answer:
-    if "error" in response:
-        error = response["error"]
+    error = error_in(response)
+    if error is not None:
         return Answer(error["code"], error["message"], error.get("data") or {})
     return Answer(0, json.dumps(response["result"], ensure_ascii=False))
 

@@ -21,7 +21,7 @@ from toolyard.config.settings import Settings
 from toolyard.core.calls import Call, ask_nobody
 from toolyard.core.errors import ToolyardError
 from toolyard.core.modes import PermissionMode
-from toolyard.testing.client import StdioClient
+from toolyard.testing.client import StdioClient, error_in
 from toolyard.testing.http_client import HttpClient, HttpServer
 
 YES, NO, ASK = "allowed", "refused", "asks"
@@ -182,7 +182,8 @@ class Wire:
             answers = {key: self.person.reply() for key in response["result"]["inputRequests"]}
             more = {"inputResponses": answers, "requestState": response["result"]["requestState"]}
             response = self._client.request(method, {**params, **more})
-        return response["error"]["code"] if "error" in response else 0
+        error = error_in(response)
+        return error["code"] if error is not None else 0
 
 
 @contextlib.contextmanager

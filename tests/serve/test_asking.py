@@ -7,6 +7,7 @@ import os
 import pytest
 
 from toolyard.core.events import Outcome
+from toolyard.testing.client import failure, success
 
 CAN_ANSWER = {"elicitation": {"form": {}}}
 WRITE = {"name": "Write", "arguments": {"file_path": "a.txt", "content": "written"}}
@@ -45,7 +46,7 @@ def test_a_yes_lets_the_call_through_and_the_question_says_what_is_asked(place, 
         return {"result": YES}
 
     with asking(answers=answers) as client:
-        assert "result" in client.call("Write", **WRITE["arguments"])
+        assert success(client.call("Write", **WRITE["arguments"]))
     assert place.read("a.txt") == "written"
     (question,) = asked
     assert question["message"].endswith("Allow Write to do this?")
@@ -57,7 +58,7 @@ def test_a_yes_lets_the_call_through_and_the_question_says_what_is_asked(place, 
 def test_anything_but_a_yes_is_a_no_and_nothing_is_written(place, asking):
     left = iter(NOT_YES)
     with asking(answers=lambda params: {"result": next(left)}) as client:
-        codes = [client.call("Write", **WRITE["arguments"])["error"]["code"] for _ in NOT_YES]
+        codes = [failure(client.call("Write", **WRITE["arguments"]))["code"] for _ in NOT_YES]
     assert codes == [-32001] * len(NOT_YES)
     assert os.listdir(place.workspace) == []
     assert outcomes(place) == [("Write", "ask", Outcome.DENIED)] * len(NOT_YES)
@@ -66,20 +67,20 @@ def test_anything_but_a_yes_is_a_no_and_nothing_is_written(place, asking):
 def test_a_client_that_breaks_its_promise_to_answer_has_said_no(place, asking):
     refusal = {"error": {"code": -32601, "message": "not here"}}
     with asking(answers=lambda params: refusal) as client:
-        assert client.call("Write", **WRITE["arguments"])["error"]["code"] == -32001
+        assert failure(client.call("Write", **WRITE["arguments"]))["code"] == -32001
     assert outcomes(place) == [("Write", "ask", Outcome.DENIED)]
 
 
 def test_a_client_that_cannot_answer_is_not_asked(place, asking, modern):
     with asking(modern=modern, capabilities={}) as client:
-        assert client.call("Write", **WRITE["arguments"])["error"]["code"] == -32001
+        assert failure(client.call("Write", **WRITE["arguments"]))["code"] == -32001
     assert outcomes(place) == [("Write", "ask", Outcome.DENIED)]
 
 
 def test_what_needs_no_answer_is_not_asked_about(place, asking, modern):
     place.write("a.txt", "x")
     with asking(modern=modern) as client:
-        assert "result" in client.call("Read", file_path="a.txt")
+        assert success(client.call("Read", file_path="a.txt"))
 
 
 # From 2026-07-28: input_required.
@@ -113,7 +114,7 @@ def test_the_call_comes_back_with_anything_else_and_is_refused(place, asking):
     with asking(modern=True) as client:
         for answer in NOT_YES:
             key, _, state = put_question(client)
-            codes.append(client.request("tools/call", answered(WRITE, key, answer, state))["error"]["code"])
+            codes.append(failure(client.request("tools/call", answered(WRITE, key, answer, state)))["code"])
     assert codes == [-32001] * len(NOT_YES)
     assert os.listdir(place.workspace) == []
     assert outcomes(place) == [("Write", "ask", Outcome.ASKED), ("Write", "ask", Outcome.DENIED)] * len(NOT_YES)
@@ -169,5 +170,5 @@ def test_a_question_is_put_over_http_too(place, talk):
         asked = session.send("tools/call", WRITE).message["result"]
         ((key, _),) = asked["inputRequests"].items()
         done = session.send("tools/call", answered(WRITE, key, YES, asked["requestState"])).message
-    assert "result" in done
+    assert success(done)
     assert place.read("a.txt") == "written"

@@ -9,6 +9,8 @@ import subprocess
 
 import pytest
 
+from toolyard.testing.client import failure, success
+
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 REFUSAL = b'{"error": "unauthorized", "hint": "Send the header Authorization: Bearer <token>."}'
 DOORS_REFUSAL = {
@@ -136,11 +138,11 @@ def test_a_message_with_a_key_twice_is_refused(door, message):
 
 def test_a_body_over_the_limit_is_refused_and_the_server_goes_on(door, talk):
     assert door.raw("POST", door.usual(), b'"' + b"x" * (33 << 20)).status == TOO_LARGE
-    assert "result" in talk(door).call("LS")
+    assert success(talk(door).call("LS"))
 
 
 def test_a_message_of_12_mb_is_taken(door, talk, modern):
-    error = talk(door, modern=modern).call("Write", file_path="big.txt", content="x" * (12 << 20))["error"]
+    error = failure(talk(door, modern=modern).call("Write", file_path="big.txt", content="x" * (12 << 20)))
     assert error["code"] in {-32602, -32603}
 
 
@@ -148,7 +150,7 @@ def test_a_fresh_token_is_printed_once_on_stderr_and_kept_nowhere(place, talk):
     with place.http(token=None) as server:
         assert len(server.token) >= 43
         session = talk(server)
-        assert "result" in session.call("LS")
+        assert success(session.call("LS"))
         refusals = [
             server.raw("POST", bearer("Bearer wrong"), PING).body,
             str(session.call("Read", file_path=server.token)).replace(f"'{server.token}'", "").encode(),
@@ -218,4 +220,4 @@ def test_ipv6_is_served_by_its_own_name(place, talk):
         pytest.skip("this machine has no IPv6 loopback")
     with place.http(address="[::1]:0") as server:
         assert server.said[0].startswith(f"Serving {place.workspace} at http://[::1]:")
-        assert "result" in talk(server).call("LS")
+        assert success(talk(server).call("LS"))

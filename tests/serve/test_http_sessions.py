@@ -11,6 +11,7 @@ import time
 import pytest
 
 from toolyard.core.events import Outcome
+from toolyard.testing.client import failure, success
 
 CANCEL_SECONDS = 1.0  # a twentieth of it on an idle machine
 STOP_SECONDS = 3.0  # one of them is the grace that calls under way are given
@@ -23,7 +24,7 @@ def test_tools_are_listed_and_called_in_both_eras(place, talk, modern):
         session = talk(server, modern=modern)
         tools = session.send("tools/list").message["result"]["tools"]
         shown = session.call("Read", file_path="a.txt")["result"]["content"]
-        refused = session.call("Read", file_path="../secret")["error"]["code"]
+        refused = failure(session.call("Read", file_path="../secret"))["code"]
     assert [tool["name"] for tool in tools][:3] == ["Read", "Write", "Edit"]
     assert shown == [{"type": "text", "text": "     1\tone"}]
     assert refused == -32001
@@ -55,9 +56,9 @@ def test_what_one_session_has_read_another_has_not(place, talk):
         assert first.session != second.session
         first.call("Read", file_path="a.txt")
         second.call("Read", file_path="a.txt")
-        assert "result" in first.call("Write", file_path="a.txt", content="by the first\n")
+        assert success(first.call("Write", file_path="a.txt", content="by the first\n"))
         refused = second.call("Write", file_path="a.txt", content="by the second\n")
-    assert refused["error"]["code"] == -32603
+    assert failure(refused)["code"] == -32603
     assert place.read("a.txt") == "by the first\n"
     assert [event.session for event in place.events()] == [
         *(first.session, second.session),
@@ -91,7 +92,7 @@ def test_a_client_may_listen_on_its_session(door, talk):
     assert (response.status, response.getheader("content-type")) == (OK, "text/event-stream")
     response.close()
     connection.close()
-    assert "result" in session.call("LS")
+    assert success(session.call("LS"))
 
 
 def test_the_stateless_protocol_has_no_sessions_to_listen_on_or_to_delete(door, talk):
@@ -104,7 +105,7 @@ def test_the_stateless_protocol_has_no_sessions_to_listen_on_or_to_delete(door, 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"jsonrpc":"1.0","id":1,"method":"ping"}'])
 def test_a_body_that_is_no_message_is_refused_and_the_server_goes_on(door, talk, body):
     assert door.raw("POST", door.usual(), body).status == BAD
-    assert "result" in talk(door).call("LS")
+    assert success(talk(door).call("LS"))
 
 
 def test_a_call_that_takes_long_reports_progress_on_its_own_stream(place, talk, modern):
@@ -115,7 +116,7 @@ def test_a_call_that_takes_long_reports_progress_on_its_own_stream(place, talk, 
         params = {"name": "Grep", "arguments": arguments, "_meta": {"progressToken": "mine"}}
         told, *_, ended = session.send("tools/call", params).messages
     assert (told["method"], told["params"]["progressToken"]) == ("notifications/progress", "mine")
-    assert ended["error"]["code"] == -32603
+    assert failure(ended)["code"] == -32603
 
 
 def test_a_cancelled_call_is_stopped_and_recorded_once(place, talk, wait_until, children):
@@ -128,7 +129,7 @@ def test_a_cancelled_call_is_stopped_and_recorded_once(place, talk, wait_until, 
         cancel = {"method": "notifications/cancelled", "params": {"requestId": session._last}}
         assert server.post({"jsonrpc": "2.0", **cancel}, *session.headers()).status == ACCEPTED
         wait_until(lambda: "rg" not in children(server.process.pid), CANCEL_SECONDS)
-        assert "result" in talk(server).call("LS")
+        assert success(talk(server).call("LS"))
     assert [(event.tool, event.outcome) for event in place.events()] == [
         ("Grep", Outcome.CANCELLED),
         ("LS", Outcome.OK),

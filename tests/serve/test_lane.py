@@ -11,6 +11,7 @@ import signal
 import pytest
 
 from toolyard.core.events import Outcome
+from toolyard.testing.client import error_in, success
 
 CAN_ANSWER = {"elicitation": {"form": {}}}
 YES = {"action": "accept", "content": {"allow": True}}
@@ -141,7 +142,7 @@ def test_a_hostile_line_gets_one_error_and_the_next_call_runs(lane, line):
     client = lane()
     client.send_bytes(line)
     assert "error" in client.receive()
-    assert "result" in client.call("LS")
+    assert success(client.call("LS"))
 
 
 def test_an_id_used_again_while_it_runs_is_answered_each_time(place, lane):
@@ -197,7 +198,7 @@ def test_a_question_is_put_and_its_answer_counts(place, lane, answer, outcome):
         "--permission-mode", "default", capabilities=CAN_ANSWER, answers=lambda question: {"result": answer}
     )
     done = client.call("Write", file_path="a.txt", content="x")
-    assert ("result" in done) is (outcome is Outcome.OK)
+    assert (error_in(done) is None) is (outcome is Outcome.OK)
     assert client.close() == 0
     assert (endings(place), os.path.exists(f"{place.workspace}/a.txt")) == (
         [("Write", outcome)],
@@ -211,7 +212,7 @@ def test_two_questions_at_once_are_not_mixed_up(place, lane):
     for question in [client.receive() for _ in range(2)]:
         said = YES if "yes.txt" in question["params"]["message"] else NO
         client.send({"jsonrpc": "2.0", "id": question["id"], "result": said})
-    answers = {answer["id"]: "result" in answer for answer in (client.receive() for _ in range(2))}
+    answers = {answer["id"]: error_in(answer) is None for answer in (client.receive() for _ in range(2))}
     assert answers == {"yes.txt": True, "no.txt": False}
     assert os.listdir(place.workspace) == ["yes.txt"]
 

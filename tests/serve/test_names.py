@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from toolyard.serve.mcp.plain import sendable
-from toolyard.testing.client import StdioClient
+from toolyard.testing.client import StdioClient, failure
 
 ODD = b"caf\xe9"
 
@@ -40,8 +40,8 @@ def test_a_refusal_that_names_such_a_file_is_sent(start, modern):
         refused = client.call("Write", file_path="hook/pre-commit", content="x")
         written = client.call("Write", file_path="plain/new.txt", content="x")
 
-    assert refused["error"]["code"] == -32001
-    assert "/.git/hooks/caf\\xe9/pre-commit" in refused["error"]["message"]
+    assert failure(refused)["code"] == -32001
+    assert "/.git/hooks/caf\\xe9/pre-commit" in failure(refused)["message"]
     assert written["result"]["structuredContent"]["path"] == "plain/new.txt"
 
 

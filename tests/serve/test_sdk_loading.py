@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from toolyard.testing.client import StdioClient
+from toolyard.testing.client import StdioClient, failure, success
 
 DEADLINE_SECONDS = 20.0
 BROKEN = "raise RuntimeError('it is broken')\n"
@@ -48,7 +48,7 @@ def test_a_session_that_lists_and_calls_never_loads_the_sdk(staged):
         assert client.request("resources/list")["result"]["resources"][0]["name"] == "a.txt"
         assert client.call("Read", file_path="a.txt")["result"]["structuredContent"]["total_lines"] == 1
         assert client.call("Bash", command="echo hi")["result"]["structuredContent"]["stdout"] == "hi\n"
-        assert client.call("Read", file_path="/etc/passwd")["error"]["code"] == -32001
+        assert failure(client.call("Read", file_path="/etc/passwd"))["code"] == -32001
         assert client.request("ping")["result"] == {}
     assert [event.tool for event in place.events()] == ["resources/list", "Read", "Bash", "Read"]
 
@@ -61,7 +61,7 @@ def test_who_needs_an_sdk_that_cannot_be_loaded_is_told_why_and_everybody_else_i
         client.send_bytes(b"nonsense")
         refused = client.receive()["error"]
         assert client.request("tools/list")["result"]["tools"]
-        assert "result" in client.call("LS")
+        assert success(client.call("LS"))
     assert {error["code"] for error in errors} == {-32000}
     assert errors[0]["message"] == (
         "The MCP SDK cannot be loaded (RuntimeError: it is broken). Install Toolyard again, and start it anew."
@@ -73,8 +73,8 @@ def test_a_question_that_cannot_be_put_for_want_of_the_sdk_fails_the_call_alone(
     place, _ = staged(BROKEN)
     place.write("a.txt", "one\n")
     with place.stdio("--permission-mode", "default", capabilities={"elicitation": {}}) as client:
-        error = client.call("Write", file_path="b.txt", content="new")["error"]
-        assert "result" in client.call("Read", file_path="a.txt")
+        error = failure(client.call("Write", file_path="b.txt", content="new"))
+        assert success(client.call("Read", file_path="a.txt"))
     assert "The MCP SDK cannot be loaded" in error["message"]
     assert not os.path.exists(os.path.join(place.workspace, "b.txt"))
 
@@ -87,7 +87,7 @@ def test_while_it_is_loaded_the_client_is_answered_and_then_by_both(staged, wait
         listed = client.request("tools/list")
         called = client.post("tools/call", {"name": "LS", "arguments": {}})
         (folder / "go on").touch()
-        assert "result" in client.answer(called)
+        assert success(client.answer(called))
         assert "result" in found
         assert client.request("tools/list")["result"] == listed["result"]
 

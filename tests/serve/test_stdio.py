@@ -6,7 +6,7 @@ import json
 import subprocess
 
 from toolyard import __version__
-from toolyard.testing.client import HANDSHAKE_VERSION, MODERN_VERSION
+from toolyard.testing.client import HANDSHAKE_VERSION, MODERN_VERSION, failure, success
 
 TOOLS = [
     *("Read", "Write", "Edit", "MultiEdit", "NotebookEdit"),
@@ -108,7 +108,7 @@ def test_each_kind_of_error_has_its_code_and_says_what_to_do_next(place, modern)
             "validation": client.call("Read", file_path=7),
             "tool": client.call("Read", file_path="missing.txt"),
         }
-    errors = {kind: answer["error"] for kind, answer in answers.items()}
+    errors = {kind: failure(answer) for kind, answer in answers.items()}
     assert {kind: error["code"] for kind, error in errors.items()} == {
         "security": -32001,
         "validation": -32602,
@@ -131,7 +131,7 @@ def test_a_tool_that_does_not_exist_is_refused_with_the_closest_name(place, mode
 def test_an_unknown_method_is_refused_and_the_server_goes_on(place, modern):
     with place.stdio(modern=modern) as client:
         assert client.request("no/such/method")["error"]["code"] == -32601
-        assert "result" in client.call("LS")
+        assert success(client.call("LS"))
 
 
 BROKEN_LINES = {
@@ -174,9 +174,9 @@ def test_a_line_longer_than_the_limit_is_refused_and_the_server_goes_on(place):
 
 def test_a_message_of_12_mb_is_taken_and_what_it_asks_is_refused_by_its_size(place, modern):
     with place.stdio(modern=modern) as client:
-        error = client.call("Write", file_path="big.txt", content="x" * (12 << 20))["error"]
+        error = failure(client.call("Write", file_path="big.txt", content="x" * (12 << 20)))
         assert error["code"] in {-32602, -32603}
-        assert "result" in client.call("Write", file_path="small.txt", content="y")
+        assert success(client.call("Write", file_path="small.txt", content="y"))
     assert place.read("small.txt") == "y"
 
 

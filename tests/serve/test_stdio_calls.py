@@ -11,6 +11,7 @@ import time
 import pytest
 
 from toolyard.core.events import Event, Outcome
+from toolyard.testing.client import failure, success
 
 CANCEL_SECONDS = 1.0  # a twentieth of it on an idle machine
 STOP_SECONDS = 1.0  # a tenth of it on an idle machine
@@ -47,7 +48,7 @@ def test_nobody_is_told_of_progress_who_did_not_ask_for_it(place, modern):
     config = place.write("../limits.yaml", "limits: {call_seconds: 1.5}\n")
     with place.stdio("--config", config, modern=modern) as client:
         answer = client.call("Grep", **place.endless())
-    assert (client.notifications, answer["error"]["code"]) == ([], -32603)
+    assert (client.notifications, failure(answer)["code"]) == ([], -32603)
 
 
 def test_a_cancelled_call_stops_ripgrep_is_recorded_once_and_not_answered(place, modern, wait_until, children):
@@ -66,13 +67,13 @@ def test_cancelling_what_is_not_running_changes_nothing(place, modern):
     with place.stdio(modern=modern) as client:
         client.notify("notifications/cancelled", {"requestId": 999})
         client.notify("notifications/cancelled", {"requestId": "none"})
-        assert "result" in client.call("LS")
+        assert success(client.call("LS"))
 
 
 def test_a_call_past_its_deadline_fails_and_says_so(place, modern, wait_until, children):
     config = place.write("../limits.yaml", "limits: {call_seconds: 0.3}\n")
     with place.stdio("--config", config, modern=modern) as client:
-        error = client.call("Grep", **place.endless())["error"]
+        error = failure(client.call("Grep", **place.endless()))
         wait_until(lambda: "rg" not in children(client.process.pid), CANCEL_SECONDS)
     assert (error["code"], error["data"]["retryable"]) == (-32603, True)
     assert endings(place.events()) == [("Grep", Outcome.FAILED)]

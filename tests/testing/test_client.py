@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from toolyard.testing.client import HANDSHAKE_VERSION, ServerGone, StdioClient
+from toolyard.testing.client import HANDSHAKE_VERSION, ServerGone, StdioClient, failure
 
 ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)\n"
 
@@ -24,7 +24,7 @@ def test_a_tool_is_called_in_either_era(command, modern):
         refused = client.call("Read", file_path="/etc/passwd")
 
         assert answer["result"]["structuredContent"]["total_lines"] == 1
-        assert refused["error"]["code"] == -32001
+        assert failure(refused)["code"] == -32001
         assert bool(client.greeting) is not modern
         assert client.close() == 0
 

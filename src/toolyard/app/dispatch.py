@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
@@ -27,7 +27,7 @@ from toolyard.config.suggest import closest
 from toolyard.core.actions import Action
 from toolyard.core.calls import AnswerPending, Call, Result, Text, ask_nobody
 from toolyard.core.descriptors import no_descriptors
-from toolyard.core.errors import SecurityError, SystemFault, ToolyardError, ValidationError
+from toolyard.core.errors import SecurityError, SystemFault, ToolyardError, UnknownToolError
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
 from toolyard.core.limits import KIB
 
@@ -179,7 +179,7 @@ class Dispatch:
         if tool is None:
             meant = closest(name, self.tools)
             hint = f"Did you mean {meant}?" if meant else f"The tools are {_named(self.tools)}."
-            raise ValidationError.of("name", f"there is no tool called {name[:_SHOWN_NAME]!r}", hint=hint)
+            raise UnknownToolError.of("name", f"there is no tool called {name[:_SHOWN_NAME]!r}", hint=hint)
         return tool
 
 
@@ -204,7 +204,7 @@ def _work(tool: Tool[Any], arguments: Any, gate: Gate) -> Result:
         gate.lines += gate.resources.sharing.news.lines() if gate.resources.sharing is not None else []
     # What only reads and was told to stop has left nothing behind, and may bring back half of what was asked.
     gate.completed = not (tool.read_only and gate.cancelled.is_set())
-    return Result((*result.parts, Text("\n".join(gate.lines))), result.structured) if gate.lines else result
+    return replace(result, parts=(*result.parts, Text("\n".join(gate.lines)))) if gate.lines else result
 
 
 def _tell_of_changes(tool: Tool[Any], gate: Gate) -> None:

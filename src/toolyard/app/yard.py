@@ -30,7 +30,7 @@ from toolyard.config.agents import agent_of
 from toolyard.config.settings import Settings
 from toolyard.core.actions import Effect, Kind
 from toolyard.core.closing import Closing
-from toolyard.core.errors import ConfigError, SecurityError, SystemFault, ToolyardError
+from toolyard.core.errors import ConfigError, ErrorForm, SecurityError, SystemFault, ToolyardError
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
 from toolyard.core.ids import new_id
 from toolyard.core.modes import PermissionMode
@@ -83,12 +83,19 @@ class YardOptions:
     """Whether an agent sets to work with this, so that a folder that is to start fresh does."""
     tell: Callable[[str], None] | None = None
     """Tells the user what was done to start."""
+    errors: ErrorForm | None = None
+    """How MCP clients are answered when a call fails. None: as the configuration says."""
 
     @property
     def has_code_mode(self) -> bool:
         if self.offering is not None:
             return False
         return has_code_mode(self.toolset) if self.injected is None else self.injected.has_code_mode
+
+    @property
+    def error_form(self) -> ErrorForm:
+        default = ErrorForm.RESULT if self.offering is None else ErrorForm.JSONRPC
+        return self.errors or self.config.errors or default
 
 
 class Yard(Closing):

@@ -11,9 +11,10 @@ from toolyard.app.yard import YardOptions
 from toolyard.assistant.offering import offering
 from toolyard.cli.opening import find_place
 from toolyard.cli.options import config_option, state_option, workspace_option
-from toolyard.cli.serving import http_options, serve
+from toolyard.cli.serving import errors_option, http_options, serve
 from toolyard.config.assistant import ASSISTANT_TOOLS, Assistant
 from toolyard.config.settings import Settings
+from toolyard.core.errors import ErrorForm
 from toolyard.core.modes import PermissionMode
 from toolyard.models.naming import choose_model
 
@@ -32,6 +33,7 @@ _HTTP = "Serve HTTP instead of stdio: MCP at /mcp, plain requests at /tools and 
 @workspace_option("The project's folder.  [default: PROJECT_ROOT, else the current folder]")
 @click.option("--model", metavar="NAME", help="provider:name, or an alias.  [default: TOOLYARD_MODEL]")
 @http_options(_HTTP)
+@errors_option()
 @state_option("Where threads and the audit log are kept, outside every workspace.")
 def assistant(
     *,
@@ -40,6 +42,7 @@ def assistant(
     model: str | None,
     http: tuple[str, int] | None,
     allow_host: tuple[str, ...],
+    errors: ErrorForm | None,
     state: str | None,
 ) -> None:
     """Serve chat, thinkdeep, analyze, codereview, debug and precommit over MCP: a second opinion from another model.
@@ -61,6 +64,7 @@ def assistant(
         offering=offering(place.config, settings, place.workspace),
         state_home=state,
         tell=functools.partial(click.echo, err=True),
+        errors=errors,
     )
     serve(options, http, allow_host)
 

@@ -12,8 +12,9 @@ from toolyard.app.yard import YardOptions
 from toolyard.cli.choosing import Named, toolsets
 from toolyard.cli.opening import find_place
 from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
-from toolyard.cli.serving import http_options, serve
+from toolyard.cli.serving import errors_option, http_options, serve
 from toolyard.config.settings import Settings
+from toolyard.core.errors import ErrorForm
 from toolyard.core.modes import PermissionMode
 
 _EXAMPLES = """\b
@@ -40,6 +41,7 @@ _RUNNING, _PYTHON = "code_execution", "execute_python"  # as `in_context_tools` 
 @agent_option("Which agent of the configuration is served.")
 @click.option("--tools", metavar="SET,...", callback=toolsets, default="claude", show_default=True, help=_TOOLSETS)
 @http_options(_HTTP)
+@errors_option()
 @state_option("Where the audit log is kept, outside every workspace.")
 def mcp(
     *,
@@ -50,6 +52,7 @@ def mcp(
     tools: Toolsets,
     http: tuple[str, int] | None,
     allow_host: tuple[str, ...],
+    errors: ErrorForm | None,
     state: str | None,
 ) -> None:
     """Serve a workspace over MCP, to one client on stdio or to many over HTTP.
@@ -68,6 +71,7 @@ def mcp(
         state_home=state,
         begins_session=True,
         tell=functools.partial(click.echo, err=True),
+        errors=errors,
     )
     options = _in_context(options)
     if place.config.has_servers and not has_code_mode(options.toolset):

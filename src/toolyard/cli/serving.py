@@ -13,7 +13,9 @@ import click
 
 from toolyard.app.walls import check_walls, check_walls_quickly, runs_code
 from toolyard.app.yard import Yard, YardOptions
+from toolyard.cli.choosing import Named
 from toolyard.cli.process import OWN_PROCESS
+from toolyard.core.errors import ErrorForm
 
 if TYPE_CHECKING:
     from toolyard.config.settings import Settings
@@ -43,6 +45,18 @@ def http_options(about: str) -> Callable[[Callable[..., Any]], Callable[..., Any
         return click.option("--http", metavar="HOST:PORT", callback=_address, help=about)(hosts(command))
 
     return add
+
+
+def errors_option() -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def chosen(context: click.Context, option: click.Parameter, value: str | None) -> ErrorForm | None:
+        del context, option
+        return ErrorForm(value) if value else None
+
+    told = (
+        "How calls that fail are answered: as results that the model is shown, or as JSON-RPC errors.  "
+        "[default: result; of the assistant: jsonrpc]"
+    )
+    return click.option("--errors", type=Named([form.value for form in ErrorForm]), callback=chosen, help=told)
 
 
 def serve(options: YardOptions, http: tuple[str, int] | None, allow_host: tuple[str, ...]) -> None:

@@ -22,6 +22,7 @@ from toolyard.config.filesystem import Filesystem
 from toolyard.config.section import REFUSED, UNKNOWN_KEY, Seconds, Section, Size, expected
 from toolyard.config.server_entry import ServerEntry, Servers
 from toolyard.config.snapshots import Snapshots
+from toolyard.core.errors import ErrorForm
 from toolyard.core.limits import DEFAULT_LIMITS, Limits
 from toolyard.core.modes import Access, PermissionMode
 
@@ -298,6 +299,8 @@ class Config(Section):
     tracing: Tracing = Tracing()
     assistant: Assistant = Assistant()
     filesystem: Filesystem = Filesystem()
+    errors: ErrorForm | None = None
+    """How `toolyard mcp` and `toolyard assistant` answer calls that fail: `result` or `jsonrpc`."""
     source: str | None = None
     """The file this was read from (absolute), None for the defaults."""
     templates: Mapping[Location, str] = Field(default_factory=dict[Location, str], repr=False)

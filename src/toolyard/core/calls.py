@@ -48,6 +48,8 @@ class Result:
 
     parts: tuple[Part, ...]
     structured: dict[str, Any]
+    failed: bool = False
+    """Whether the tool did its work and reports a failure, such as a command that exits with 1."""
 
     @property
     def text(self) -> str:

@@ -3,6 +3,7 @@
     ToolyardError
     ├── SecurityError      -32001  a wall or the policy said no; `fields` says to which arguments, where it is known
     ├── ValidationError    -32602  the arguments cannot be right; `fields` says which and why
+    │   └── UnknownToolError       no tool has the name that was called
     ├── ToolError          -32603  the tool ran and could not do it (no such file, no match, ...)
     │   └── ProviderError          the model that the tool asked did not answer
     ├── SystemFault        -32000  the machine or Toolyard itself failed
@@ -16,9 +17,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, ClassVar, TypeAlias
 
 Facts: TypeAlias = Mapping[str, str | int | float]
+
+
+class ErrorForm(StrEnum):
+    """How an MCP server answers a tool call that failed."""
+
+    RESULT = "result"
+    """A result with `isError: true`, which clients show to their models."""
+    JSONRPC = "jsonrpc"
+    """A JSON-RPC error, which many clients treat as a failure of the connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +103,10 @@ class ValidationError(ToolyardError):
 
     def data(self) -> dict[str, Any]:
         return {**super().data(), **_listed(self.fields)}
+
+
+class UnknownToolError(ValidationError):
+    """Over MCP, this is misuse of the protocol and no failure of a tool."""
 
 
 class ToolError(ToolyardError):

@@ -16,7 +16,7 @@ from typing import Any
 
 from toolyard.core.errors import SecurityError, ToolError
 from toolyard.demo.project import PRIVATE
-from toolyard.testing.client import StdioClient
+from toolyard.testing.client import StdioClient, error_in
 
 _FINE = 0
 _KEPT = "(the snapshot)"
@@ -148,8 +148,9 @@ def _lines(workspace: str, name: str) -> list[str]:
 
 
 def _text(answer: Mapping[str, Any]) -> str:
-    if "error" in answer:
-        return str(answer["error"]["message"])
+    error = error_in(answer)
+    if error is not None:
+        return str(error["message"])
     return "\n".join(part["text"] for part in answer["result"]["content"] if part["type"] == "text")
 
 
@@ -160,4 +161,5 @@ def _snapshot(answer: Mapping[str, Any]) -> str:
 
 
 def _code(answer: Mapping[str, Any]) -> int:
-    return int(answer["error"]["code"]) if "error" in answer else _FINE
+    error = error_in(answer)
+    return int(error["code"]) if error is not None else _FINE

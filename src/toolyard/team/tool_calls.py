@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from toolyard.team.surroundings import Surroundings
 
 SURFACE = "run"
-RUNS = "execute"
-"""The kind of tools that run commands and code."""
 _TELL_AFTER = 3
 """How often a call may be made with the same result before that is pointed out."""
 _MOST_AT_ONCE = 100
@@ -68,17 +66,17 @@ class ToolCalls:
             wanted.tool if wanted.tool in self._yard.dispatch.tools else "unknown"
         )  # anything may be written there
         with self._around.tracing.tool_call(known, wanted.id) as span:
-            answer, is_well = await self._made(wanted)
-            if not is_well:
+            answer = await self._made(wanted)
+            if answer.failed:
                 span.failed("The call failed.")
         seconds = round(time.monotonic() - began, 3)
-        self._around.hear(ToolReturned(**common, ok=is_well, text=shown(answer.text), seconds=seconds))
+        self._around.hear(ToolReturned(**common, ok=not answer.failed, text=shown(answer.text), seconds=seconds))
         return self._minding_repeats(answer)
 
-    async def _made(self, wanted: Wanted) -> tuple[Answer, bool]:
-        """What the model is shown, and whether it went well. A command that failed is a result like any other."""
+    async def _made(self, wanted: Wanted) -> Answer:
+        """What the model is shown."""
         if wanted.fault:
-            return Answer(wanted, f"The arguments could not be read: {wanted.fault}", failed=True), False
+            return Answer(wanted, f"The arguments could not be read: {wanted.fault}", failed=True)
         call = Call(
             wanted.tool,
             dict(wanted.arguments),
@@ -91,10 +89,8 @@ class ToolCalls:
             # What is quick would wait longer for a thread than it takes.
             result = self._yard.dispatch.now(call) or await self._yard.dispatch(call)
         except ToolyardError as error:
-            return Answer(wanted, str(error), failed=True), False
-        tool = self._yard.dispatch.tools[wanted.tool]
-        is_well = tool.kind != RUNS or not result.structured.get("error")  # an exit code is said in the text
-        return Answer(wanted, result.text or "(no content)", _pictures(result)), is_well
+            return Answer(wanted, str(error), failed=True)
+        return Answer(wanted, result.text or "(no content)", _pictures(result), failed=result.failed)
 
     def _minding_repeats(self, answer: Answer) -> Answer:
         mark = json.dumps(

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from toolyard.config.assistant import ASSISTANT_TOOLS
-from toolyard.testing.client import StdioClient
+from toolyard.testing.client import StdioClient, error_in
 from toolyard.testing.model_server import ModelServer, Scripted, serving
 
 MODELS: Mapping[str, str] = {
@@ -51,9 +51,10 @@ class Assisted(StdioClient):
     def fault(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """Call a tool that fails; its error."""
         answered = self.call(tool, **arguments)
-        if "error" not in answered:
+        error = error_in(answered)
+        if error is None:
             raise AssertionError(f"{tool} did not fail: {answered}")
-        return cast("dict[str, Any]", answered["error"])
+        return error
 
     def post_call(self, tool: str, /, **arguments: Any) -> int:
         """Begin a call, with a token for progress; its id."""

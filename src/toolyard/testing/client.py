@@ -24,6 +24,34 @@ class ServerGone(Exception):  # noqa: N818 - what happened, in words
     """The server closed its output."""
 
 
+def error_in(response: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What failed, in the shape of a JSON-RPC error whichever form the server uses; None for a call that was made."""
+    if "error" in response:
+        return cast("dict[str, Any]", response["error"])
+    result = cast("dict[str, Any]", response["result"])
+    structured = cast("dict[str, Any]", result.get("structuredContent") or {})
+    if not result.get("isError") or not isinstance(structured.get("error"), dict):
+        return None
+    error = cast("dict[str, Any]", structured["error"])
+    data = {key: value for key, value in error.items() if key not in {"code", "message"}}
+    return {"code": error["code"], "message": result["content"][0]["text"], "data": data}
+
+
+def failure(response: Mapping[str, Any]) -> dict[str, Any]:
+    """The error of a call that has to fail with a result, in the shape that `error_in` gives it."""
+    error = error_in(response)
+    assert error is not None, response
+    assert "result" in response, response
+    return error
+
+
+def success(response: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of a call that has to succeed."""
+    assert "result" in response, response
+    assert not response["result"]["isError"], response
+    return cast("dict[str, Any]", response["result"])
+
+
 class StdioClient(Closing):
     """One server process and the conversation with it."""
 

@@ -44,10 +44,11 @@ def test_tools_are_called(yard, inspect):
     assert json.loads(read.stdout)["content"] == [{"type": "text", "text": "     1\tone"}]
 
 
-def test_a_refusal_is_an_error_with_our_message(inspect):
+def test_a_refusal_is_a_result_with_our_message_and_code(inspect):
     refused = inspect("tools/call", "--tool-name", "Read", "--tool-arg", "file_path=/etc/passwd")
-    assert refused.returncode != 0
-    assert "Reading /etc/passwd is outside the workspace" in refused.stderr
+    result = json.loads(refused.stdout)
+    assert (result["isError"], result["structuredContent"]["error"]["code"]) == (True, -32001)
+    assert "Reading /etc/passwd is outside the workspace" in result["content"][0]["text"]
 
 
 def test_resources_are_listed_and_read(yard, inspect):

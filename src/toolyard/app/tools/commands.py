@@ -162,7 +162,8 @@ def _told(
         structured["output_file"] = saved
     if outcome.folder:
         structured["folder"] = shown_folder(outcome.folder)
-    return Result((Text(_with_note(text, ready)),), structured)
+    failed = outcome.exit_code != 0 or outcome.ending is not Ending.FINISHED
+    return Result((Text(_with_note(text, ready)),), structured, failed=failed)
 
 
 def _with_note(text: str, ready: Ready) -> str:

@@ -117,7 +117,8 @@ def _told(arguments: PythonArguments, captured: Captured, outcome: Outcome, read
     if saved:
         structured["output_file"] = saved
     parts: tuple[Part, ...] = (Text(text), *answer.images)
-    return Result(parts, structured)
+    failed = exit_code != 0 or bool(answer.error) or outcome.ending is not Ending.FINISHED
+    return Result(parts, structured, failed=failed)
 
 
 class _Answer:

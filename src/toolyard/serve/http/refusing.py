@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from starlette.responses import Response
 
 from toolyard.core.errors import ToolyardError
-from toolyard.serve.http.words import error_words
+from toolyard.serve.mcp.plain import error_fields
 
 
 class RefusedError(Exception):
@@ -22,5 +22,5 @@ class RefusedError(Exception):
 
     def response(self) -> Response:
         # Escaped where it is not ASCII: whatever a caller sent can be quoted.
-        said = json.dumps({"error": {**error_words(self.error), "ran": False}})
+        said = json.dumps({"error": {**error_fields(self.error), "ran": False}})
         return Response(said, self.status, self.headers, media_type="application/json")

@@ -8,7 +8,7 @@ from typing import Any
 from toolyard.app.tool import Tool
 from toolyard.core.calls import Result
 from toolyard.core.errors import ToolyardError
-from toolyard.serve.mcp.plain import answer_json, error_json, sendable
+from toolyard.serve.mcp.plain import answer_json, error_fields
 from toolyard.serve.mcp.terms import Terms
 
 
@@ -29,15 +29,10 @@ def catalogue(tools: Iterable[Tool[Any]], terms: Terms) -> list[dict[str, Any]]:
     ]
 
 
-def error_words(error: ToolyardError) -> dict[str, Any]:
-    said = error_json(error)
-    return {"code": error.code, **said["data"], "message": sendable(error.message)}
-
-
 def result_line(result: Result) -> dict[str, Any]:
     content = answer_json(result, structured=False)["content"]
     return {"type": "result", "content": content, "structured": result.structured}
 
 
 def error_line(error: ToolyardError) -> dict[str, Any]:
-    return {"type": "error", "error": error_words(error)}
+    return {"type": "error", "error": error_fields(error)}

@@ -22,7 +22,9 @@ from typing import Any
 from toolyard.app.tools.resources import LIST_RESOURCES
 from toolyard.app.yard import Yard
 from toolyard.core.calls import Asker, Call, Progress, Result, ask_nobody
+from toolyard.core.errors import ToolyardError
 from toolyard.serve.mcp.clients import wants_structured
+from toolyard.serve.mcp.failures import result_of_failure
 from toolyard.serve.mcp.greeting import Greeting
 from toolyard.serve.mcp.lane import Lane, LaneClient
 from toolyard.serve.mcp.line_writer import LineWriter
@@ -220,9 +222,15 @@ def lane_client(yard: Yard, surface: str, ask: Asker, *, structured: bool) -> La
         return Call(tool, arguments, surface, yard.agent, surface)
 
     def now(tool: str, arguments: dict[str, Any]) -> Result | None:
-        return yard.dispatch.now(call(tool, arguments))
+        try:
+            return yard.dispatch.now(call(tool, arguments))
+        except ToolyardError as error:
+            return result_of_failure(error, yard.options.error_form)
 
     async def run(tool: str, arguments: dict[str, Any], progress: Progress) -> Result:
-        return await yard.dispatch(replace(call(tool, arguments), ask=ask, progress=progress))
+        try:
+            return await yard.dispatch(replace(call(tool, arguments), ask=ask, progress=progress))
+        except ToolyardError as error:
+            return result_of_failure(error, yard.options.error_form)
 
     return LaneClient(now, run, structured=structured)

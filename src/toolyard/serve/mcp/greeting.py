@@ -85,7 +85,7 @@ class Greeting:
         """The tools, as this client gets them. None: the SDK has to say it."""
         tools: list[Json] = []
         for tool in self._yard.dispatch.tools.values():
-            said = tool_json(tool, output=structured)
+            said = tool_json(tool, output=structured, errors=self._yard.options.error_form)
             for schema in said.keys() & {"inputSchema", "outputSchema"}:
                 if not _is_plain(said[schema]):
                     return None

@@ -16,8 +16,9 @@ from toolyard.app.tool import Arguments, Tool
 from toolyard.app.tools.skill_resources import PREFIX
 from toolyard.app.yard import Yard
 from toolyard.core.calls import Blob, Image, Link, Part, Result
-from toolyard.core.errors import ToolyardError
+from toolyard.core.errors import ErrorForm, ToolyardError
 from toolyard.core.uris import uri_of
+from toolyard.serve.mcp.output_schema import admitting_errors
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -32,7 +33,7 @@ def line_of(message: dict[str, Any]) -> bytes:
         return json.dumps(message).encode()
 
 
-def tool_json(tool: Tool[Arguments], *, output: bool = True) -> dict[str, Any]:
+def tool_json(tool: Tool[Arguments], *, output: bool = True, errors: ErrorForm = ErrorForm.RESULT) -> dict[str, Any]:
     said: dict[str, Any] = {
         "annotations": {
             "destructiveHint": tool.destructive,
@@ -45,13 +46,13 @@ def tool_json(tool: Tool[Arguments], *, output: bool = True) -> dict[str, Any]:
         "name": tool.name,
     }
     if output:
-        said["outputSchema"] = tool.output
+        said["outputSchema"] = admitting_errors(tool.output) if errors is ErrorForm.RESULT else tool.output
     return said
 
 
 def answer_json(result: Result, *, structured: bool) -> dict[str, Any]:
     """A result in the shape of the handshake era."""
-    answer: dict[str, Any] = {"content": [_block_json(part) for part in result.parts], "isError": False}
+    answer: dict[str, Any] = {"content": [_block_json(part) for part in result.parts], "isError": result.failed}
     if structured:
         answer["structuredContent"] = result.structured
     return answer
@@ -94,6 +95,11 @@ def error_json(error: ToolyardError, **about: str) -> dict[str, Any]:
     """`about` adds what the protocol wants beside our own data, such as a resource's URI."""
     data = _sendable_data({**error.data(), **about})
     return {"code": error.code, "message": sendable(str(error)), "data": data}
+
+
+def error_fields(error: ToolyardError) -> dict[str, Any]:
+    """An error as one object, with its message and its hint apart."""
+    return {"code": error.code, **_sendable_data(error.data()), "message": sendable(error.message)}
 
 
 def sendable(text: str) -> str:

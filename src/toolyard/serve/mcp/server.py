@@ -37,6 +37,7 @@ from toolyard.core.errors import ToolyardError
 from toolyard.serve.mcp.asking import QuestionPut, asker_for
 from toolyard.serve.mcp.changes import Changes
 from toolyard.serve.mcp.clients import wants_structured
+from toolyard.serve.mcp.failures import result_of_failure
 from toolyard.serve.mcp.front import lane_client
 from toolyard.serve.mcp.greeting import MODERN_RESULT, NAME, TITLE, Greeting
 from toolyard.serve.mcp.lane import Lane
@@ -78,6 +79,7 @@ class YardServer:
         self._on_asker = on_asker
         self._surface = surface
         self._terms = terms
+        self._errors = yard.options.error_form
         self._telling: Telling | None = None
         if yard.sharing is not None:
             self._telling = Telling(
@@ -88,7 +90,7 @@ class YardServer:
         self._listed_as_text = self._list_of(tools, output=False)
 
     def _list_of(self, tools: list[Tool[Any]], *, output: bool) -> ListToolsResult:
-        listed = [tool_on_the_wire(tool, output=output) for tool in tools]
+        listed = [tool_on_the_wire(tool, output=output, errors=self._errors) for tool in tools]
         served = [tool.model_copy(update={"name": self._terms.served(tool.name)}) for tool in listed]
         if self._terms.approve is not None:
             served.append(APPROVE_TOOL)
@@ -224,13 +226,27 @@ class YardServer:
             hidden=hidden,
         )
         try:
-            return await self._yard.dispatch(call)
+            result = await self._answered(call)
         except ToolyardError as error:
             about = {"uri": arguments["uri"]} if tool in {READ_RESOURCE, GET_SKILL} else {}
             failure = error_on_the_wire(error, **about)
-            if self._terms.on_failed is not None:
-                self._terms.on_failed(call.tool, arguments, failure.error.message)
+            self._note_failure(call, failure.error.message)
             raise failure from error
+        if result.failed:
+            self._note_failure(call, result.text)
+        return result
+
+    async def _answered(self, call: Call) -> Result:
+        try:
+            return await self._yard.dispatch(call)
+        except ToolyardError as error:
+            if call.hidden:  # answers another request than a tool call, which has no results that are errors
+                raise
+            return result_of_failure(error, self._errors)
+
+    def _note_failure(self, call: Call, words: str) -> None:
+        if self._terms.on_failed is not None:
+            self._terms.on_failed(call.tool, call.arguments, words)
 
 
 def _of_its_era(context: Context, result: dict[str, Any]) -> dict[str, Any]:

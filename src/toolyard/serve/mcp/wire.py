@@ -17,7 +17,7 @@ from mcp_types import Tool as McpTool
 
 from toolyard.app.tool import Arguments, Tool
 from toolyard.core.calls import Blob, Image, Link, Part, Result
-from toolyard.core.errors import ToolyardError
+from toolyard.core.errors import ErrorForm, ToolyardError
 from toolyard.serve.mcp.plain import base64_of, error_json, tool_json
 from toolyard.serve.mcp.terms import APPROVE
 
@@ -36,14 +36,15 @@ APPROVE_TOOL = McpTool(
 )
 
 
-def tool_on_the_wire(tool: Tool[Arguments], *, output: bool = True) -> McpTool:
-    return McpTool.model_validate(tool_json(tool, output=output))
+def tool_on_the_wire(tool: Tool[Arguments], *, output: bool = True, errors: ErrorForm = ErrorForm.RESULT) -> McpTool:
+    return McpTool.model_validate(tool_json(tool, output=output, errors=errors))
 
 
 def result_on_the_wire(result: Result, *, structured: bool = True) -> CallToolResult:
     return CallToolResult(
         content=[_block(part) for part in result.parts],
         structured_content=result.structured if structured else None,
+        is_error=result.failed,
     )
 
 

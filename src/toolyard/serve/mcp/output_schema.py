@@ -1,0 +1,32 @@
+"""Output schemas as clients are given them: with room for the structured content of a failed call.
+
+The protocol holds only successful results to a tool's output schema, and so do the Python SDK and version 2 of the
+TypeScript SDK. Version 1 of the latter checks the structured content of every result: an error that does not fit the
+schema would reach its caller as "does not match the tool's output schema" and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+ERROR = "error"
+"""The member of structured content that describes a failure."""
+_RELAXED = frozenset({"type", "properties", "required", "title", "description", "$schema", "$defs", "definitions"})
+"""Keywords of a schema that takes a further member, once the others are not required beside it."""
+_AT_ROOT = ("$schema", "$defs", "definitions")  # references name them by their place
+_FAILED: dict[str, Any] = {"required": [ERROR]}
+
+
+def admitting_errors(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema, satisfied by `{"error": {...}}` too. Everything that satisfied it before still does."""
+    if not schema.keys() <= _RELAXED:
+        at_root = {key: schema[key] for key in _AT_ROOT if key in schema}
+        success = {key: value for key, value in schema.items() if key not in at_root}
+        return {**at_root, "type": "object", "anyOf": [success, _FAILED]}
+    admitted = {key: value for key, value in schema.items() if key != "required"}
+    if required := schema.get("required"):
+        admitted["anyOf"] = [{"required": required}, _FAILED]
+    if ERROR in schema.get("properties", {}):
+        properties = schema["properties"]
+        admitted["properties"] = {**properties, ERROR: {"anyOf": [properties[ERROR], {"type": "object"}]}}
+    return admitted
