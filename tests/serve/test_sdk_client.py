@@ -75,14 +75,24 @@ async def test_every_tool_gives_what_its_output_schema_promises(place, connect, 
         tools = (await client.list_tools()).tools
         results = [await client.call_tool(name, arguments) for name, arguments in calls]
     assert {name for name, _ in calls} == {tool.name for tool in tools}
-    assert all(result.structured_content and result.content and not result.is_error for result in results)
+    assert all(result.structured_content and result.content for result in results)
+    assert [call for call, result in zip(calls, results, strict=True) if result.is_error] == [calls[5]]
     assert [block.type for block in results[2].content].count("image") == 1
     assert place.read("a.txt") == "1\n2\n"
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_errors_reach_the_caller_with_code_message_and_data(connect, mode):
+async def test_failures_reach_the_caller_as_results_with_text_and_code(connect, mode):
     async with connect(mode) as client:
+        result = await client.call_tool("Read", {"file_path": "/etc/passwd"})
+    error = result.structured_content["error"]
+    assert (result.is_error, error["code"], error["kind"]) == (True, -32001, "security")
+    assert "outside the workspace" in result.content[0].text
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_json_rpc_errors_reach_the_caller_with_code_message_and_data(connect, mode):
+    async with connect(mode, "--errors", "jsonrpc") as client:
         with pytest.raises(MCPError) as caught:
             await client.call_tool("Read", {"file_path": "/etc/passwd"})
     assert (caught.value.error.code, caught.value.error.data["kind"]) == (-32001, "security")
@@ -111,8 +121,6 @@ async def test_questions_are_answered_by_the_callback_in_either_era(place, conne
         return ElicitResult(action="accept", content={"allow": allow})
 
     async with connect(mode, "--permission-mode", "default", elicitation_callback=answer) as client:
-        outcome = contextlib.nullcontext() if allow else pytest.raises(MCPError)
-        with outcome:
-            await client.call_tool("Write", {"file_path": "a.txt", "content": "written"})
-    assert len(asked) == 1
+        result = await client.call_tool("Write", {"file_path": "a.txt", "content": "written"})
+    assert (len(asked), result.is_error) == (1, not allow)
     assert place.events()[-1].outcome is (Outcome.OK if allow else Outcome.DENIED)

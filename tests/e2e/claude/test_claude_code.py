@@ -84,16 +84,18 @@ def test_the_model_sees_the_message_of_every_error(yard, anthropic, claude, atta
         ("Read", {"file_path": "/etc/passwd"}),
         ("Read", {"file_path": 3}),
         ("Read", {"file_path": "missing"}),
+        ("Bash", {"command": "echo out; exit 3"}),
     )
     with model.serving() as url:
         attached(url, "toolyard", "--", *yard.command())
         claude(url, "-p", "go", *HEADLESS, *ONLY_OURS)
-    outside, wrong, missing = content(model.shown)
+    outside, wrong, missing, failed = content(model.shown)
     assert all(result["is_error"] for result in model.shown)
-    assert outside.startswith("MCP error -32001: Reading /etc/passwd is outside the workspace")
+    assert outside.startswith("Reading /etc/passwd is outside the workspace")
     assert outside.endswith(f"Use a path under {yard.workspace}.")
-    assert wrong.startswith("MCP error -32602: Read cannot run with these arguments: file_path: ")
-    assert missing.startswith(f"MCP error -32603: No such file or folder: {yard.workspace}/missing.")
+    assert wrong.startswith("Read cannot run with these arguments: file_path: ")
+    assert missing.startswith(f"No such file or folder: {yard.workspace}/missing.")
+    assert failed == "out\nExit code 3"
 
 
 def test_the_model_sees_pictures(yard, anthropic, claude, attached):

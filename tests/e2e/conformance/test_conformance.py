@@ -17,7 +17,6 @@ NO_COMPLETION = "we offer nothing to complete"
 NO_LOGGING = "we send no log messages"
 NO_SUBSCRIPTIONS = "resources cannot be subscribed to"
 NO_TASKS = "the tasks extension is not offered"
-REQUIRED_ARGUMENT = "calls the first tool, Read, without the argument it requires"
 
 BOTH_ERAS = {
     "logging-set-level": (NO_LOGGING, {"logging-set-level"}),
@@ -48,7 +47,6 @@ BOTH_ERAS = {
 }
 ONLY_2026 = {
     "caching": (NO_PROMPTS, {"sep-2549-prompts-list-caching-hints"}),
-    "http-header-validation": (REQUIRED_ARGUMENT, {"sep-2243-server-accepts-whitespace-header-value"}),
     "http-custom-header-server-validation": (
         NO_TOOL,
         {

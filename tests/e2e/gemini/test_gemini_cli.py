@@ -65,15 +65,17 @@ def test_the_model_sees_the_message_of_every_error_and_our_pictures(yard, gemini
     model = gemini_model(
         ("Read", {"file_path": "/etc/passwd"}),
         ("Read", {"file_path": "missing"}),
+        ("Bash", {"command": "echo out; exit 3"}),
         ("Read", {"file_path": "dot.png"}),
     )
     with model.serving() as url:
         attached(url, "toolyard", *yard.command())
         gemini(url, "-p", "go", *HEADLESS)
-    outside, missing, picture = model.shown
-    assert "MCP error -32001: Reading /etc/passwd is outside the workspace" in outside["error"]
+    outside, missing, failed, picture = model.shown
+    assert "Reading /etc/passwd is outside the workspace" in outside["error"]
     assert f"Use a path under {yard.workspace}." in outside["error"]
-    assert f"MCP error -32603: No such file or folder: {yard.workspace}/missing." in missing["error"]
+    assert f"No such file or folder: {yard.workspace}/missing." in missing["error"]
+    assert "out\nExit code 3" in failed["error"].replace("\\n", "\n")
     assert picture["output"].startswith(text("image/png image, 1x1 pixels, 70 bytes")["output"])
     assert model.conversation.pictures == (("image/png", PNG),)
 
