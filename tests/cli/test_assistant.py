@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from toolyard.cli.main import toolyard
-from toolyard.core.errors import ConfigError
+from toolyard.core.errors import ConfigError, ErrorForm
 from toolyard.core.modes import PermissionMode
 from toolyard.serve.mcp import run
 
@@ -123,3 +123,18 @@ def test_a_model_that_is_not_allowed_is_refused(served, tmp_path, allowed):
 
     assert notes == []
     assert allowed in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("configured", "options", "form"),
+    [
+        ("", (), ErrorForm.JSONRPC),
+        ("errors: result", (), ErrorForm.RESULT),
+        ("errors: result", ("--errors", "jsonrpc"), ErrorForm.JSONRPC),
+        ("", ("--errors", "result"), ErrorForm.RESULT),
+    ],
+)
+def test_errors_are_answered_as_the_option_or_the_configuration_says(served, configured, options, form, tmp_path):
+    (tmp_path / "project" / "toolyard.yaml").write_text(configured)
+    _, ((served_options, _),) = served(*options)
+    assert served_options.error_form is form

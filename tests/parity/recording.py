@@ -164,8 +164,6 @@ def _answer_of_theirs(event: Mapping[str, Any]) -> Record:
 
 
 def _answer_of_ours(response: Mapping[str, Any]) -> Record:
-    if "error" in response:
-        return {"error": True, "text": response["error"]["message"], "facts": {}}
     result = response["result"]
     text = "\n".join(part["text"] for part in result["content"] if part["type"] == "text")
     told = result.get("structuredContent", {})

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from toolyard.testing.assistants import MODELS, fields_of
+from toolyard.testing.client import error_in
 from toolyard.testing.model_server import FOREVER, Cut, Empty, Fail, Hang, Nonsense, Say
 
 # What each SDK makes of a fault is held by the tests of models; here it is how the way back to the client goes.
@@ -143,3 +144,16 @@ def test_a_key_that_the_model_repeats_is_in_no_field_and_no_thread(fresh, projec
     assert KEY not in json.dumps(served.request("resources/read", {"uri": f"thread://{thread}/1"}))
     files = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
     assert not [path for path in files if KEY.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize(("options", "is_result"), [((), False), (("--errors", "result"), True)])
+def test_errors_are_json_rpc_errors_unless_results_are_chosen(fresh, options, is_result):
+    served = fresh([Fail(400, times=FOREVER)], *options)
+    answers = [served.call("chat", prompt="How?"), served.call("chat", prompt=7)]
+    errors = [error_in(answer) for answer in answers]
+    assert [("result" in answer, error and error["code"]) for answer, error in zip(answers, errors, strict=True)] == [
+        (is_result, -32603),
+        (is_result, -32602),
+    ]
+    assert errors[0] is not None
+    assert errors[0]["data"]["provider_status"] == 400
