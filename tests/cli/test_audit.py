@@ -97,6 +97,32 @@ def test_a_table_on_a_terminal_shows_escapes_and_markup_as_text(place, monkeypat
     assert "".join(shown.splitlines()).isprintable()
 
 
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_long_names_leave_room_for_the_target(place, monkeypatch, width):
+    long = "mcp__a_server_with_a_long_name__and_a_tool_with_one_that_is_longer_still" * 2
+    place.append(replace(EVENT, agent="agent_" * 20, tool=long, target="/ws/src/application/main.py"))
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr(module.sys, "stdout", terminal)
+    audit.main(["--workspace", place.workspace, "--state", place.state], standalone_mode=False)
+
+    lines = terminal.getvalue().splitlines()
+    header = lines[0]
+    assert max(map(len, lines)) <= width
+    start, end = header.index("target"), header.index("why") if "why" in header else header.rindex("ms")
+    target = "".join(line[start : end - 2].strip() for line in lines[1:])
+    assert target.startswith("/ws/src/application/main.py"[:26])
+    assert end - start >= 13
+    assert "ok" in lines[1]
+    assert "1.5" in lines[1]
+
+
 def test_last_tool_and_outcome_choose(place):
     place.append(EVENT, DENIED, EVENT)
 

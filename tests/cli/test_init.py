@@ -150,6 +150,18 @@ def test_force_replaces_it_and_keeps_a_copy(shell):
     assert len(shell.config().agents) == 1
 
 
+@pytest.mark.parametrize("exists", [True, False])
+def test_force_does_not_write_through_a_link(shell, exists):
+    victim = shell.project.parent / "victim"
+    if exists:
+        victim.write_text("mine\n")
+    (shell.project / "toolyard.yaml").symlink_to(victim)
+    said = shell.run("--force", code=1)
+    assert f"is a symbolic link to {victim}; nothing was written" in said
+    assert victim.exists() is exists
+    assert not exists or victim.read_text() == "mine\n"
+
+
 def test_a_dry_run_writes_nothing_and_shows_what_would_load(shell):
     text = shell.run("--dry-run", only="stdout")
     assert list(shell.project.iterdir()) == []

@@ -233,3 +233,29 @@ def test_a_name_that_hides_where_a_server_ends_costs_that_server_alone(read, nam
     assert problem.hint == (
         "Give it another name." if name == "__" else f"Call it `{name.strip('_').replace('__', '_')}`."
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "key", "line"),
+    [
+        (".mcp.json", '{"mcpServers": {\n "a": {"command": "x"},\n "a": {"command": "y"}}}', "a", 3),
+        ("mcp.json", '{"servers": {"a": {"command": "x",\n\n"command": "y"}}}', "command", 3),
+        ("settings.json", '{"mcpServers": {},\n "other": 1, "mcpServers": {}}', "mcpServers", 2),
+        ("claude.jsonc", '{"mcpServers": { // one\n "a": {"command": "x"},\n "\\u0061": {"url": "y"},}}', "a", 3),
+        ("mcp.json", '{"x": {"a": 1}, "y": [{"a": 1}, {"a": 2,\n"a": "{"}]}', "a", 2),
+    ],
+)
+def test_a_key_that_is_there_twice_is_an_error_with_its_line(tmp_path, name, text, key, line):
+    file = tmp_path / name
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=f'the key "{key}" appears twice') as caught:
+        read_server_file(str(file), home=str(tmp_path))
+    assert caught.value.where == f"{file}:{line}"
+
+
+def test_a_table_that_is_there_twice_in_toml_is_an_error_with_its_line(tmp_path):
+    file = tmp_path / "config.toml"
+    file.write_text('[mcp_servers.a]\ncommand = "x"\n[mcp_servers.a]\ncommand = "y"\n')
+    with pytest.raises(ConfigError) as caught:
+        read_server_file(str(file), home=str(tmp_path))
+    assert "3" in str(caught.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
 import zlib
@@ -193,6 +194,20 @@ def test_metadata_that_leads_into_the_users_network_is_not_asked_for(open_pool, 
             call(pool)
         pool.close()
     assert shown == []
+
+
+def test_a_public_name_that_leads_into_the_users_network_is_not_asked(open_pool, tmp_path, monkeypatch):
+    really = socket.getaddrinfo
+
+    def looked_up(host, port, *more, **options):
+        return really("10.255.255.1" if host == "login.example" else host, port, *more, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", looked_up)
+    with hostile_server(lambda n: (JSON, [answer(n)])) as hostile:
+        hostile.challenge = 'Bearer resource_metadata="https://login.example/metadata"'
+        pool = open_far(open_pool, hostile, tokens_folder=str(tmp_path), on_authorize=lambda *_: None)
+        with pytest.raises(ServerUnavailable, match=r"it sends us to login\.example, which is neither its own"):
+            pool.loop.run(pool.call("far", "t", {}))
 
 
 def test_a_token_that_the_server_repeats_is_not_said(open_pool, tmp_path):

@@ -13,9 +13,18 @@ from pathlib import Path
 import pytest
 
 from toolyard.core.errors import ConfigError, ToolError
-from toolyard.team.events import AgentStarted, Answered, Ended, FilesChanged, RunStarted, ToolCalled, ToolReturned
+from toolyard.team.events import (
+    AgentStarted,
+    Answered,
+    Ended,
+    FilesChanged,
+    Notice,
+    RunStarted,
+    ToolCalled,
+    ToolReturned,
+)
 from toolyard.team.places import find_run
-from toolyard.testing.model_server import Call, Fail, Hang, Say, by_model, in_turns, serving
+from toolyard.testing.model_server import Call, Fail, Hang, Say, Turn, by_model, in_turns, serving
 
 WRITES = Call("Write", {"file_path": "plan.md", "content": "# Plan\n"})
 
@@ -85,6 +94,34 @@ def test_a_call_that_was_under_way_is_told_as_unknown_and_not_repeated_by_us(tea
 
     assert finished.text == "I looked."
     assert "It may have been carried out" in team.server.requests[-1].results[-1]
+    (notice,) = team.heard(Notice)
+    assert notice.text.endswith("Bash was under way, and may have been carried out. It was not run again.")
+
+
+def test_of_each_call_of_a_turn_that_was_cut_off_it_is_said_whether_it_was_carried_out(team_of) -> None:
+    calls = [
+        Call("Write", {"file_path": "a.txt", "content": "one\n"}),
+        Call("Bash", {"command": "sleep 30"}),
+        Call("Write", {"file_path": "b.txt", "content": "two\n"}),
+    ]
+    team = team_of(a=[Turn(calls=tuple(calls)), Say("I looked.")])
+    first = stopped_when(team, ["a"], lambda event: isinstance(event, ToolCalled) and event.tool == "Bash")
+    assert first.ended is Ended.INTERRUPTED
+    team.events.clear()
+
+    assert team.run(["a"], resume=first.run).text == "I looked."
+
+    said = [notice.text for notice in team.heard(Notice)]
+    assert [text.partition("the call of ")[2] for text in said] == [
+        "Write was carried out, and its result was lost. It was not run again.",
+        "Bash was under way, and may have been carried out. It was not run again.",
+        "Write was not begun. It was not run again.",
+    ]
+    shown = team.server.requests[-1].results[-3:]
+    for text, expected in zip(
+        shown, ("It was carried out", "It may have been", "It was not carried out"), strict=True
+    ):
+        assert expected in text
 
 
 def test_an_agent_that_failed_has_another_chance(team_of) -> None:

@@ -41,6 +41,8 @@ Examples:
   toolyard audit --verify                   has anybody changed the log?
   toolyard audit --json | jq .target        everything that was touched
 """
+_NAME_SHARE = 6
+"""An agent's or a tool's name takes at most this part of the terminal's width."""
 _OUTCOME_STYLES = {Outcome.OK: "green", Outcome.ASKED: "yellow", Outcome.CANCELLED: "yellow"}
 
 
@@ -173,11 +175,13 @@ def _show_table(records: Iterable[AuditRecord]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     console = Console(no_color=Settings.from_environment().no_color or None)
     roomy = console.width >= _ROOMY
-    for title in ("#", "time", "agent", "tool", "outcome"):
-        table.add_column(title, no_wrap=True)
-    table.add_column("target", overflow="fold")
+    # Names are chosen by agents and servers: a long one is folded, so that the other columns keep their room.
+    widest = console.width // _NAME_SHARE
+    for title, width in (("#", None), ("time", None), ("agent", widest), ("tool", widest), ("outcome", None)):
+        table.add_column(title, no_wrap=width is None, max_width=width, overflow="fold")
+    table.add_column("target", overflow="fold", min_width=widest)
     if roomy:
-        table.add_column("why", overflow="fold")
+        table.add_column("why", overflow="fold", min_width=widest)
     table.add_column("ms", justify="right", no_wrap=True)
     for record in records:
         event = record.event

@@ -108,6 +108,11 @@ def _into_configuration(
 ) -> Made:
     text = starting_config(kinds, {entry.name: as_written(entry) for entry in imported.entries})
     parse_config(text, path, env={})  # what is written here loads
+    if os.path.islink(path):
+        raise ToolError(
+            f"{path} is a symbolic link to {os.readlink(path)}; nothing was written.",
+            hint="Remove the link, or name the file that is meant with --output.",
+        )
     replaces = os.path.lexists(path)
     if replaces and not force and not dry_run:
         raise ToolError(

@@ -12,17 +12,29 @@ from toolyard.core.errors import ConfigError
 # optional and nothing is given back: text that never closes is passed once, not once for each quote in it.
 _STRING: Final = r'"[^"\\]*+(?>(?:\\.[^"\\]*+)*)"?'
 _COMMENTS: Final = re.compile(_STRING + r"|//[^\n]*|/\*(?:.*?\*/|.*)", re.DOTALL)
+_TOKENS: Final = re.compile(r"(?P<key>" + _STRING + r")(?=\s*+:)|" + _STRING + r"|[{}]", re.DOTALL)
 _COMMAS: Final = re.compile(_STRING + r"|,(?=\s*+[}\]])", re.DOTALL)
 
 
+class _RepeatedKeyError(Exception):
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
 def parse_jsonc(text: str, *, name: str) -> Any:
-    """The value in `text`. Errors name the line: comments are blanked, never cut."""
+    """The value in `text`. Errors name the line: comments are blanked, never cut. A repeated key is an error."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_object)
+    except _RepeatedKeyError as error:
+        raise _repeated(error.key, text, name) from None
     except (ValueError, RecursionError):
         pass  # with its comments taken out it may be read
+    bare = _COMMAS.sub(_without_comma, _COMMENTS.sub(_without_comment, text))
     try:
-        return json.loads(_COMMAS.sub(_without_comma, _COMMENTS.sub(_without_comment, text)))
+        return json.loads(bare, object_pairs_hook=_object)
+    except _RepeatedKeyError as error:
+        raise _repeated(error.key, bare, name) from None
     except RecursionError:
         raise ConfigError("is nested too deeply", where=name, hint="Use fewer levels.") from None
     except json.JSONDecodeError as error:
@@ -33,6 +45,37 @@ def parse_jsonc(text: str, *, name: str) -> Any:
         ) from None
     except ValueError:
         raise ConfigError("holds a number that cannot be read", where=name, hint="Write it as text.") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        seen: set[str] = set()
+        raise _RepeatedKeyError(next(key for key, _ in pairs if key in seen or seen.add(key)))
+    return value
+
+
+def _repeated(key: str, text: str, name: str) -> ConfigError:
+    return ConfigError(
+        f'the key "{key}" appears twice',
+        where=f"{name}:{_line_of_repeated(key, text)}",
+        hint="Programs differ in which of the two counts: keep one of them.",
+    )
+
+
+def _line_of_repeated(key: str, text: str) -> int:
+    """The line of the second `key` of an object. `text` is JSON that was read: only its objects are walked."""
+    counts: list[int] = []
+    for token in _TOKENS.finditer(text):
+        if token[0] == "{":
+            counts.append(0)
+        elif token[0] == "}":
+            counts.pop()
+        elif token["key"] is not None and json.loads(token["key"], strict=False) == key:
+            counts[-1] += 1
+            if counts[-1] > 1:
+                return text.count("\n", 0, token.start()) + 1
+    return 1
 
 
 def _without_comment(match: re.Match[str]) -> str:

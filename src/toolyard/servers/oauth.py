@@ -13,13 +13,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
-import ipaddress
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 from toolyard.config.models import ServerEntry
+from toolyard.servers.addresses import is_loopback, is_public, leads_inside, normalised
 from toolyard.servers.faults import ServerUnavailable
 from toolyard.servers.masking import Mask
 from toolyard.servers.tokens import TokenFile
@@ -95,14 +95,21 @@ class SignIn:
         return provider
 
     async def check(self, request: httpx2.Request) -> None:
-        """A hook of the client: stops a request to where a server may not send us."""
-        self._check(str(request.url))
+        """A hook of the client: stops a request to where a server may not send us, also by a name."""
+        url = str(request.url)
+        self._check(url)
+        host = normalised(request.url.host)
+        home = normalised(urlsplit(self._entry.url or "").hostname or "")
+        if host != home and not is_loopback(host) and leads_inside(await _resolved(host)):
+            raise self._led_inside(host)
 
     def _check(self, url: str) -> None:
         if not may_be_sent_to(self._entry.url or "", url):
-            host = urlsplit(url).hostname
-            why = f"it sends us to {host}, which is neither its own host nor one of the world's over https"
-            raise self._failed(why, "Ask whoever runs the server where to sign in.")
+            raise self._led_inside(_host_of(url))
+
+    def _led_inside(self, host: str) -> ServerUnavailable:
+        why = f"it sends us to {host}, which is neither its own host nor a public one over https"
+        return self._failed(why, "Ask whoever runs the server where to sign in.")
 
     def _redirect_uri(self, known: str) -> str:
         """Where the browser comes back to: the same place again, because servers remember it."""
@@ -175,28 +182,32 @@ class SignIn:
 
 def may_be_sent_to(server: str, url: str) -> bool:
     """Whether a server at one address may name the other one for signing in."""
-    own, other = urlsplit(server), urlsplit(url)
-    home, host = (own.hostname or "").rstrip("."), (other.hostname or "").rstrip(".")
+    try:
+        own, other = urlsplit(server), urlsplit(url)
+        home, host = normalised(own.hostname or ""), normalised(other.hostname or "")
+    except ValueError:  # brackets around what is no address
+        return False
     if other.scheme not in {"http", "https"} or not host:
         return False
     if host == home and (own.scheme == "http" or other.scheme == "https"):
         return True
-    if _is_loopback(home) and _is_loopback(host):  # all of it on the user's own machine
+    if is_loopback(home) and is_loopback(host):  # all of it on the user's own machine
         return True
-    return other.scheme == "https" and _is_of_the_world(host)
+    return other.scheme == "https" and is_public(host)
 
 
-def _is_loopback(host: str) -> bool:
+def _host_of(url: str) -> str:
+    """What is shown of an address: the rest of it may hold secrets."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return urlsplit(url).hostname or "nowhere"
     except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
+        return "an address that cannot be read"
 
 
-def _is_of_the_world(host: str) -> bool:
-    """A name may still lead inside; then nobody there has a certificate for it."""
+async def _resolved(host: str) -> list[str]:
+    """The addresses of a name; none where it cannot be looked up here, as behind a proxy."""
     try:
-        return ipaddress.ip_address(host).is_global
-    except ValueError:
-        is_number = host.rpartition(".")[2].isdigit() or host.startswith("0x")  # 127.1, 0x7f000001, 2130706433
-        return not is_number and not _is_loopback(host)
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return []
+    return [str(address[4][0]) for address in found]

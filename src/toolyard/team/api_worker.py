@@ -8,6 +8,7 @@ round. The loop is bounded: by the turns of one round, by the budget of the run,
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,11 @@ from toolyard.drivers.making import closed_in_thread
 from toolyard.models import chat
 from toolyard.models.chat import Answer, ChatModel, OfferedTool, Turn
 from toolyard.models.conversation import Conversation
-from toolyard.team.events import AgentInfo, Shortened, TextDelta, TextTakenBack, ThinkingDelta, Used, Waiting
+from toolyard.team.events import AgentInfo, Notice, Shortened, TextDelta, TextTakenBack, ThinkingDelta, Used, Waiting
 from toolyard.team.files import AgentFiles
 from toolyard.team.store import AgentState
 from toolyard.team.surroundings import Surroundings
-from toolyard.team.tool_calls import UNKNOWN_OUTCOME, ToolCalls
+from toolyard.team.tool_calls import ToolCalls, cut_off
 from toolyard.team.tracing import note_spent
 from toolyard.team.worker import Work
 
@@ -68,7 +69,7 @@ class ApiWorker:
     async def work(self, prompt: str, number: int) -> Work:
         self._files.round = number
         if self._round == number:  # it was interrupted in this very round
-            self._answer([Answer(each, UNKNOWN_OUTCOME, failed=True) for each in self._conversation.unanswered])
+            self._answer(list(self._cut_off(number)))
         else:
             self._round = number
             self._conversation.ask(prompt)
@@ -76,6 +77,14 @@ class ApiWorker:
         # Where it had answered already, and was interrupted before that was noted, it is not asked again.
         text = self._conversation.last_text if self._conversation.is_answered else await self._worked(number)
         return Work(text, await self._files.hold(f"answer of round {number}"))
+
+    def _cut_off(self, number: int) -> Iterator[Answer]:
+        """What is said to the calls of the last turn, whose results are missing; the user is told of each."""
+        earlier = self._around.earlier_calls.get(self.info.id, {})
+        for wanted in self._conversation.unanswered:
+            answer, notice = cut_off(wanted, earlier.get(wanted.id))
+            self._around.hear(Notice(agent=self.info.id, round=number, text=notice))
+            yield answer
 
     async def _worked(self, number: int) -> str:
         limit = self._around.budget.limits.turns

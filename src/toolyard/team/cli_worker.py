@@ -54,6 +54,7 @@ class CliWorker:
     async def work(self, prompt: str, number: int) -> Work:
         around, recipe = self._around, self._recipe
         around.budget.check()
+        self._tell_cut_off(number)
         timeout = min(recipe.options.timeout, max(around.budget.seconds_left, 1.0))
         options = replace(recipe.options, timeout=timeout)
         calls: dict[str, str] = {}
@@ -70,6 +71,16 @@ class CliWorker:
             if not ended.succeeded:
                 span.failed(ended.status.value)
         return self._finished(ended, number, before)
+
+    def _tell_cut_off(self, number: int) -> None:
+        """Of a round that begins again, the calls that were under way when the run was interrupted."""
+        for call in self._around.earlier_calls.get(self.info.id, {}).values():
+            if call.round == number and not call.is_finished:
+                text = (
+                    f"When the run was interrupted, the call of {call.tool} was under way, and may have been carried "
+                    "out. The round begins again, and the CLI may run it again."
+                )
+                self._around.hear(Notice(agent=self.info.id, round=number, text=text))
 
     def _finished(self, ended: Finished, number: int, before: Spent) -> Work:
         around = self._around

@@ -33,6 +33,7 @@ from toolyard.team.events import (
     TextDelta,
     ThinkingDelta,
     ToolCalled,
+    ToolReturned,
     Used,
     Voted,
     as_json,
@@ -237,6 +238,35 @@ def changed_before(folder: str) -> dict[str, tuple[str, ...]]:
     except OSError:
         return {}
     return {agent: tuple(paths) for agent, paths in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierCall:
+    """A call that the log of an interrupted run tells of."""
+
+    round: int
+    tool: str
+    is_finished: bool
+
+
+def calls_before(folder: str) -> dict[str, dict[str, EarlierCall]]:
+    """By agent and id, the calls that were begun since the agent's last turn. Nothing where there is no log."""
+    found: dict[str, dict[str, EarlierCall]] = {}
+    try:
+        for event in read_log(os.path.join(folder, LOG_NAME)):
+            calls = found.setdefault(event.agent, {})
+            match event:
+                case ToolCalled():
+                    calls[event.call] = EarlierCall(event.round, event.tool, is_finished=False)
+                case ToolReturned():
+                    calls[event.call] = EarlierCall(event.round, event.tool, is_finished=True)
+                case Used():  # results are kept before the next turn
+                    found[event.agent] = {id_: call for id_, call in calls.items() if not call.is_finished}
+                case _:
+                    pass
+    except OSError:
+        return {}
+    return found
 
 
 def json_line(event: TeamEvent, longest: int = sys.maxsize) -> str:

@@ -32,7 +32,7 @@ from toolyard.team.descriptors import make_room
 from toolyard.team.events import AgentFailed, Ended, Notice, RunFinished, RunStarted, TeamEvent, Waiting
 from toolyard.team.guarding import Guard
 from toolyard.team.knowing import make_servers_known
-from toolyard.team.log import RunLog, changed_before
+from toolyard.team.log import RunLog, calls_before, changed_before
 from toolyard.team.opening import Opening, kind_of
 from toolyard.team.options import RunOptions
 from toolyard.team.places import find_run, make_folders, root_of, runs_of, with_layout, workspace_of
@@ -104,7 +104,8 @@ class TeamRun:
                     log.hear(event)
                 self._hear(event)
 
-            around = Surroundings(self.id, store, self._budget(store), hear, tracing)
+            earlier = calls_before(self.folder) if self._options.resume else {}
+            around = Surroundings(self.id, store, self._budget(store), hear, tracing, earlier)
             async with contextlib.AsyncExitStack() as workers:
                 finished = await self._gone(task, around, workers)
             self._note_end(store, finished, around)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from toolyard.team.budget import Budget
+from toolyard.team.log import EarlierCall
 from toolyard.team.store import RunStore
 from toolyard.team.tracing import Tracing
 from toolyard.team.worker import Hear
@@ -17,3 +19,7 @@ class Surroundings:
     budget: Budget
     hear: Hear
     tracing: Tracing
+    earlier_calls: Mapping[str, Mapping[str, EarlierCall]] = field(
+        default_factory=dict[str, Mapping[str, EarlierCall]]
+    )
+    """Of a run that is resumed: by agent and id, the calls that its log tells of."""

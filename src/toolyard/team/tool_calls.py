@@ -24,6 +24,7 @@ from toolyard.team.worker import shown, shown_arguments
 
 if TYPE_CHECKING:
     from toolyard.app.yard import Yard
+    from toolyard.team.log import EarlierCall
     from toolyard.team.surroundings import Surroundings
 
 SURFACE = "run"
@@ -32,9 +33,27 @@ _TELL_AFTER = 3
 _MOST_AT_ONCE = 100
 """Calls of one turn that are made."""
 _TOO_MANY = f"Not carried out: only the first {_MOST_AT_ONCE} calls of a turn are. Make fewer of them at once."
-UNKNOWN_OUTCOME = (
-    "The run was interrupted during this call. It may have been carried out: look before you do it again."
+_NOT_BEGUN = "The run was interrupted before this call. It was not carried out: make it again if you still need it."
+_UNDER_WAY = "The run was interrupted during this call. It may have been carried out: look before you do it again."
+_RESULT_LOST = (
+    "The run was interrupted after this call, and its result was lost. "
+    "It was carried out: look before you do it again."
 )
+
+
+def cut_off(wanted: Wanted, earlier: EarlierCall | None) -> tuple[Answer, str]:
+    """What the model is answered to a call that an interrupted run was cut off at, and what the user is told of it.
+
+    None of them is made again by us: only the model can tell whether that is right.
+    """
+    if earlier is None:
+        told, text = "was not begun", _NOT_BEGUN
+    elif earlier.is_finished:
+        told, text = "was carried out, and its result was lost", _RESULT_LOST
+    else:
+        told, text = "was under way, and may have been carried out", _UNDER_WAY
+    notice = f"When the run was interrupted, the call of {wanted.tool} {told}. It was not run again."
+    return Answer(wanted, text, failed=True), notice
 
 
 class ToolCalls:

@@ -24,6 +24,7 @@ from toolyard.team.events import (
 )
 from toolyard.team.log import RunLog
 from toolyard.team.report import write_report
+from toolyard.team.report.markdown import plain
 
 VOID = {"meta", "br", "hr", "rect", "circle", "line", "path"}
 DIFF = """--- a/shop.py
@@ -152,6 +153,32 @@ def test_nothing_that_a_model_or_a_tool_wrote_becomes_markup(tmp_path):
     assert "script" not in {name for name, _ in rendered.tags}
     heads = [line for line in markdown.split("\n") if line.startswith("## ")]
     assert len(heads) == len(rendered.named("h2")) == 6
+
+
+ADDRESSES = re.compile(r"://|www\.|@")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "see https://evil.example/x?y for more",
+        "www.evil.example",
+        "[x](http://evil.example) ![i](http://evil.example/x.png)",
+        "mail a@evil.example or xmpp:a@b.c/d, cc @user",
+        "`https://evil.example` ``http://a``b`` |https://a|b|",
+        *("1. one", "2) two", "- a", "+ a", "* a", "=", "# h", "> q", "a | b", "\\https://a.example \\"),
+    ],
+)
+@pytest.mark.parametrize("around", ["{}", "- {}", "It failed: {}", "| a | b |\n| --- | --- |\n| {} | end |"])
+def test_a_line_of_an_agent_is_text_and_no_renderer_finds_an_address_in_it(around, text):
+    document = around.format(plain(text))
+    tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(document)
+    parts = [part for token in tokens for part in token.children or ()]
+    assert {part.type for part in parts} <= {"text", "code_inline", "text_special"}
+    assert not [part for part in parts if part.type != "code_inline" and ADDRESSES.search(part.content)]
+    kinds = [token.type for token in tokens if token.type.endswith("_open")]
+    expected = [token.type for token in MarkdownIt().enable("table").parse(around.format("x"))]
+    assert kinds == [kind for kind in expected if kind.endswith("_open")]
 
 
 @pytest.mark.parametrize(

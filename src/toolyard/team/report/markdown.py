@@ -10,6 +10,10 @@ from toolyard.team.report import words
 from toolyard.team.report.story import Changed, Made, Noted, Part, Said, Step, Story, cut
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#|~&!$^])")
+_ADDRESS: Final = re.compile(r"://|www\.|@", re.IGNORECASE)
+_LIST_MARK: Final = re.compile(r"^(\d*)([-+=.)])")
+_BAR: Final = "\u2502"
+"""Stands for `|` in code, where a table would be cut and an escape would show."""
 _TICKS: Final = re.compile(r"`+")
 _LONGEST_RESULT: Final = 4_000
 _LONGEST_DIFF: Final = 200_000
@@ -30,8 +34,18 @@ def markdown_of(story: Story, diffs: Mapping[str, str]) -> str:
 
 
 def plain(text: str, longest: int = 200) -> str:
-    """A text in a line, as text: nothing in it is a mark, a link or a cell."""
-    return _SPECIAL.sub(r"\\\1", words.one_line(text, longest))
+    """A text in a line, as text: nothing in it is a mark, a link, a mention or a cell."""
+    line = " ".join(map(_plain_word, words.one_line(text, longest).split(" ")))
+    return _LIST_MARK.sub(r"\1\\\2", line)
+
+
+def _plain_word(word: str) -> str:
+    """What renderers take for an address becomes code: an escape does not keep all of them from linking it."""
+    if _ADDRESS.search(word) is None:
+        return _SPECIAL.sub(r"\\\1", word)
+    ticks = "`" * (max((len(found) for found in _TICKS.findall(word)), default=0) + 1)
+    edge = " " if "`" in (word[0], word[-1]) else ""
+    return f"{ticks}{edge}{word.replace('|', _BAR)}{edge}{ticks}"
 
 
 def fenced(text: str, kind: str = "") -> str:

@@ -1,0 +1,107 @@
+"""Whether a host is public, in whatever spelling: not of this machine, a private network or a cloud's metadata.
+
+A name says nothing about where it leads, so names are looked up as well before anything is sent (`leads_inside`).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+_IDEOGRAPHIC_STOP: Final = "\u3002"
+"""Counts as a dot in names (UTS 46); the other dots become this one or `.` by compatibility."""
+_NUMBER: Final = re.compile(r"0x[0-9a-f]*|[0-9]+")
+_PARTS: Final = 4
+_BYTE: Final = 256
+_PRIVATE_ENDINGS: Final = frozenset(
+    {"localhost", "localdomain", "local", "internal", "intranet", "private", "corp", "home", "lan", "arpa"}
+)
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_LOCAL_NAT64: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
+_COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
+_ISATAP: Final = (b"\x00\x00\x5e\xfe", b"\x02\x00\x5e\xfe")
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def normalised(host: str) -> str:
+    """A host as resolvers see it: plain characters, lower case, without dots at its end."""
+    return unicodedata.normalize("NFKC", host).replace(_IDEOGRAPHIC_STOP, ".").lower().rstrip(".")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether it names this machine. Of an address that holds another one, both have to."""
+    host = normalised(host)
+    address = _address(host)
+    if address is None:
+        return host.rpartition(".")[2] == "localhost"
+    inner = [*_embedded(address)]
+    return all(each.is_loopback for each in inner) if inner else address.is_loopback
+
+
+def is_public(host: str) -> bool:
+    """Whether it can be a host of the internet. Of a name: whether it can be one there."""
+    host = normalised(host)
+    address = _address(host)
+    if address is not None:
+        return _is_public_address(address)
+    labels = host.split(".")
+    # What ends in a number is an address or nothing; a name without dots belongs to the local network.
+    if len(labels) == 1 or _NUMBER.fullmatch(labels[-1]) or "%" in host or ":" in host:
+        return False
+    return labels[-1] not in _PRIVATE_ENDINGS
+
+
+def leads_inside(addresses: Iterable[str]) -> bool:
+    """Whether any of the addresses that a name was resolved to is not public."""
+    return any(not is_public(address.partition("%")[0]) for address in addresses)
+
+
+def _address(host: str) -> Address | None:
+    if ":" in host:
+        try:
+            return ipaddress.IPv6Address(host.partition("%")[0])
+        except ValueError:
+            return None
+    parts = host.split(".")
+    if len(parts) > _PARTS or not all(_NUMBER.fullmatch(part) for part in parts):
+        return None
+    try:
+        *firsts, last = [_number(part) for part in parts]
+    except ValueError:
+        return None
+    room = _BYTE ** (_PARTS - len(firsts))
+    if any(first >= _BYTE for first in firsts) or last >= room:
+        return None
+    return ipaddress.IPv4Address(sum(first * _BYTE ** (3 - place) for place, first in enumerate(firsts)) + last)
+
+
+def _number(part: str) -> int:
+    """As `inet_aton` reads it: hexadecimal after `0x`, octal after `0`."""
+    if part.startswith("0x"):
+        return int(part[2:] or "0", 16)
+    return int(part, 8 if len(part) > 1 and part.startswith("0") else 10)
+
+
+def _is_public_address(address: Address) -> bool:
+    inner = [*_embedded(address)]
+    if inner:
+        return all(map(_is_public_address, inner))
+    is_local = isinstance(address, ipaddress.IPv6Address) and address in _LOCAL_NAT64
+    return address.is_global and not address.is_multicast and not is_local
+
+
+def _embedded(address: Address) -> Iterator[ipaddress.IPv4Address]:
+    """The IPv4 addresses that an IPv6 address is translated to, or tunnelled through."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return
+    if address.ipv4_mapped is not None:
+        yield address.ipv4_mapped
+    elif address.sixtofour is not None:
+        yield address.sixtofour
+    elif address.teredo is not None:
+        yield from address.teredo
+    elif address in _NAT64 or (address in _COMPATIBLE and int(address) > 1) or address.packed[8:12] in _ISATAP:
+        yield ipaddress.IPv4Address(address.packed[12:])
