@@ -33,9 +33,9 @@ _EXAMPLES = """\b
 Examples:
   toolyard call time get_current_time --args '{"timezone": "UTC"}'
   toolyard call servers.time.get_current_time --args '{"timezone": "UTC"}'
-  toolyard call github.search_issues --args @query.json --config team.yaml
+  toolyard call github.search_issues --args @query.json --config team.yaml --agent writer
   jq '{query: .q}' in.json | toolyard call github.search_issues --args -
-  toolyard call tools.web.screenshot --args '{"url": "page.html", "path": "page.png"}'
+  toolyard call tools.web.screenshot --args '{"url": "page.html", "full_page": true}'
 
 \b
 Exit codes: 0 fine, 1 the tool or its server failed, 2 wrong use (also a wrong name or argument), 126 refused.
