@@ -145,6 +145,8 @@ async def test_documents_are_written_by_file_tools_and_only_read_by_commands_in_
     for command in (f"rm {documents}/letter.txt", f"touch {documents}/made", f"echo x > {documents}/letter.txt"):
         assert await fails(bench, command)
     assert {path.name: path.read_text() for path in documents.iterdir()} == {"letter.txt": "dear"}
+    told = await bench.call("Bash", command=f"touch {documents}/made")
+    assert f"{documents} is read-only to commands. The file tools (Write, Edit) can change files there." in told.text
     await bench.call("Write", file_path=f"{documents}/made.txt", content="by a file tool")
     assert (documents / "made.txt").read_text() == "by a file tool"
     assert await fails(open_bench(), f"ls {documents}")

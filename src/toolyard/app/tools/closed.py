@@ -40,6 +40,8 @@ def _closed(refusals: list[str], ready: Ready, gate: Gate) -> list[str]:
     sealed = [
         mount.source for mount in spec.mounts if not mount.writable and is_beneath(mount.source, spec.workspace)
     ]
+    if beside := [*_left_to_file_tools(refusals, ready, gate)][:_MOST_NAMED]:
+        return beside
     if not spec.writable:
         return ["The sandbox may read the workspace and write nothing there; /tmp can be written."]
     if not sealed and not spec.hidden:
@@ -50,6 +52,17 @@ def _closed(refusals: list[str], ready: Ready, gate: Gate) -> list[str]:
     ]
     counts = f"{len(sealed)} are read-only, {len(spec.hidden)} hidden"
     return named[:_MOST_NAMED] or [f"Some files are closed to commands by the user's rules: {counts}."]
+
+
+def _left_to_file_tools(refusals: list[str], ready: Ready, gate: Gate) -> Iterator[str]:
+    """Folders beside the workspace that commands only read, and that the file tools may write."""
+    for mount in ready.spec.mounts:
+        path = mount.source
+        if mount.writable or is_beneath(path, ready.spec.workspace) or not any(path in line for line in refusals):
+            continue
+        action = Action(Kind.WRITE, "Write", os.path.join(path, "any-name"))
+        if gate.resources.policy.decide(action).effect is not Effect.DENY:
+            yield f"{path} is read-only to commands. The file tools (Write, Edit) can change files there."
 
 
 def _named(
