@@ -214,7 +214,8 @@ def _tell_of_changes(tool: Tool[Any], gate: Gate) -> None:
     if gate.changes and snapshots is not None:
         if not is_upstream:
             gate.changed()
-        gate.lines += snapshots.notices.pop_all()
+        for keeper in gate.touched or (snapshots,):
+            gate.lines += keeper.notices.pop_all()
     if detector is not None and not is_upstream:
         detector.notify_filesystem_operation(tool.name, gate.call.arguments)
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from toolyard.core.upstream import ToolSchema
     from toolyard.workspace.detecting import FilesystemToolDetector
 
+_LOSES = "What this deletes or overwrites"
 _QUICK_BYTES = 256 * KIB
 _ORDER = {Effect.ALLOW: 0, Effect.ASK: 1, Effect.DENY: 2}
 
@@ -67,6 +68,8 @@ class Resources:
     detector: FilesystemToolDetector | None = None
     home: Home | None = None
     sharing: Sharing | None = None
+    contexts: tuple[Keeper, ...] = ()
+    """Of the context paths that the agent may write."""
 
 
 @dataclass(slots=True, eq=False)
@@ -87,7 +90,9 @@ class Gate:
     lines: list[str] = field(default_factory=list[str])
     """Added to the result."""
     changes: bool = False
-    """Whether the call may have changed something in the workspace."""
+    """Whether the call may have changed something of which there are snapshots."""
+    touched: list[Keeper] = field(default_factory=list["Keeper"])
+    """Whose folders it may have changed."""
     loop: asyncio.AbstractEventLoop | None = None
     """Where questions of this call are put."""
     seconds: float = 0.0
@@ -145,16 +150,16 @@ class Gate:
             self.require(Action(kind, self.call.tool, spelled, spelled, agent=self.call.agent))
         if not self.patient and not self.mounts.is_declared(spelled):
             self.takes_long()  # nobody knows what kind of disk is out there
-        if Kind.WRITE in kinds and is_beneath(spelled, self.mounts.workspace.path):
-            self.changing()
+        if Kind.WRITE in kinds:
+            self.changing(path=spelled)
         target = self.mounts.find(spelled)
         real = target.real
         try:
             if real != spelled:
                 for kind in kinds:
                     self.require(Action(kind, self.call.tool, spelled, real, agent=self.call.agent))
-                if Kind.WRITE in kinds and is_beneath(real, self.mounts.workspace.path):
-                    self.changing()
+                if Kind.WRITE in kinds:
+                    self.changing(path=real)
             if not self.patient and not _is_quick(target):
                 self.takes_long()
         except BaseException:
@@ -162,25 +167,34 @@ class Gate:
             raise
         return target
 
-    def changing(self, risk: Action | None = None) -> None:
-        """Say that what comes next may change the workspace. What is there is kept first, as a snapshot.
+    def changing(self, risk: Action | None = None, path: str | None = None) -> None:
+        """Say that what comes next may change what lies at `path`, or anything. It is kept first, as a snapshot.
 
         `risk` is an action that may delete or overwrite anything. Where no snapshot could be taken, it is put to
         whoever can be asked, or announced before it runs.
         """
-        self.changes = True
-        keeper = self.resources.snapshots
-        if keeper is None or keeper.is_settled:
-            return
-        risky = risk is not None and _may_destroy(risk)
-        why = keeper.before_change(self, risky=risky)
-        if why and risk is not None:
-            self._announce(risk, why)
+        for keeper in self._keepers(path):
+            self.changes = True
+            if keeper not in self.touched:
+                self.touched.append(keeper)
+            if not keeper.is_settled:
+                why = keeper.before_change(self, risky=risk is not None and _may_destroy(risk))
+                if why and risk is not None:
+                    self._announce(risk, why, keeper)
 
-    def _announce(self, risk: Action, why: str) -> None:
+    def _keepers(self, path: str | None) -> list[Keeper]:
+        """Of the workspace and the writable context paths, those that have `path`; of None, all."""
+        workspace = self.resources.snapshots
+        found = [each for each in self.resources.contexts if path is None or is_beneath(path, each.place.root)]
+        if workspace is not None and (path is None or is_beneath(path, self.mounts.workspace.path)):
+            found.insert(0, workspace)
+        return found
+
+    def _announce(self, risk: Action, why: str, keeper: Keeper) -> None:
         """Have it known before `risk` runs that it could not be undone."""
-        said = f"What this deletes or overwrites cannot be brought back, because no snapshot could be taken: {why}"
-        root = self.mounts.workspace.path
+        root = keeper.place.root
+        what = f"What this deletes or overwrites in {root}" if keeper.place.is_context else _LOSES
+        said = f"{what} cannot be brought back, because no snapshot could be taken: {why}"
         question = replace(risk, path=root, real_path=root)  # another one than whether it may run
         if question in self.approved:
             return
@@ -188,7 +202,7 @@ class Gate:
             raise NeedsAnswer(question, Decision(Effect.ASK, said, "snapshots"))
         if self.call.warn is not None:
             self.call.warn(said)
-        elif self.snapshots.notices.announce(why):
+        elif keeper.notices.announce(why):
             raise ToolError(
                 f"Nothing was run yet. {said}",
                 hint="Tell the user. Where that is acceptable, make the same call again: it will run.",
@@ -197,8 +211,8 @@ class Gate:
 
     def changed(self) -> None:
         """Say that the workspace may have changed: a snapshot follows when it has been quiet for a moment."""
-        if self.resources.snapshots is not None:
-            self.resources.snapshots.changed(self.call.tool)
+        for keeper in self.touched or self._keepers(self.mounts.workspace.path):
+            keeper.changed(self.call.tool)
 
     def calling(self, name: str, schema: ToolSchema) -> None:
         """Say that a tool of somebody else's is called next. One that changes files is a change of the workspace."""

@@ -9,7 +9,7 @@ import contextlib
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,6 +21,7 @@ from toolyard.app.home import CREATE_FOLDER, Home, home_of
 from toolyard.app.sandboxes import Sandboxes, chosen, own_environment
 from toolyard.app.seen import Seen
 from toolyard.app.settling import apart, guarded, make_folders, make_links, standing_links, view_of
+from toolyard.app.snapshots.contexts import context_keepers, context_places
 from toolyard.app.snapshots.keeper import Keeper, Place, Waiter
 from toolyard.app.tool import Tool
 from toolyard.app.tools.resources import RESOURCE_TOOLS, SKILL_RESOURCE_TOOLS
@@ -34,7 +35,7 @@ from toolyard.core.errors import ConfigError, ErrorForm, SecurityError, SystemFa
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
 from toolyard.core.ids import new_id
 from toolyard.core.modes import PermissionMode
-from toolyard.core.paths import is_beneath
+from toolyard.core.paths import is_beneath, outermost
 from toolyard.fs.mounts import Mounts
 from toolyard.policy.build import hiding_where_open, keeping, policy_for
 from toolyard.policy.policy import Policy
@@ -102,7 +103,15 @@ class Yard(Closing):
     """One open workspace."""
 
     def __init__(
-        self, options: YardOptions, mounts: Mounts, policy: Policy, audit: AuditLog, state: str, *, home: Home
+        self,
+        options: YardOptions,
+        mounts: Mounts,
+        policy: Policy,
+        audit: AuditLog,
+        state: str,
+        *,
+        home: Home,
+        contexts: Sequence[Place] = (),
     ) -> None:
         self.options = options
         self.mounts = mounts
@@ -115,25 +124,7 @@ class Yard(Closing):
         self._is_warming = False
         self._session: Session | None = None
         execution = options.config.toolyard.code_execution
-        self.codemode = CodeMode(
-            Surroundings(
-                config=options.config,
-                settings=options.settings,
-                policy=policy,
-                audit=audit,
-                mounts=mounts,
-                home=home.root,
-                state=home.state,
-                agent=self.agent,
-                agent_id=options.agent,
-                on_connection=self._connected,
-                on_authorize=options.on_authorize,
-                servers=options.servers,
-                attached=home.attached,
-                checks=self.skill_checks,
-                on_called=self._called_upstream,
-            )
-        )
+        self.codemode = CodeMode(self._surroundings())
         settings = options.settings
         socket_folders = (*settings.temporary_folders, *settings.runtime_folders)
         self.sandboxes = Sandboxes(
@@ -147,13 +138,14 @@ class Yard(Closing):
         self.snapshots = Keeper(
             Place(home.workspace, home.snapshots, self.agent, self._own_links), options.config.snapshots, self._told
         )
+        self.contexts = context_keepers(contexts, options.config.snapshots, self._told)
         self.sharing = self._sharing()
         resources = Resources(
             *(mounts, policy, self.limits, Seen(), self.sandboxes, self.codemode),
-            *(self.snapshots, self.detector, home, self.sharing),
+            *(self.snapshots, self.detector, home, self.sharing, self.contexts),
         )
         with contextlib.ExitStack() as undo:  # a choice of tools that cannot be served leaves nothing open
-            for part in (self.sharing, self.snapshots, self.codemode, self.sandboxes):
+            for part in (self.sharing, self.snapshots, *self.contexts, self.codemode, self.sandboxes):
                 if part is not None:
                     undo.callback(part.close)
             served = self._served()
@@ -183,7 +175,9 @@ class Yard(Closing):
                 trust
             )  # a folder that is missing could be made by a command, which a mount protects from
         # In a layout the root has a state folder of its own, and the snapshots may lie anywhere.
-        for own in _outermost(map(os.path.realpath, (state, home.state, home.snapshots, trust))):
+        contexts = context_places(policy, options.settings, options.state_home or "", home.agent)
+        kept = (state, home.state, home.snapshots, trust, *(place.folder for place in contexts))
+        for own in outermost(map(os.path.realpath, kept)):
             policy = keeping(policy, own)
         if (environment := own_environment(real)) is not None:
             policy = keeping(policy, environment)
@@ -207,10 +201,30 @@ class Yard(Closing):
             undo.callback(audit.close)
             if home.is_elsewhere:
                 ensure_state_dir(_outside(home.state, home.root))
-            yard = cls(options, mounts, policy, audit, state, home=home)
+            yard = cls(options, mounts, policy, audit, state, home=home, contexts=contexts)
             yard._session = session
             undo.pop_all()
         return yard
+
+    def _surroundings(self) -> Surroundings:
+        options, home = self.options, self.home
+        return Surroundings(
+            config=options.config,
+            settings=options.settings,
+            policy=self.policy,
+            audit=self._audit,
+            mounts=self.mounts,
+            home=home.root,
+            state=home.state,
+            agent=self.agent,
+            agent_id=options.agent,
+            on_connection=self._connected,
+            on_authorize=options.on_authorize,
+            servers=options.servers,
+            attached=home.attached,
+            checks=self.skill_checks,
+            on_called=self._called_upstream,
+        )
 
     def close(self) -> None:
         with contextlib.ExitStack() as each:  # the last first, each whatever became of the others
@@ -220,7 +234,8 @@ class Yard(Closing):
             each.callback(self._audit.close)
             if self.sharing is not None:
                 each.callback(self.sharing.close)
-            each.callback(self.snapshots.close)
+            for keeper in (self.snapshots, *self.contexts):
+                each.callback(keeper.close)
             each.callback(self.codemode.close)
             each.callback(self.sandboxes.close)
             if self.options.offering is not None:
@@ -281,12 +296,14 @@ class Yard(Closing):
     def calling(self, name: str, schema: ToolSchema, waiter: Waiter) -> None:
         """Before a tool of somebody else's is called past the dispatch: if it changes files, keep what is there."""
         if self.detector.learn(name, schema.input_schema, schema.annotations):
-            self.snapshots.before_change(waiter)
+            for keeper in (self.snapshots, *self.contexts):
+                keeper.before_change(waiter)
 
     def _called_upstream(self, name: str, schema: ToolSchema, arguments: Mapping[str, Any]) -> None:
         """On the servers' loop, after each call of a tool of somebody else's: it may have changed files."""
         if self.detector.learn(name, schema.input_schema, schema.annotations):
-            self.snapshots.changed(name)
+            for keeper in (self.snapshots, *self.contexts):
+                keeper.changed(name)
         self.detector.notify_filesystem_operation(name, arguments)
 
     def _sharing(self) -> Sharing | None:
@@ -356,15 +373,6 @@ def _no_folder(workspace: str) -> ConfigError:
     if os.path.exists(workspace):
         return ConfigError(f"the workspace {workspace} is a file, not a folder.", hint="Name the folder it lies in.")
     return ConfigError(f"the workspace {workspace} is not a folder.", hint=CREATE_FOLDER)
-
-
-def _outermost(folders: Iterable[str]) -> list[str]:
-    """Those folders that lie in none of those before them."""
-    found: list[str] = []
-    for folder in folders:
-        if not any(is_beneath(folder, other) for other in found):
-            found.append(folder)
-    return found
 
 
 def _begun(options: YardOptions, home: Home, state: str) -> Session | None:

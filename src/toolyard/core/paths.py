@@ -6,6 +6,7 @@ Matching is by component and case-sensitive, so `/ws-evil` is not inside `/ws`.
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterable
 
 from toolyard.core.errors import ValidationError
 from toolyard.core.limits import DEFAULT_LIMITS, Limits
@@ -52,3 +53,12 @@ def beneath(path: str, root: str) -> str | None:
 
 def is_beneath(path: str, root: str) -> bool:
     return beneath(path, root) is not None
+
+
+def outermost(folders: Iterable[str]) -> list[str]:
+    """Those folders that lie in none of those before them."""
+    found: list[str] = []
+    for folder in folders:
+        if not any(is_beneath(folder, other) for other in found):
+            found.append(folder)
+    return found

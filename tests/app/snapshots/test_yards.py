@@ -48,7 +48,7 @@ async def test_a_write_that_is_refused_or_lies_elsewhere_is_no_change(spot, tmp_
     result = await asyncio.gather(call(yard, "Write", file_path="a.txt", content="x"), return_exceptions=True)
     assert isinstance(result[0], Exception)
     await call(yard, "Write", file_path=str(tmp_path / "context" / "x.txt"), content="x")
-    assert (ours(), os.path.exists(yard.home.snapshots)) == ([], False)
+    assert not os.path.exists(yard.home.snapshots), "that is kept where the context path has its own"
 
 
 async def test_a_write_through_a_link_into_the_workspace_is_one(spot, tmp_path):

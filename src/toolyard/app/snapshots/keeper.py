@@ -80,6 +80,8 @@ class Place:
     agent: str
     own_links: Callable[[], Sequence[str]] = tuple
     """Names in the workspace that are links of ours at this moment: they are no part of it."""
+    is_context: bool = False
+    """Whether it is a context path, and not the workspace."""
 
 
 class Keeper(Closing):
@@ -99,7 +101,7 @@ class Keeper(Closing):
         self._fault: Exception | None = None
         self._is_closed = False
         self._deadline = float("inf")
-        self.notices = Notices(tell)
+        self.notices = Notices(tell, f" of {place.root}" if place.is_context else "")
         self._on_taken: list[OnTaken] = []
         self._recorded = 0
         self._folders = 0

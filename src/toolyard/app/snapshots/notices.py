@@ -18,9 +18,10 @@ _MOST = 5
 class Notices:
     """Each goes into the audit log at once, and waits for the next result."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        """`tell` puts a sentence into the audit log."""
+    def __init__(self, tell: Callable[[str], None], of: str = "") -> None:
+        """`tell` puts a sentence into the audit log. `of` says whose snapshots, where not the workspace's."""
         self._tell = tell
+        self._of = of
         self._waiting: deque[str] = deque(maxlen=_MOST)
         self._has_failed = False
         self._announced = ""
@@ -39,9 +40,9 @@ class Notices:
             return
         self._has_failed = True
         if isinstance(error, TooLarge):
-            self._add(f"No snapshots are taken by themselves: {error.message}.")
+            self._add(f"No snapshots{self._of} are taken by themselves: {error.message}.")
         else:
-            self._add(f"No snapshot could be taken, so changes cannot be undone: {reason_of(error)}")
+            self._add(f"No snapshot{self._of} could be taken, so changes cannot be undone: {reason_of(error)}")
 
     def succeeded(self) -> None:
         self._has_failed = False
