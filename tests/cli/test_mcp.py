@@ -162,15 +162,45 @@ def test_tools_in_context_stand_beside_the_minimal_set(served, tmp_path, chosen,
     assert "Read" not in served_names(options)
 
 
-@pytest.mark.parametrize("tools", ["claude", "reference", "all"])
-def test_a_set_that_takes_no_tools_in_context_says_so(served, tmp_path, tools):
+@pytest.mark.parametrize(
+    ("tools", "beside"),
+    [
+        ("claude", {"Bash", "BashOutput", "KillShell"}),
+        ("reference", set()),
+        ("code", {"search_tools"}),
+        ("minimal", {"search_tools", "execute_python"}),
+        ("claude,reference", {"Bash", "BashOutput", "KillShell"}),
+    ],
+)
+def test_tools_in_context_are_chosen_for_every_set(served, tmp_path, tools, beside):
     (tmp_path / "ws" / "toolyard.yaml").write_text("toolyard: {in_context_tools: {filesystem: [read_file]}}\n")
 
     result, notes = served("--tools", tools)
 
     ((options, _, _),) = notes
-    assert options.toolset == tools
-    assert f"in_context_tools is for --tools code and minimal; --tools {tools} serves its own set." in result.output
+    assert result.exit_code == 0, result.output
+    assert served_names(options) == {"read_file", *beside}
+
+
+@pytest.mark.parametrize(
+    ("tools", "has", "lacks"),
+    [
+        ("claude", "Read", "read_file"),
+        ("reference", "read_file", "Read"),
+        ("code", "read_file", "Read"),
+        ("all", "read_file", "Read"),
+        ("workspace", "read_file", "Read"),
+    ],
+)
+def test_all_file_tools_are_served_under_one_family_of_names(served, tmp_path, tools, has, lacks):
+    (tmp_path / "ws" / "toolyard.yaml").write_text('toolyard: {in_context_tools: {filesystem: "*"}}\n')
+
+    _, notes = served("--tools", tools)
+
+    names = served_names(notes[0][0])
+    assert has in names
+    assert lacks not in names
+    assert ("snapshot_list" in names) == (tools in {"all", "workspace"})
 
 
 @pytest.mark.parametrize(

@@ -32,3 +32,21 @@ def test_before_the_first_sync_the_command_to_run_is_whole(attached: Attached) -
     said = attached.run("doctor")
     assert "servers: 1 configured, none asked yet" in said
     assert f"(Run `toolyard sync --config {attached.config} --state {attached.state}`.)" in said
+
+
+def test_a_server_with_the_name_of_our_file_tools_is_announced(attached: Attached) -> None:
+    servers = attached.document["toolyard"]["available_mcp_servers"]
+    servers["filesystem"] = dict(servers["my-server"])
+    assert "warn  server filesystem: " in attached.run("doctor")
+    attached.run("sync")
+    assert "servers.filesystem_server" in attached.run("doctor")
+
+
+def test_the_command_line_calls_our_file_tool_and_the_servers_by_different_names(attached: Attached) -> None:
+    servers = attached.document["toolyard"]["available_mcp_servers"]
+    servers["filesystem"] = dict(servers["my-server"])
+    ours = attached.json("call", "filesystem", "write_file", "--args", '{"path": "made.txt", "content": "x"}')
+    theirs = attached.json("call", "filesystem_server", "echo", "--args", '{"text": "hello"}')
+    assert (ours["isError"], theirs["content"][0]["text"]) == (False, "hello")
+    assert (attached.base / "ws" / "made.txt").read_text() == "x"
+    assert "filesystem_server.echo" in attached.run("tools", "list")

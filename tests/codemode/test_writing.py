@@ -32,7 +32,7 @@ def write(tmp_path: Path):
                 GeneratedFolder(root, "servers") as folder,
             ):
                 catalog.record(ServerListing("notes", (READ,), "1", "2025-11-25", instructions), "same")
-                return write_servers(catalog, index, folder)
+                return write_servers(catalog, index, folder, {"notes": "notes"}, ServerListing("filesystem", ()))
         finally:
             root.close()
 

@@ -16,6 +16,7 @@ from toolyard.core.modes import PermissionMode
 from toolyard.drivers.host import Host
 from toolyard.drivers.messages import Fault, Finished, SessionStarted, Status, TextDelta, ToolResult
 from toolyard.drivers.running import DriveOptions, Run
+from toolyard.storage.audit_read import read
 
 SECONDS = 30
 ATTACH = (["connect"], ["list"])
@@ -325,3 +326,13 @@ def test_a_function_that_fails_when_it_is_asked_has_said_no_and_is_told(started,
     assert told.index(fault) < told.index(result)
     assert told[-1].succeeded
     assert not (workspace / "a.txt").exists()
+
+
+def test_the_audit_log_names_the_run_and_its_cli(started, tmp_path):
+    run = started(*ATTACH, ["call", "Write", {"file_path": "a.txt", "content": "x"}], ["over"])
+    messages_of(run)
+
+    (state,) = (tmp_path / "state").iterdir()
+    (session,) = {line.event.session for line in read(str(state)) if line.event.tool == "Write"}
+
+    assert session == f"{ScriptedDriver.program}-{run.id}"

@@ -148,3 +148,14 @@ def test_forty_calls_at_once_are_all_answered_and_each_is_recorded_once(place, m
     shown = {asked[answer["id"]]: answer["result"]["structuredContent"]["content"] for answer in answers}
     assert shown == {number: f"     1\tfile {number}" for number in range(40)}
     assert endings(place.events()) == [("Read", Outcome.OK)] * 40
+
+
+def test_every_stdio_session_has_an_id_of_its_own_in_the_log(place, modern):
+    place.write("a.txt", "one\n")
+    for _ in range(2):
+        with place.stdio(modern=modern) as client:
+            client.call("Read", file_path="a.txt")
+            client.call("Bash", command="true")
+    sessions = [event.session for event in place.events()]
+    assert sessions[0] == sessions[1] != sessions[2] == sessions[3]
+    assert "stdio" not in sessions

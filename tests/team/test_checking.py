@@ -302,7 +302,30 @@ def test_groups_that_name_nobody_are_a_problem_unless_a_server_has_yet_to_be_ask
 
     assert "no group of tools" in texts(nobody.problems)
     assert later.is_ready
-    assert "no tool of" in texts(later.notices)
+    assert "tools of mail, which cannot be counted before the first sync" in texts(later.notices)
+
+
+def test_the_other_tools_are_counted_although_a_server_was_never_asked(checked):
+    groups = {"mail": ["send"], "filesystem": ["read_file"]}
+    section = {"execution_mode": "filesystem_first", "in_context_tools": groups}
+    servers = {"available_mcp_servers": [{"name": "mail", "command": "/nowhere"}]}
+
+    (agent,) = checked({**one(), "toolyard": {**section, **servers}}).agents
+
+    assert set(agent.tools) == {"search_tools", "read_file"}
+    assert agent.tool_tokens > 0
+
+
+def test_a_server_with_the_name_of_our_file_tools_is_announced_and_replaces_nothing(checked):
+    section = {
+        "execution_mode": "filesystem_first",
+        "available_mcp_servers": [{"name": "filesystem", "command": "/nowhere"}],
+    }
+
+    report = checked({**one(), "toolyard": section})
+
+    assert "servers.filesystem_server" in texts(report.notices)
+    assert "write_file" in report.agents[0].tools
 
 
 def test_walls_and_rights_are_told_in_words(checked):

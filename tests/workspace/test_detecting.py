@@ -4,7 +4,7 @@ import pytest
 
 from toolyard.app.tools.resources import RESOURCE_TOOLS
 from toolyard.app.toolsets import Toolset, tools_of
-from toolyard.workspace.detecting import FilesystemToolDetector
+from toolyard.workspace.detecting import FileOperation, FilesystemToolDetector, OperationOutcome
 
 PATH = {"type": "object", "properties": {"path": {"type": "string"}, "content": {"type": "string"}}}
 NO_PATH = {"type": "object", "properties": {"title": {"type": "string"}}}
@@ -70,15 +70,49 @@ def test_everybody_is_told_of_each_operation_whatever_becomes_of_the_others(dete
         raise RuntimeError
 
     detector.register_callback(fails)
-    detector.register_callback(lambda *about: told.append(about))
-    detector.notify_filesystem_operation("mcp__filesystem__read_file", {"path": "a"})
+    detector.register_callback(told.append)
+    detector.notify_filesystem_operation("mcp__filesystem__read_file", {"path": "a"}, paths=["/ws/a", "/ws/a"])
     detector.notify_filesystem_operation("mcp__github__create_issue", {"title": "a"})
-    assert told == [("mcp__filesystem__read_file", {"path": "a"})]
+    assert told == [FileOperation("mcp__filesystem__read_file", {"path": "a"}, paths=("/ws/a",))]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("mcp_toolyard_Write", "mcp__toolyard__Write", "toolyard_Write", "toolyard.Write", "mcp_ws_edit_file"),
+        *("run_shell_command", "apply_patch", "delete_file", "replace", "write", "bash", "exec_command"),
+        *("str_replace_based_edit_tool", "mcp_toolyard_execute_bash", "toolyard_write_file"),
+    ],
+)
+def test_the_spellings_of_clients_are_known_for_what_changes_files(detector, name):
+    assert detector.changes_files(name)
+
+
+@pytest.mark.parametrize("name", ["mcp_toolyard_Read", "toolyard_Read", "read", "grep_search", "mcp_ws_read_file"])
+def test_the_spellings_of_clients_are_known_for_what_reads(detector, name):
+    assert detector.is_filesystem_operation(name)
+    assert not detector.changes_files(name)
+
+
+@pytest.mark.parametrize("name", ["no_edit", "mcp_github_create_issue", "credit", "set_list"])
+def test_a_name_that_only_ends_like_one_is_not_about_files(detector, name):
+    assert not detector.is_filesystem_operation(name)
 
 
 def test_an_orchestrator_hears_who_did_what_where(detector):
     told = []
     detector.register_orchestrator(lambda *about: told.append(about), agent_id="agent_a", workspace="/ws")
-    detector.notify_filesystem_operation("Write", {"file_path": "a"})
-    about = {"agent_id": "agent_a", "tool_name": "Write", "workspace": "/ws", "operation_args": {"file_path": "a"}}
+    detector.notify_filesystem_operation(
+        "Write", {"file_path": "a"}, outcome=OperationOutcome.DENIED, paths=["/ws/a"], snapshot="s1"
+    )
+    about = {
+        "agent_id": "agent_a",
+        "tool_name": "Write",
+        "workspace": "/ws",
+        "operation_args": {"file_path": "a"},
+        "outcome": "denied",
+        "paths": ["/ws/a"],
+        "changes_files": True,
+        "snapshot": "s1",
+    }
     assert told == [("filesystem_operation", about)]

@@ -30,6 +30,7 @@ from toolyard.core.descriptors import no_descriptors
 from toolyard.core.errors import SecurityError, SystemFault, ToolyardError, UnknownToolError
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
 from toolyard.core.limits import KIB
+from toolyard.workspace.detecting import OperationOutcome
 
 _THREADS = 16
 _RUNNING_THREADS = 64  # for tools that run code, so that thirty commands hold up no file tool
@@ -122,6 +123,8 @@ class Dispatch:
             ) from error
         finally:
             if ending is not None:
+                if ending.outcome is Outcome.DENIED:  # the answer to a question was no
+                    _notify(gate, call.tool, OperationOutcome.DENIED)
                 elapsed = (time.perf_counter() - started) * 1000
                 fault = self._recorder.record(_event(call, gate, ending, elapsed), ran=gate.started)
                 if fault is not None and not ending.caller_left:
@@ -195,10 +198,18 @@ def _size(arguments: Mapping[str, Any]) -> int:
 
 def _work(tool: Tool[Any], arguments: Any, gate: Gate) -> Result:
     gate.check_time()  # it may have waited for a thread longer than its caller did
+    outcome: OperationOutcome | None = OperationOutcome.FAILED
     try:
         result = tool.run(arguments, gate)
+        outcome = OperationOutcome.FAILED if result.failed else OperationOutcome.OK
+    except SecurityError:
+        outcome = OperationOutcome.DENIED
+        raise
+    except (NeedsAnswer, NotNow):
+        outcome = None  # it begins again, or is refused by whoever is asked
+        raise
     finally:
-        _tell_of_changes(tool, gate)
+        _tell_of_changes(tool, gate, outcome)
     if not gate.call.hidden:
         gate.lines += gate.sandboxes.shells.notices(gate.call.session)
         gate.lines += gate.resources.sharing.news.lines() if gate.resources.sharing is not None else []
@@ -207,17 +218,27 @@ def _work(tool: Tool[Any], arguments: Any, gate: Gate) -> Result:
     return replace(result, parts=(*result.parts, Text("\n".join(gate.lines)))) if gate.lines else result
 
 
-def _tell_of_changes(tool: Tool[Any], gate: Gate) -> None:
-    """A snapshot follows what may have changed files, however it ended, and whoever wants to hears of it."""
-    snapshots, detector = gate.resources.snapshots, gate.resources.detector
+def _tell_of_changes(tool: Tool[Any], gate: Gate, outcome: OperationOutcome | None) -> None:
+    """A snapshot follows what may have changed files, however it ended, and listeners are told."""
+    snapshots = gate.resources.snapshots
     is_upstream = tool.kind == "call"  # those are told of where they are called
     if gate.changes and snapshots is not None:
         if not is_upstream:
             gate.changed()
         for keeper in gate.touched or (snapshots,):
             gate.lines += keeper.notices.pop_all()
-    if detector is not None and not is_upstream:
-        detector.notify_filesystem_operation(tool.name, gate.call.arguments)
+    if outcome is not None and not is_upstream:
+        _notify(gate, tool.name, outcome)
+
+
+def _notify(gate: Gate, tool: str, outcome: OperationOutcome) -> None:
+    detector, snapshots = gate.resources.detector, gate.resources.snapshots
+    if detector is None or gate.is_notified:
+        return
+    gate.is_notified = True
+    paths = (path for action, _ in gate.judged if (path := action.real_path or action.path))
+    newest = snapshots.newest if snapshots is not None else ""
+    detector.notify_filesystem_operation(tool, gate.call.arguments, outcome=outcome, paths=paths, snapshot=newest)
 
 
 async def _stopped(running: asyncio.Future[Result], cancelled: threading.Event) -> None:

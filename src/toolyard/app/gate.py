@@ -97,6 +97,8 @@ class Gate:
     """Where questions of this call are put."""
     seconds: float = 0.0
     """How long this call may take."""
+    is_notified: bool = False
+    """Whether listeners for file operations were told of this call."""
     doing: str = ""
     """What a long call is at, for whoever waits for it."""
 

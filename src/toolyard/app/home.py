@@ -162,3 +162,13 @@ def _attached(folders: Iterable[str], workspace: str) -> Iterator[str]:
         real = os.path.realpath(folder)
         if os.path.isdir(real) and (is_beneath(real, workspace) or not is_beneath(folder, workspace)):
             yield real
+
+
+def outside_workspace(state: str, workspace: str) -> str:
+    """The state folder; never inside the workspace, where an agent could write its own policy and history."""
+    if is_beneath(os.path.realpath(state), workspace):
+        raise ConfigError(
+            f"the state folder {state} lies inside the workspace, where agents could change it.",
+            hint="Choose another one with --state DIR.",
+        )
+    return state

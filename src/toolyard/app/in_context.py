@@ -1,17 +1,20 @@
 """Which tools a client is served: the set it asked for, or the groups that `in_context_tools` names.
 
 A group is `filesystem` (our file tools, by the reference server's names or Claude Code's), `code_execution`, a server
-or a group of custom tools. What is not named stays a file, and search_tools finds it.
+or a group of custom tools. Our own groups keep their names: a server called `filesystem` is named by its folder. What
+is not named stays a file, and search_tools finds it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 from toolyard.app.tool import Tool
 from toolyard.app.tools.finding import SEARCH_TOOLS
+from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode, is_served, sets_of, tools_of
+from toolyard.codemode.files import OWN_SERVER, server_called
 from toolyard.config.suggest import did_you_mean
 from toolyard.core.errors import ConfigError
 
@@ -20,10 +23,11 @@ if TYPE_CHECKING:
     from toolyard.codemode.catalog import KnownTool
     from toolyard.codemode.custom import CustomTools
     from toolyard.config.authorization import Authorization
+    from toolyard.config.models import Agent
     from toolyard.config.server_registry import ResolvedServers
 
 Choice = Literal["*"] | tuple[str, ...]
-FILESYSTEM, CODE = "filesystem", "code_execution"
+FILESYSTEM, CODE = OWN_SERVER, "code_execution"
 
 
 class KnownTools(Protocol):
@@ -46,16 +50,48 @@ class Offline:
 ToolSource: TypeAlias = "CodeMode | Offline"
 
 
-def in_context_tools(choices: Mapping[str, Choice], mode: ToolSource) -> dict[str, Tool[Any]]:
+def tools_in_context(toolsets: Toolsets, choices: Mapping[str, Choice], source: ToolSource) -> dict[str, Tool[Any]]:
+    """What `--tools` serves where the configuration has `in_context_tools`.
+
+    With code mode these are the chosen tools alone, and those of `minimal` and `workspace` where they are asked for.
+    Without it nothing else would reach the others: a group that is not named keeps the tools of the set.
+    """
+    sets = sets_of(toolsets)
+    names = Toolset.CLAUDE if Toolset.CLAUDE in sets and Toolset.REFERENCE not in sets else Toolset.REFERENCE
+    chosen = in_context_tools(choices, source, names)
+    if has_code_mode(toolsets):
+        also = [each for each in (Toolset.MINIMAL, Toolset.WORKSPACE) if each in sets]
+        also += [Toolset.WORKSPACE] if Toolset.ALL in sets else []
+        return {**chosen, **tools_of(tuple(also))}
+    replaced = {name for group in choices if group in OWN_GROUPS for name in OWN_GROUPS[group]()}
+    others = {name: tool for name, tool in tools_of(toolsets).items() if name not in replaced}
+    return {**others, **{name: tool for name, tool in chosen.items() if name != SEARCH_TOOLS.name}}
+
+
+def is_for_agent(agent: Agent | None, tool: Tool[Any], source: ToolSource) -> bool:
+    """Whether the agent's lists leave it the tool. Patterns on upstream tools say nothing of ours, and vice versa."""
+    from toolyard.app.tools.passed_on import PassedOn
+
+    if isinstance(tool, PassedOn):
+        rights = source.custom_authorization if tool.is_custom else source.authorization
+        return rights.may_call(tool.server, tool.upstream_name)
+    return agent is None or is_served(tool.name, agent.backend.allowed_tools, agent.backend.exclude_tools)
+
+
+def in_context_tools(
+    choices: Mapping[str, Choice], mode: ToolSource, names: Toolset = Toolset.REFERENCE
+) -> dict[str, Tool[Any]]:
     """The tools of these groups, and search_tools for the rest.
 
+    `names` says by which names all our file tools are served; single ones are by the names they are asked for.
     Raises ConfigError for a name that is nobody's, or that two tools would have.
     """
     tools: dict[str, Tool[Any]] = {SEARCH_TOOLS.name: SEARCH_TOOLS}
     owners = {SEARCH_TOOLS.name: f'"{SEARCH_TOOLS.name}"'}
     for group, choice in choices.items():
         known = _group(group, mode)
-        for name in known if choice == "*" else choice:
+        every = tools_of(names).keys() & known.keys() if group == FILESYSTEM else known
+        for name in [name for name in known if name in every] if choice == "*" else choice:
             if name not in known:
                 raise ConfigError(
                     f'in_context_tools names "{name}", which is no tool of "{group}".',
@@ -71,13 +107,15 @@ def in_context_tools(choices: Mapping[str, Choice], mode: ToolSource) -> dict[st
 
 
 def _group(group: str, mode: ToolSource) -> dict[str, Tool[Any]]:
-    if group == FILESYSTEM and FILESYSTEM not in _servers(mode):
-        return _files()
-    if group == CODE:
-        from toolyard.app.tools.running import RUNNING_TOOLS
+    if group in OWN_GROUPS:
+        return OWN_GROUPS[group]()
+    return _passed_on(server_called(group, _servers(mode)), mode)
 
-        return {tool.name: tool for tool in RUNNING_TOOLS}
-    return _passed_on(group, mode)
+
+def _code() -> dict[str, Tool[Any]]:
+    from toolyard.app.tools.running import RUNNING_TOOLS
+
+    return {tool.name: tool for tool in RUNNING_TOOLS}
 
 
 def _files() -> dict[str, Tool[Any]]:
@@ -88,6 +126,9 @@ def _files() -> dict[str, Tool[Any]]:
     running = {tool.name for tool in RUNNING_TOOLS} | {"Bash"}
     claude = {tool.name: tool for tool in CLAUDE_TOOLS if tool.name not in running}
     return {**claude, **{tool.name: tool for tool in REFERENCE_TOOLS}}
+
+
+OWN_GROUPS: Final[Mapping[str, Callable[[], dict[str, Tool[Any]]]]] = {FILESYSTEM: _files, CODE: _code}
 
 
 def _passed_on(group: str, mode: ToolSource) -> dict[str, Tool[Any]]:

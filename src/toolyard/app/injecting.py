@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from toolyard.app.in_context import CODE, FILESYSTEM, ToolSource, in_context_tools
+from toolyard.app.in_context import CODE, FILESYSTEM, ToolSource, in_context_tools, is_for_agent
 from toolyard.app.tool import Tool
-from toolyard.app.toolsets import Toolset, is_served, tools_of
+from toolyard.app.toolsets import Toolset, tools_of
 from toolyard.config.agents import agent_of
 from toolyard.config.execution_mode import check_execution_mode
 
@@ -85,20 +85,10 @@ def injected_tools(
     if injection.files_first:
         essential = {FILESYSTEM: ESSENTIAL_FILE_TOOLS, CODE: ESSENTIAL_CODE_TOOLS}
         tools = in_context_tools(config.toolyard.in_context_tools or essential, source)
-        return _without_background({name: tool for name, tool in tools.items() if _is_for(chosen, tool, source)})
+        return _without_background({name: tool for name, tool in tools.items() if is_for_agent(chosen, tool, source)})
     own = tools_of(Toolset.CLAUDE) if injection.has_files else {}
-    served = {name: tool for name, tool in own.items() if _is_for(chosen, tool, source)}
+    served = {name: tool for name, tool in own.items() if is_for_agent(chosen, tool, source)}
     return {**served, **_told_apart(_of_others(source), served)}
-
-
-def _is_for(agent: Agent | None, tool: Tool[Any], source: ToolSource) -> bool:
-    """A pattern on upstream tools says nothing of ours, and the other way round."""
-    from toolyard.app.tools.passed_on import PassedOn
-
-    if isinstance(tool, PassedOn):
-        rights = source.custom_authorization if tool.is_custom else source.authorization
-        return rights.may_call(tool.server, tool.upstream_name)
-    return agent is None or is_served(tool.name, agent.backend.allowed_tools, agent.backend.exclude_tools)
 
 
 def _without_background(tools: dict[str, Tool[Any]]) -> dict[str, Tool[Any]]:

@@ -236,7 +236,9 @@ class Sandboxes(Closing):
 
     def _spec(self, *, writable: bool) -> tuple[Spec, str]:
         """What a sandbox started now would be, and what has to be said about it."""
-        shown, attached = self._exposure.shown(writable=writable), self._attached
+        attached = self._attached
+        broker = attached.broker_folder() if attached else ""  # first: it may write tool files, which are shown
+        shown = self._exposure.shown(writable=writable)
         spec = Spec(
             workspace=self._policy.workspace,
             writable=writable,
@@ -245,7 +247,7 @@ class Sandboxes(Closing):
             special=shown.special,
             environment={**self._execution.env, **(attached.variables() if attached else {})},
             allowed_hosts=self._execution.allowed_hosts,
-            broker=attached.broker_folder() if attached else "",
+            broker=broker,
             packages=attached.packages if attached else "",
             limits=self.limits,
         )

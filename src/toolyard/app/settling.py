@@ -167,8 +167,10 @@ def _kept(home: Home, policy: Policy) -> Policy:
 def _beside(home: Home) -> Iterator[ContextPath]:
     """The tool files and skills of a root that lies elsewhere."""
     if not home.has_layout:
-        with contextlib.suppress(OSError):  # a skill that is kept later is to be seen by those who are open now
-            os.mkdir(home.skills)
+        # A skill that is saved later, and the tool files, are to be seen by those who are open now.
+        for folder in (home.skills, os.path.join(home.root, place_of(home.root, SERVERS))):
+            with contextlib.suppress(OSError):
+                os.mkdir(folder)
     access = {SERVERS: Access.READ, TOOLS: Access.READ, SKILLS: Access.READ if home.has_layout else Access.WRITE}
     for name, right in access.items():
         path = os.path.join(home.root, name if name == SKILLS else place_of(home.root, name))

@@ -10,14 +10,14 @@ import os
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from toolyard.app.belonging import note
 from toolyard.app.codemode.codemode import CodeMode, Surroundings
 from toolyard.app.dispatch import Dispatch
 from toolyard.app.gate import Resources
-from toolyard.app.home import CREATE_FOLDER, Home, home_of
+from toolyard.app.home import CREATE_FOLDER, Home, home_of, outside_workspace
 from toolyard.app.sandboxes import Sandboxes, chosen, own_environment
 from toolyard.app.seen import Seen
 from toolyard.app.settling import apart, guarded, make_folders, make_links, standing_links, view_of
@@ -25,7 +25,7 @@ from toolyard.app.snapshots.contexts import context_keepers, context_places
 from toolyard.app.snapshots.keeper import Keeper, Place, Waiter
 from toolyard.app.tool import Tool
 from toolyard.app.tools.resources import RESOURCE_TOOLS, SKILL_RESOURCE_TOOLS
-from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode, is_served, sets_of, tools_of
+from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode, is_served, tools_of
 from toolyard.app.walls import runs_code
 from toolyard.config.agents import agent_of
 from toolyard.config.settings import Settings
@@ -43,7 +43,7 @@ from toolyard.storage.audit_log import AuditLog
 from toolyard.storage.private import own_folders
 from toolyard.storage.state import ensure_state_dir
 from toolyard.storage.trust import TrustStore
-from toolyard.workspace.detecting import FilesystemToolDetector
+from toolyard.workspace.detecting import FilesystemToolDetector, OperationOutcome
 from toolyard.workspace.layout import folder_name
 
 if TYPE_CHECKING:
@@ -86,6 +86,8 @@ class YardOptions:
     """Tells the user what was done to start."""
     errors: ErrorForm | None = None
     """How MCP clients are answered when a call fails. None: as the configuration says."""
+    session: str = ""
+    """What the audit log calls the session; a fresh id where it is empty."""
 
     @property
     def has_code_mode(self) -> bool:
@@ -114,6 +116,8 @@ class Yard(Closing):
         contexts: Sequence[Place] = (),
     ) -> None:
         self.options = options
+        self.session = options.session or new_id()
+        """The session of a client that names none: the one client of stdio, or the CLI of a run."""
         self.mounts = mounts
         self.policy = policy
         self.state = state
@@ -125,8 +129,7 @@ class Yard(Closing):
         self._session: Session | None = None
         execution = options.config.toolyard.code_execution
         self.codemode = CodeMode(self._surroundings())
-        settings = options.settings
-        socket_folders = (*settings.temporary_folders, *settings.runtime_folders)
+        socket_folders = (*options.settings.temporary_folders, *options.settings.runtime_folders)
         self.sandboxes = Sandboxes(
             *(policy, execution, os.path.realpath(state), self._choose, self._connected),
             socket_folders=socket_folders,
@@ -140,7 +143,7 @@ class Yard(Closing):
         )
         self.contexts = context_keepers(contexts, options.config.snapshots, self._told)
         self.sharing = self._sharing()
-        resources = Resources(
+        self._resources = Resources(
             *(mounts, policy, self.limits, Seen(), self.sandboxes, self.codemode),
             *(self.snapshots, self.detector, home, self.sharing, self.contexts),
         )
@@ -150,7 +153,7 @@ class Yard(Closing):
                     undo.callback(part.close)
             served = self._served()
             undo.pop_all()
-        self.dispatch = Dispatch(served, self._hidden(served), resources, audit)
+        self.dispatch = Dispatch(served, self._hidden(served), self._resources, audit)
 
     @classmethod
     def open(cls, options: YardOptions) -> Self:
@@ -165,7 +168,7 @@ class Yard(Closing):
                 f"{options.agent!r} cannot be an agent's name: it is part of paths.",
                 hint="Use letters, digits, dots, dashes and underscores.",
             )
-        state = _outside(home.log, real)
+        state = outside_workspace(home.log, real)
         policy = policy_for(options.config, options.settings, real, options.mode, options.agent)
         trust = os.path.realpath(TrustStore(options.settings.state_home).folder)
         if any(
@@ -200,7 +203,7 @@ class Yard(Closing):
             audit = AuditLog.open(state)
             undo.callback(audit.close)
             if home.is_elsewhere:
-                ensure_state_dir(_outside(home.state, home.root))
+                ensure_state_dir(outside_workspace(home.state, home.root))
             yard = cls(options, mounts, policy, audit, state, home=home, contexts=contexts)
             yard._session = session
             undo.pop_all()
@@ -224,6 +227,7 @@ class Yard(Closing):
             attached=home.attached,
             checks=self.skill_checks,
             on_called=self._called_upstream,
+            own=self._own_dispatch if self.options.offering is None else None,
         )
 
     def close(self) -> None:
@@ -273,15 +277,13 @@ class Yard(Closing):
 
             return injected_tools(options.injected, options.config, options.agent, self.codemode)
         choices = options.config.toolyard.in_context_tools
-        chosen = sets_of(options.toolset)
-        if choices and Toolset.CODE in chosen:
-            from toolyard.app.in_context import in_context_tools
-
-            others = tuple(each for each in chosen if each is not Toolset.CODE)
-            tools = {**in_context_tools(choices, self.codemode), **tools_of(others)}
-        else:
-            tools = tools_of(chosen)
         agent = agent_of(options.config, options.agent)
+        if choices:
+            from toolyard.app.in_context import is_for_agent, tools_in_context
+
+            tools = tools_in_context(options.toolset, choices, self.codemode)
+            return {name: tool for name, tool in tools.items() if is_for_agent(agent, tool, self.codemode)}
+        tools = tools_of(options.toolset)
         if agent is None:
             return tools
         allowed, excluded = agent.backend.allowed_tools, agent.backend.exclude_tools
@@ -299,12 +301,20 @@ class Yard(Closing):
             for keeper in (self.snapshots, *self.contexts):
                 keeper.before_change(waiter)
 
-    def _called_upstream(self, name: str, schema: ToolSchema, arguments: Mapping[str, Any]) -> None:
+    def _called_upstream(self, name: str, schema: ToolSchema, arguments: Mapping[str, Any], is_ok: bool) -> None:
         """On the servers' loop, after each call of a tool of somebody else's: it may have changed files."""
         if self.detector.learn(name, schema.input_schema, schema.annotations):
             for keeper in (self.snapshots, *self.contexts):
                 keeper.changed(name)
-        self.detector.notify_filesystem_operation(name, arguments)
+        outcome = OperationOutcome.OK if is_ok else OperationOutcome.FAILED
+        self.detector.notify_filesystem_operation(name, arguments, outcome=outcome, snapshot=self.snapshots.newest)
+
+    def _own_dispatch(self) -> Dispatch:
+        """Runs our file tools for code. News of other agents are for the model, not for its code."""
+        from toolyard.app.codemode.own_tools import own_tools
+
+        tools = own_tools(agent_of(self.options.config, self.options.agent))
+        return Dispatch(tools, {}, replace(self._resources, sharing=None), self._audit)
 
     def _sharing(self) -> Sharing | None:
         """What this agent shares with others; None where there is nobody else."""
@@ -385,13 +395,3 @@ def _begun(options: YardOptions, home: Home, state: str) -> Session | None:
 
 def _untold(_: str) -> None:
     """Nobody listens."""
-
-
-def _outside(state: str, workspace: str) -> str:
-    """The state folder; never inside the workspace, where an agent could write its own policy and history."""
-    if is_beneath(os.path.realpath(state), workspace):
-        raise ConfigError(
-            f"the state folder {state} lies inside the workspace, where agents could change it.",
-            hint="Choose another one with --state DIR.",
-        )
-    return state

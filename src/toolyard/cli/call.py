@@ -104,6 +104,8 @@ def _called(yard: Yard, words: tuple[str, ...], given: dict[str, Any], timeout: 
         timeout=timeout,
         is_custom=named.is_custom,
     )
+    if named.is_own:
+        return mode.call_own(call)
     if (known := _known(mode, named)) is not None:
         yard.calling(call.name, known, _AtTerminal())
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 
 import click
 
@@ -31,7 +30,7 @@ _TOOLSETS = (
     "workspace: snapshots. all: everything. Several with commas: code,workspace."
 )
 _HTTP = "Serve HTTP instead of stdio: MCP at /mcp, plain requests at /tools and /execute (described at /docs)."
-_RUNNING, _PYTHON = "code_execution", "execute_python"  # as `in_context_tools` names them
+_RUNNING = "code_execution"  # as `in_context_tools` names it
 
 
 @click.command(epilog=_EXAMPLES)
@@ -73,34 +72,17 @@ def mcp(
         tell=functools.partial(click.echo, err=True),
         errors=errors,
     )
-    options = _in_context(options)
+    _tell_what_cannot_be_called(options)
     if place.config.has_servers and not has_code_mode(options.toolset):
         named = ",".join(sets_of(tools))
         click.echo(f"MCP servers are configured, which --tools {named} does not reach; --tools code does.", err=True)
     serve(options, http, allow_host)
 
 
-def _in_context(options: YardOptions) -> YardOptions:
-    """With `in_context_tools`, the minimal set is those and what it has anyway: what `code` makes of both."""
-    section = options.config.toolyard
-    if not section.in_context_tools:
-        return options
-    chosen = sets_of(options.toolset)
-    if Toolset.CODE in chosen:
-        if not section.in_context_tools.get(_RUNNING):
-            told = f"in_context_tools leaves out {_RUNNING}: what search_tools finds cannot be called from code."
-            click.echo(told, err=True)
-        return options
-    if Toolset.MINIMAL not in chosen:
-        named = ",".join(chosen)
-        told = f"in_context_tools is for --tools code and minimal; --tools {named} serves its own set."
+def _tell_what_cannot_be_called(options: YardOptions) -> None:
+    """A set with search_tools and without execute_python finds tools that nothing can call."""
+    chosen = options.config.toolyard.in_context_tools
+    sets = sets_of(options.toolset)
+    if chosen and not chosen.get(_RUNNING) and has_code_mode(sets) and Toolset.MINIMAL not in sets:
+        told = f"in_context_tools leaves out {_RUNNING}: what search_tools finds cannot be called from code."
         click.echo(told, err=True)
-        return options
-    running = section.in_context_tools.get(_RUNNING, ())
-    if running != "*" and _PYTHON not in running:
-        running = (*running, _PYTHON)
-    section = section.model_copy(update={"in_context_tools": {**section.in_context_tools, _RUNNING: running}})
-    config = options.config.model_copy(update={"toolyard": section})
-    return replace(
-        options, config=config, toolset=(Toolset.CODE, *(each for each in chosen if each != Toolset.MINIMAL))
-    )

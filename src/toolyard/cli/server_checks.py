@@ -16,6 +16,7 @@ from toolyard.cli.opening import Place
 from toolyard.cli.pattern_checks import KnownTools, idle_patterns
 from toolyard.cli.server_words import counted_failures, last_lines, without_name
 from toolyard.codemode.catalog import FILE_NAME, Catalog, KnownServer
+from toolyard.codemode.files import OWN_SERVER, collision_notices
 from toolyard.codemode.search import embedding
 from toolyard.codemode.writing import Written
 from toolyard.config.server_registry import ResolvedServers, resolve_servers
@@ -33,6 +34,8 @@ def server_checks(place: Place, settings: Settings, state_home: str | None) -> I
         for problem in resolved.problems:
             status = Status.FAIL if problem.severity == "error" else Status.INFO
             yield Check(status, f"server {problem.server}", problem.message, problem.hint)
+        for notice in collision_notices(entry.name for entry in resolved.entries):
+            yield Check(Status.WARN, f"server {OWN_SERVER}", notice)
         if place.config.toolyard.search_tools.enable_semtools:
             yield _searching()
         groups: Mapping[str, Sequence[str]] = {}

@@ -156,6 +156,7 @@ def _fields(report: SyncReport, idle: Sequence[IdlePattern]) -> dict[str, Any]:
         "quarantined": [{"server": tool.server, "tool": tool.schema.name} for tool in report.quarantined],
         "plain_tokens": report.plain_tokens,
         "note": report.note,
+        "notices": list(report.notices),
         "warnings": [{"where": each.where, "pattern": each.pattern, "hint": each.hint} for each in idle],
     }
 
@@ -180,6 +181,8 @@ def _show(report: SyncReport, idle: Sequence[IdlePattern], *, dry_run: bool) -> 
         click.echo(f"Put into a model's context they would cost {cost}; as files, none.")
     if report.note:
         click.echo(f"! {printable(runnable(report.note))}", err=True)
+    for notice in report.notices:
+        click.echo(f"! {printable(notice)}", err=True)
     for each in idle:
         click.echo(f"! {printable(f'{each} {each.hint}'.rstrip())}", err=True)
     for server, error in report.failed:

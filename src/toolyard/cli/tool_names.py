@@ -3,6 +3,7 @@
 time get_current_time           a server and its tool
 time.get_current_time           the same in one word; also with `/`, and `mcp__time__get_current_time`
 servers.time.get_current_time   as code imports it; also the file, `servers/time/get_current_time.py`
+filesystem.write_file           one of Toolyard's own file tools
 tools.web.screenshot            a custom tool; `web.screenshot` and `web screenshot` where no server has that name
 """
 
@@ -14,7 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from toolyard.codemode.files import CompiledTool, compile_group, folder_names
+from toolyard.app.codemode.own_tools import OWN_TOOL_NAMES
+from toolyard.codemode.files import OWN_SERVER, CompiledTool, code_name, compile_group, folder_names
 from toolyard.codemode.folder import SERVERS, TOOLS, place_of
 from toolyard.codemode.writing import Written
 from toolyard.config.suggest import CLOSE_ENOUGH
@@ -36,9 +38,14 @@ class NamedTool:
     """Or the group of custom tools."""
     tool: str
     is_custom: bool = False
+    is_own: bool = False
+    """One of Toolyard's own file tools."""
+    called: str = ""
+    """The server's name for whoever calls, where that is another."""
 
     def __str__(self) -> str:
-        return f"{TOOLS}.{self.server}.{self.tool}" if self.is_custom else f"{self.server}.{self.tool}"
+        server = self.called or self.server
+        return f"{TOOLS}.{server}.{self.tool}" if self.is_custom else f"{server}.{self.tool}"
 
 
 class ToolNames:
@@ -70,15 +77,19 @@ class ToolNames:
     @cached_property
     def _folders(self) -> Mapping[str, str]:
         """Every spelling of a server's name, and the name."""
-        names = self._server_names
-        return {folder: name for name, folder in folder_names(names).items()} | {name: name for name in names}
+        folders = folder_names(self._server_names)
+        by_folder = {folder: name for name, folder in folders.items()}
+        return by_folder | {code_name(name, folder): name for name, folder in folders.items()}
 
     def all(self) -> Iterator[tuple[NamedTool, CompiledTool]]:
         for server, tools in self.servers.items():
-            yield from ((NamedTool(server, tool.name), tool) for tool in tools)
+            yield from ((self._of_server(server, tool.name), tool) for tool in tools)
         for group, tools in self.groups.items():
             for tool in tools:
                 yield NamedTool(group, tool.name.removeprefix(f"{group}."), is_custom=True), tool
+
+    def _of_server(self, server: str, tool: str) -> NamedTool:
+        return NamedTool(server, tool, called=self._mode.folders[server] if server == OWN_SERVER else "")
 
     def place_of(self, tool: CompiledTool) -> str:
         """Where its file really is: a workspace may have a `servers/` of its own."""
@@ -97,12 +108,14 @@ class ToolNames:
         """Raises ValidationError with the nearest names where no tool, or none for certain, is meant."""
         custom_only = words[0].startswith((f"{TOOLS}.", f"{TOOLS}/"))
         for server, tool in self._readings(words):
+            if not custom_only and server == OWN_SERVER and tool in OWN_TOOL_NAMES:
+                return NamedTool(OWN_SERVER, tool, is_own=True)
             if not custom_only and (name := self._folders.get(server)) is not None:
                 found = _named(self.servers.get(name, ()), tool)
                 if found is not None:
-                    return NamedTool(name, found.name)
+                    return self._of_server(name, found.name)
                 if tool in self._mode.catalog.tool_names(name):  # noticed by a call, and not yet written
-                    return NamedTool(name, tool)
+                    return self._of_server(name, tool)
             found = _named(self.groups.get(server, ()), f"{server}.{tool}", tool)
             if found is not None:
                 return NamedTool(server, found.name.removeprefix(f"{server}."), is_custom=True)
@@ -133,7 +146,7 @@ class ToolNames:
             server = self._folders.get(word)
             if server is not None:
                 own = self._mode.catalog.tool_names(server)
-                near = [f"{server}.{name}" for name in _nearest(tool[:_LONGEST_WORD], own)]
+                near = [f"{word}.{name}" for name in _nearest(tool[:_LONGEST_WORD], own)]
                 hint = _choice(near) if near else f"It has {_some(own)}." if own else "It has none."
                 return ValidationError.of("tool", f"{server} has no tool {tool[:_LONGEST_WORD]!r}", hint=hint)
         named = [str(tool) for tool, _ in self.all()]

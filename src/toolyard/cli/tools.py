@@ -129,6 +129,9 @@ def show_tool(
     with Yard.open(options) as yard:
         names = _known_names(yard)
         named = names.find(words)
+        if named.is_own:
+            hint = "`toolyard call` runs it; docs/tools.md describes it."
+            raise ValidationError.of("tool", f"{named} is one of Toolyard's own file tools", hint=hint)
         shown = next((each for each in _all(yard, names) if each.named == named), None)
         schema = _schema(yard, named)
     if shown is None or schema is None:

@@ -14,17 +14,19 @@ from typing import Any
 
 from toolyard.codemode.catalog import Catalog, KnownServer, KnownTool
 from toolyard.codemode.files import (
+    OWN_SERVER,
     CompiledServer,
     CompiledTool,
+    code_name,
     compile_group,
     compile_index,
+    compile_own_tools,
     compile_server,
-    folder_names,
 )
 from toolyard.codemode.folder import GeneratedFolder, Stamps
 from toolyard.codemode.search import ToolDoc, ToolIndex
 from toolyard.core.tokens import count_or_estimate
-from toolyard.core.upstream import ToolSchema
+from toolyard.core.upstream import ServerListing, ToolSchema
 
 FORMAT = 1
 """Raised whenever the files of an unchanged server would look different."""
@@ -58,17 +60,23 @@ class Written:
         return json.dumps(fields, separators=(",", ":"))
 
 
-def write_servers(catalog: Catalog, index: ToolIndex, folder: GeneratedFolder) -> int:
-    """Bring `servers/` and the index up to the catalog. How many files were written."""
+def write_servers(
+    catalog: Catalog, index: ToolIndex, folder: GeneratedFolder, folders: Mapping[str, str], own: ServerListing
+) -> int:
+    """Bring `servers/` and the index up to the catalog. How many files were written.
+
+    `folders` has the folder of each server, `own` the file tools of Toolyard itself.
+    """
     known = [server for server in catalog.servers() if server.asked]
-    folders = folder_names(server.name for server in known)
     indexed = index.fingerprints()
-    count, written = 0, dict[str, Written]()
+    compiled_own = compile_own_tools(own.tools, own.version)
+    count, written = _write_own(index, folder, compiled_own, own.tools), dict[str, Written]()
     for server in known:
         tools = catalog.tools(server.name)
         before = Written.parse(server.written)
         basis = _basis(server, tools, f"{folder.path}/{folders[server.name]}")
-        is_indexed = indexed.get(server.name) == basis
+        called = code_name(server.name, folders[server.name])
+        is_indexed = indexed.get(called) == basis
         if before.basis == basis and is_indexed and folder.is_intact(before.folder, before.stamps):
             written[server.name] = before
             continue
@@ -76,17 +84,26 @@ def write_servers(catalog: Catalog, index: ToolIndex, folder: GeneratedFolder) -
         inferred = {tool.schema.name: tool.inferred for tool in tools if tool.inferred is not None}
         compiled = compile_server(listing, inferred, folders[server.name])
         stamps = folder.write(compiled.folder, compiled.files)
-        documents = _documents(server.name, compiled, listing.tools, folder.path)
-        index.replace_server(server.name, documents, basis, server.instructions)
+        documents = _documents(called, compiled, listing.tools, folder.path)
+        index.replace_server(called, documents, basis, server.instructions)
         now = Written(basis, compiled.folder, stamps, compiled.tools, injected_tokens(listing.tools))
         catalog.wrote(server.name, now.worded())
         written[server.name] = now
         count += len(compiled.files)
-    for name in indexed.keys() - written.keys():
+    called_names = {code_name(name, folders[name]) for name in written}
+    for name in indexed.keys() - called_names - {OWN_SERVER}:
         if not name.startswith(CUSTOM):
             index.remove_server(name)
-    entries = [_entry(server, written[server.name]) for server in known]
+    entries = [compiled_own, *(_entry(server, written[server.name]) for server in known)]
     return count + _finish(folder, compile_index(entries), {entry.folder for entry in entries})
+
+
+def _write_own(
+    index: ToolIndex, folder: GeneratedFolder, compiled: CompiledServer, schemas: Sequence[ToolSchema]
+) -> int:
+    documents = _documents(OWN_SERVER, compiled, schemas, folder.path)
+    index.replace_server(OWN_SERVER, documents, _hash([FORMAT, *(asdict(document) for document in documents)]))
+    return folder.update(compiled.folder, compiled.files)
 
 
 def write_groups(index: ToolIndex, folder: GeneratedFolder, groups: Mapping[str, Sequence[ToolSchema]]) -> int:

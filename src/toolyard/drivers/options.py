@@ -45,6 +45,8 @@ class DriveOptions:
     instructions: str = ""
     config: Config = field(default_factory=Config)
     agent: str | None = None
+    run: str = ""
+    """The id of the run in the audit log; a fresh one where it is empty."""
     state: str | None = None
     ask: Asker | PlainAsker | None = None
     """Asked where the policy says `ask`. Without it such an action is refused."""
@@ -176,6 +178,7 @@ _TAKEN: Final[Mapping[str, Callable[[str, object, str], object]]] = {
     "instructions": _text,
     "config": _config,
     "agent": _text,
+    "run": _text,
     "state": _path,
     "ask": _ask,
     "program": lambda name, value, home: _path(name, value, home) if value else "",

@@ -192,6 +192,7 @@ class Run:
             injected=options.injected,
             state_home=options.state,
             begins_session=True,
+            session=f"{self._driver.program}-{options.run or self.id}",
         )
 
     def _terms(self, yard: Yard) -> Terms:

@@ -10,15 +10,16 @@ import contextlib
 import json
 import os
 import shlex
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from toolyard.app.home import Home
-from toolyard.app.in_context import Offline
+from toolyard.app.in_context import OWN_GROUPS, Offline
 from toolyard.app.injecting import Injection, injected_tools, injection_of
 from toolyard.codemode.catalog import FILE_NAME, Catalog, KnownServer, KnownTool
 from toolyard.codemode.custom import load_custom_tools
+from toolyard.codemode.files import collision_notices, server_called
 from toolyard.config.authorization import Authorization
 from toolyard.config.server_registry import resolve_servers
 from toolyard.config.settings import environment
@@ -222,12 +223,9 @@ class _Check:
         source = Offline(self.resolved, self.catalog, self.custom, rights, own)
         servers = tuple(self._servers(rights))
         tools: dict[str, Tool[Any]] = {}
-        try:
-            tools = injected_tools(injection, self.config, agent.id, source)
-        except ToolyardError as error:
-            may_be_heard = any(server.state in _YET_TO_ANSWER for server in servers)
-            finding = Finding(error.message, error.hint, agent.id)
-            (self.notices if may_be_heard else self.problems).append(finding)
+        unheard = {server.name for server in servers if server.state in _YET_TO_ANSWER}
+        with self._stops(agent):
+            tools = injected_tools(injection, self._countable(agent, unheard), agent.id, source)
         found = replace(
             found,
             servers=servers,
@@ -244,6 +242,21 @@ class _Check:
         others = injected_tools(Injection(files_first=False, has_files=False), self.config, agent.id, source)
         kept = [tool for name, tool in others.items() if name not in tools]
         return replace(found, file_tools=len(kept), file_tokens=sum(map(self._cost, kept)))
+
+    def _countable(self, agent: Agent, unheard: Collection[str]) -> Config:
+        """The configuration less the groups of `in_context_tools` that only a sync can count."""
+        section = self.config.toolyard
+        names = [entry.name for entry in self.resolved.entries]
+        waiting = [group for group in section.in_context_tools if server_called(group, names) in unheard]
+        waiting = [group for group in waiting if group not in OWN_GROUPS]
+        if not waiting:
+            return self.config
+        text = f"in_context_tools names tools of {', '.join(waiting)}, which cannot be counted before the first sync."
+        self.notices.append(Finding(text, agent=agent.id))
+        # An empty choice is a group without tools; no choice at all would mean the essential ones.
+        chosen = {group: () if group in waiting else tools for group, tools in section.in_context_tools.items()}
+        section = section.model_copy(update={"in_context_tools": chosen})
+        return self.config.model_copy(update={"toolyard": section})
 
     def _cost(self, tool: Tool[Any]) -> int:
         """As a model sees it."""
@@ -291,6 +304,7 @@ class _Check:
     def team(self, agents: Sequence[AgentCheck]) -> None:
         """What concerns all of them together."""
         self.notices += [Finding(f"server {each.server}: {each.text}") for each in self.resolved.errors]
+        self.notices += [Finding(each) for each in collision_notices(entry.name for entry in self.resolved.entries)]
         self.notices += [Finding(f"custom tool {each.name}: {each.text}") for each in self.custom.problems]
         try:
             is_there(root_of(self.config), self.config.source or "")

@@ -38,6 +38,7 @@ async def open_cli(opening: Opening, agent: Agent, kind: BackendKind) -> CliWork
         instructions=instructions,
         config=without_fresh_start(opening.config),  # it was opened just now, and is as fresh as it was to be
         agent=agent.id,
+        run=opening.around.run,
         state=given.state_home,
         ask=given.askers(agent.id) if given.askers is not None else None,
         variables=given.variables,

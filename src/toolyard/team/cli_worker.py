@@ -6,6 +6,7 @@ know. A round that was interrupted begins again.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from toolyard.drivers.host import Host
     from toolyard.team.surroundings import Surroundings
 
+_Calls = dict[str, tuple[str, float]]
+"""The tool of each call and when it was made, by the id of the call."""
 _ERRORS = {Status.FAILED: ToolError, Status.NOT_ATTACHED: SystemFault}
 
 
@@ -57,7 +60,7 @@ class CliWorker:
         self._tell_cut_off(number)
         timeout = min(recipe.options.timeout, max(around.budget.seconds_left, 1.0))
         options = replace(recipe.options, timeout=timeout)
-        calls: dict[str, str] = {}
+        calls: _Calls = {}
         before = self._spent
         with around.tracing.model_call(self.info.backend, self.info.model) as span:
             async with Run(driver_of(recipe.cli), prompt, options, self._host) as run:
@@ -107,19 +110,24 @@ class CliWorker:
             raise _ERRORS.get(ended.status, ToolError)(ended.reason or "The CLI did not finish.", hint=ended.hint)
         return Work(ended.text, self._snapshot)
 
-    def _heard(self, message: messages.Message, number: int, calls: dict[str, str], before: Spent) -> None:
+    def _heard(self, message: messages.Message, number: int, calls: _Calls, before: Spent) -> None:
         agent, hear = self.info.id, self._around.hear
         match message:
             case messages.TextDelta(text):
                 hear(TextDelta(agent=agent, round=number, text=text))
             case messages.ToolCall(call, name, arguments):
-                calls[call] = name
+                calls[call] = name, time.monotonic()
                 hear(
                     ToolCalled(agent=agent, round=number, call=call, tool=name, arguments=shown_arguments(arguments))
                 )
             case messages.ToolResult(call, ok, text):
-                tool = calls.get(call, "")
-                hear(ToolReturned(agent=agent, round=number, call=call, tool=tool, ok=ok, text=shown(text)))
+                tool, began = calls.get(call, ("", time.monotonic()))
+                seconds = round(time.monotonic() - began, 3)
+                hear(
+                    ToolReturned(
+                        agent=agent, round=number, call=call, tool=tool, ok=ok, text=shown(text), seconds=seconds
+                    )
+                )
             case messages.Usage(tokens, cost):
                 spent = before + _spent(tokens, cost)
                 hear(Used(agent=agent, round=number, spent=spent, turns=self._turns))

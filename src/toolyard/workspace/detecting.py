@@ -8,11 +8,36 @@ of is not taken for one that touches files; what it changes in a workspace all t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, cast
 
-Callback = Callable[[str, Mapping[str, Any]], object]
+
+class OperationOutcome(StrEnum):
+    """How a file operation ended."""
+
+    OK = "ok"
+    DENIED = "denied"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class FileOperation:
+    """One call of a tool that reads or changes files."""
+
+    tool_name: str
+    arguments: Mapping[str, Any]
+    outcome: OperationOutcome = OperationOutcome.OK
+    paths: tuple[str, ...] = ()
+    """What it named or touched, as absolute paths; of a command nobody knows them before the next snapshot."""
+    changes_files: bool = False
+    """Whether the tool may change files."""
+    snapshot: str = ""
+    """The newest snapshot at that moment, from before the change; empty where there is none."""
+
+
+Callback = Callable[[FileOperation], object]
 OrchestratorCallback = Callable[[str, dict[str, Any]], object]
 OPERATION = "filesystem_operation"
 """The event that an orchestrator is told."""
@@ -22,6 +47,8 @@ READING = frozenset(
         *("Read", "Grep", "Glob", "LS", "BashOutput", "NotebookRead"),
         *("read_file", "read_text_file", "read_media_file", "read_multiple_files", "list_directory"),
         *("list_directory_with_sizes", "directory_tree", "search_files", "get_file_info", "list_allowed_directories"),
+        *("read", "read_many_files", "grep", "grep_search", "glob", "list", "ls", "view", "view_image"),
+        *("list_dir", "file_search", "codebase_search", "search_file_content"),
         *("snapshot_list", "snapshot_show", "snapshot_diff", "shared_list", "shared_read", "memory_search"),
     }
 )
@@ -29,10 +56,15 @@ CHANGING = frozenset(
     {
         *("Write", "Edit", "MultiEdit", "NotebookEdit", "Bash", "KillShell", "execute_bash", "execute_python"),
         *("write_file", "edit_file", "create_directory", "move_file"),
+        *("bash", "shell", "shell_command", "exec_command", "local_shell", "run_shell_command", "run_terminal_cmd"),
+        *("write", "edit", "replace", "patch", "apply_patch", "create_file", "delete_file", "search_replace"),
+        *("str_replace_editor", "str_replace_based_edit_tool", "write_stdin"),
         *("snapshot_create", "snapshot_restore", "snapshot_gc", "shared_merge", "memory_remember"),
     }
 )
-"""Whatever may change files: also what runs commands and code."""
+"""Whatever may change files: also what runs commands and code. The lower-case ones are the CLIs' own tools."""
+_MCP_PREFIX = "mcp_"
+"""Gemini CLI and Qwen Code call a server's tool `mcp_<server>_<tool>`, OpenCode `<server>_<tool>`."""
 _SEPARATORS = re.compile(r"__|[./:]")
 """What prefixes end in: `mcp__filesystem__write_file`, `filesystem.write_file`, `filesystem/write_file`."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -99,25 +131,51 @@ class FilesystemToolDetector:
         return changes
 
     def register_callback(self, callback: Callback) -> None:
-        """Have `callback` called with the name and the arguments of each operation, in the thread that ran it."""
+        """Have `callback` called with each FileOperation, after it ended, in the thread that ran it.
+
+        It must return quickly: the call's result waits for it. What it raises is dropped.
+        """
         self._callbacks.append(callback)
 
     def register_orchestrator(self, callback: OrchestratorCallback, *, agent_id: str, workspace: str) -> None:
-        """Have an orchestrator told of each operation, as one event with everything it needs."""
+        """Have an orchestrator called with `filesystem_operation` and one dictionary for each operation.
 
-        def tell(tool_name: str, args: Mapping[str, Any]) -> None:
-            told = {"agent_id": agent_id, "tool_name": tool_name, "workspace": workspace}
-            callback(OPERATION, {**told, "operation_args": dict(args)})
+        Its keys are agent_id, tool_name, workspace, operation_args, outcome (ok, denied, failed), paths,
+        changes_files and snapshot.
+        """
+
+        def tell(operation: FileOperation) -> None:
+            told: dict[str, Any] = {
+                "agent_id": agent_id,
+                "tool_name": operation.tool_name,
+                "workspace": workspace,
+                "operation_args": dict(operation.arguments),
+                "outcome": operation.outcome.value,
+                "paths": list(operation.paths),
+                "changes_files": operation.changes_files,
+                "snapshot": operation.snapshot,
+            }
+            callback(OPERATION, told)
 
         self.register_callback(tell)
 
-    def notify_filesystem_operation(self, tool_name: str, args: Mapping[str, Any]) -> None:
-        """Tell everybody that a tool ran. One that is no file operation is nobody's business."""
+    def notify_filesystem_operation(
+        self,
+        tool_name: str,
+        args: Mapping[str, Any],
+        *,
+        outcome: OperationOutcome = OperationOutcome.OK,
+        paths: Iterable[str] = (),
+        snapshot: str = "",
+    ) -> None:
+        """Tell every callback that a tool ran, unless it is no file operation."""
         if not self._callbacks or not self.is_filesystem_operation(tool_name):
             return
+        changes = self.changes_files(tool_name)
+        operation = FileOperation(tool_name, args, outcome, tuple(dict.fromkeys(paths)), changes, snapshot)
         for callback in tuple(self._callbacks):
             try:
-                callback(tool_name, args)
+                callback(operation)
             except Exception:  # noqa: BLE001, S112 - somebody else's code must not harm the call, nor who is told next
                 continue
 
@@ -125,7 +183,14 @@ class FilesystemToolDetector:
 def _known(name: str, names: frozenset[str]) -> Iterator[bool]:
     """Whether the name, or what follows a prefix of it, is one of these."""
     yield name in names
-    yield _bare(name) in names
+    bare = _bare(name)
+    yield bare in names
+    is_prefixed = bare.startswith(_MCP_PREFIX)
+    words = bare.split("_")
+    for first in range(1, len(words)):
+        # Without the prefix of an MCP client, `no_edit` is not `edit`; `toolyard_Write` and `files_write_file` tell.
+        tail = "_".join(words[first:])
+        yield tail in names and (is_prefixed or "_" in tail or not tail.islower())
 
 
 def _bare(name: str) -> str:

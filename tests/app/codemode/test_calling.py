@@ -281,8 +281,8 @@ async def test_chosen_tools_stand_in_the_clients_own_list(place: Place, one) -> 
     choices = {"one": ["send", "long", "broken"], "code_execution": ["execute_python"], "filesystem": "*"}
     yard = place.open(toolyard={"in_context_tools": choices})
     names = set(yard.dispatch.tools)
-    assert {"search_tools", "one__send", "execute_python", "read_file", "Read"} <= names
-    assert not {"one__look", "execute_bash", "Bash"} & names
+    assert {"search_tools", "one__send", "execute_python", "read_file"} <= names
+    assert not {"one__look", "execute_bash", "Bash", "Read"} & names
     result = await yard.dispatch(Call("one__send", {"text": "hi"}, "test"))
     assert result.text == '{"tool": "send", "given": {"text": "hi"}}'
     with pytest.raises(ToolError, match="broken"):
@@ -387,7 +387,7 @@ def test_a_search_within_a_folder_finds_nothing_of_one_whose_name_begins_like_it
     mode = place.open().codemode
 
     def within(*paths: str) -> set[str]:
-        return {hit.path for hit in mode.find("make a commit", 10, paths)}
+        return {hit.path for hit in mode.find("commit", 10, paths)}
 
     git, github = "servers/git/git_commit.py", "servers/github/github_commit.py"
     for path in ("servers/git", "./servers/git/", ".toolyard/servers/git", git):

@@ -25,7 +25,7 @@ def yard(place):
     in_context = {"code_execution": "*", "files": "*"}
     opened = place.open(toolyard={"in_context_tools": in_context}, snapshots={"watch": False})
     opened.told = []
-    opened.detector.register_callback(lambda name, arguments: opened.told.append((name, dict(arguments))))
+    opened.detector.register_callback(lambda each: opened.told.append((each.tool_name, dict(each.arguments))))
     return opened
 
 

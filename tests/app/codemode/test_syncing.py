@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -157,7 +158,7 @@ def test_the_users_own_folder_of_that_name_stays_as_it_is(place: Place) -> None:
     place.sync()
     assert tree(place.workspace / "servers") == {"mine.txt": "mine"}
     index = json.loads((place.workspace / ".toolyard/servers/index.json").read_text())
-    assert [row["name"] for row in index] == ["a"]
+    assert [row["name"] for row in index if row["server"] == "one"] == ["a"]
 
 
 async def test_what_was_put_aside_is_found_there_and_imported_as_ever(place: Place) -> None:
@@ -189,7 +190,13 @@ def test_a_custom_tool_becomes_a_file_and_goes_with_its_configuration(place: Pla
 def test_custom_tools_are_indexed_anew_only_when_they_changed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     indexed: list[bool] = []
     replace = ToolIndex.replace_server
-    monkeypatch.setattr(ToolIndex, "replace_server", lambda *given: indexed.append(replace(*given)))
+
+    def replaced(index: ToolIndex, name: str, *given: Any) -> None:
+        done = replace(index, name, *given)
+        if name == "tools/sums":
+            indexed.append(done)
+
+    monkeypatch.setattr(ToolIndex, "replace_server", replaced)
     for told in ("Twice as much.", "Twice as much.", "Two times."):
         source = place.folder / f"{told.split()[0]}.py"
         entry = {"group": "sums", "path": str(source)}

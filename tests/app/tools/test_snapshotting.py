@@ -348,8 +348,24 @@ async def test_the_end_of_a_background_command_is_a_change(open_bench):
 
 async def test_whoever_listens_hears_of_each_file_operation(open_bench):
     bench, told = open_bench(None, Toolset.ALL, **QUIET), []
-    bench.yard.detector.register_callback(lambda *about: told.append(about))
+    bench.yard.detector.register_callback(told.append)
     await bench.call("Write", file_path="a.txt", content="x")
     await bench.call("Read", file_path="a.txt")
     await bench.call("search_tools", query="x")
-    assert [name for name, _ in told] == ["Write", "Read"]
+    assert [(each.tool_name, each.changes_files, each.paths) for each in told] == [
+        ("Write", True, (f"{bench.path}/a.txt",)),
+        ("Read", False, (f"{bench.path}/a.txt",)),
+    ]
+    assert told[0].snapshot == bench.yard.snapshots.store.list()[-1].id
+
+
+async def test_whoever_listens_hears_how_an_operation_ended(open_bench):
+    bench, told = open_bench(None, Toolset.ALL, **QUIET), []
+    bench.yard.detector.register_callback(lambda each: told.append((each.tool_name, each.outcome.value)))
+    await bench.call("Bash", command="exit 3")
+    await bench.call("execute_python", code="1 / 0")
+    with pytest.raises(ToolError):
+        await bench.call("Read", file_path="missing.txt")
+    with pytest.raises(SecurityError):
+        await bench.call("Read", file_path="/etc/passwd")
+    assert told == [("Bash", "failed"), ("execute_python", "failed"), ("Read", "failed"), ("Read", "denied")]

@@ -44,6 +44,6 @@ def test_the_example_is_what_the_compiler_writes(files):
     said = "Read the complete contents of a file from the file system as text. ..."
     tool = ToolSchema("read_text_file", said, schema, shape)
     text, _ = files.compile_tool(
-        tool.input_schema, name=tool.name, server="filesystem", description=said, output_schema=shape
+        tool.input_schema, name=tool.name, server="files", description=said, output_schema=shape
     )
     assert text in PAGE

@@ -13,7 +13,7 @@ from toolyard.core.upstream import ServerListing, ToolSchema
 
 PATH = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 FILESYSTEM = ServerListing(
-    "filesystem",
+    "files",
     (
         ToolSchema("read_file", "Read a file. All of it.", PATH, annotations={"readOnlyHint": True}),
         ToolSchema("write_file", "Write a file.", PATH),
@@ -25,68 +25,68 @@ FILESYSTEM = ServerListing(
 
 async def test_tools_are_imported_by_name(importable, sent):
     importable(FILESYSTEM)
-    from servers.filesystem import read_file
+    from servers.files import read_file
 
     await read_file("a.txt")
-    import servers.filesystem as fs
+    import servers.files as fs
 
     await fs.write_file(path="b.txt")
     fs.list_.sync("c")
     assert [json.loads(line) for line in sent.wire] == [
-        ["filesystem", "read_file", {"path": "a.txt"}],
-        ["filesystem", "write_file", {"path": "b.txt"}],
-        ["filesystem", "list", {"path": "c"}],
+        ["files", "read_file", {"path": "a.txt"}],
+        ["files", "write_file", {"path": "b.txt"}],
+        ["files", "list", {"path": "c"}],
     ]
 
 
 def test_nothing_is_imported_before_it_is_asked_for(importable):
     importable(FILESYSTEM)
-    package = importlib.import_module("servers.filesystem")
-    assert "servers.filesystem.read_file" not in sys.modules
+    package = importlib.import_module("servers.files")
+    assert "servers.files.read_file" not in sys.modules
     _ = package.read_file
-    assert "servers.filesystem.read_file" in sys.modules
-    assert "servers.filesystem.write_file" not in sys.modules
+    assert "servers.files.read_file" in sys.modules
+    assert "servers.files.write_file" not in sys.modules
 
 
 @pytest.mark.parametrize(
     "way",
     [
-        "import servers.filesystem.read_file",
-        "from servers.filesystem.read_file import read_file",
-        "from servers.filesystem import read_file",
-        "from servers.filesystem import *",
-        "import importlib; importlib.import_module('servers.filesystem.read_file')",
+        "import servers.files.read_file",
+        "from servers.files.read_file import read_file",
+        "from servers.files import read_file",
+        "from servers.files import *",
+        "import importlib; importlib.import_module('servers.files.read_file')",
     ],
 )
 def test_the_module_never_hides_the_tool(importable, way):
     importable(FILESYSTEM)
     exec(way, {})
-    package = importlib.import_module("servers.filesystem")
-    assert repr(package.read_file) == "<tool filesystem.read_file>"
+    package = importlib.import_module("servers.files")
+    assert repr(package.read_file) == "<tool files.read_file>"
 
 
 def test_a_package_lists_its_tools(importable):
     importable(FILESYSTEM)
-    package = importlib.import_module("servers.filesystem")
+    package = importlib.import_module("servers.files")
     assert package.__all__ == ["list_", "read_file", "write_file"]
     assert set(package.__all__) <= set(dir(package))
 
 
 def test_a_tool_that_is_not_there_is_asked_for_by_its_likely_name(importable):
     importable(FILESYSTEM)
-    package = importlib.import_module("servers.filesystem")
+    package = importlib.import_module("servers.files")
     with pytest.raises(AttributeError, match=r"has no tool 'read_fil'. Did you mean read_file"):
         _ = package.read_fil
-    with pytest.raises(AttributeError, match=r"servers/filesystem/INDEX.md lists them"):
+    with pytest.raises(AttributeError, match=r"servers/files/INDEX.md lists them"):
         _ = package.zzz
     with pytest.raises(ImportError):
-        exec("from servers.filesystem import nothing_like_it", {})
+        exec("from servers.files import nothing_like_it", {})
 
 
 def test_the_version_says_whose_tools_these_are_and_not_when(importable):
     importable(FILESYSTEM)
-    version = importlib.import_module("servers.filesystem.__version__")
-    assert (version.__version__, version.__mcp_server__) == ("1.2.3", "filesystem")
+    version = importlib.import_module("servers.files.__version__")
+    assert (version.__version__, version.__mcp_server__) == ("1.2.3", "files")
     assert len(version.__fingerprint__) == 64
     assert not hasattr(version, "__last_generated__")
 
@@ -114,7 +114,7 @@ def test_the_same_listing_gives_the_same_bytes_in_another_process():
 
 
 def test_a_changed_description_changes_the_fingerprint():
-    changed = ServerListing("filesystem", (ToolSchema("read_file", "Other.", PATH), *FILESYSTEM.tools[1:]), "1.2.3")
+    changed = ServerListing("files", (ToolSchema("read_file", "Other.", PATH), *FILESYSTEM.tools[1:]), "1.2.3")
     assert compile_server(changed).files["__version__.py"] != compile_server(FILESYSTEM).files["__version__.py"]
     assert compile_server(changed).files["write_file.py"] == compile_server(FILESYSTEM).files["write_file.py"]
 
@@ -122,15 +122,15 @@ def test_a_changed_description_changes_the_fingerprint():
 def test_the_index_of_a_server():
     compiled = compile_server(FILESYSTEM)
     assert compiled.files["INDEX.md"] == (
-        "# servers.filesystem 1.2.3\n\n"
+        "# servers.files 1.2.3\n\n"
         "- `read_file`: Read a file.\n- `write_file`: Write a file.\n- `list_`: List a folder.\n"
     )
     index = json.loads(compiled.files["index.json"])
-    assert (index["server"], index["version"]) == ("filesystem", "1.2.3")
+    assert (index["server"], index["version"]) == ("files", "1.2.3")
     assert index["tools"][0] == {
         "name": "read_file",
         "function": "read_file",
-        "path": "servers/filesystem/read_file.py",
+        "path": "servers/files/read_file.py",
         "signature": "read_file(path: str) -> Result",
         "summary": "Read a file.",
         "read_only": True,
@@ -143,7 +143,7 @@ def test_the_index_of_all_servers():
     files = compile_index([compile_server(FILESYSTEM), drive])
     assert sorted(files) == ["INDEX.md", "__init__.py", "index.json"]
     assert files["INDEX.md"].split("\n")[-3:] == [
-        "- `filesystem`: read_file, write_file, list_",
+        "- `files`: read_file, write_file, list_",
         "- `google_drive` (server `google-drive`): getDocument",
         "",
     ]

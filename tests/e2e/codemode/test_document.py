@@ -66,13 +66,13 @@ def test_searching(team):
 
 
 def test_calling_by_name(team):
-    (team.data / "named.txt").write_text("by its name")
+    (team.workspace / "agents/agent_a/workspace/named.txt").write_text("by its name")
     shown = team.python(
         "from _massgen_runtime import call_mcp_tool\n\n"
         "result = await call_mcp_tool(\n"
         '    server="filesystem",\n'
         '    tool="read_file",\n'
-        f'    arguments={{"path": {str(team.data / "named.txt")!r}}}\n'
+        '    arguments={"path": "named.txt"}\n'
         ")\n"
         'print(result["content"])\n'
         "from _massgen_runtime import call_custom_tool\n"
@@ -92,13 +92,12 @@ def test_searching_by_meaning(team):
         "for result in results:\n"
         '    print(f"{result.path}: {result.relevance_score}")\n'
     )
-    assert shown.startswith("servers/filesystem/write_file.py: ")
+    assert shown.startswith(("servers/filesystem/write_file.py: ", "servers/filesystem_server/write_file.py: "))
     assert 1 <= len(shown.splitlines()) <= 5
 
 
 def test_a_skill_is_kept_by_one_agent_and_used_by_another(team):
-    project = team.data / "my_project"
-    project.mkdir()
+    project = team.workspace / "agents/agent_b/workspace/my_project"
     team.python(SAVING)
     assert "create_modern_website" in team.bash('rg "create.*website" skills/ -i -l', "agent_b")
     assert team.python(USING.replace("PROJECT", str(project)), "agent_b") == f"Website created at {project}/\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -36,13 +37,13 @@ def test_code_mode_finds_reads_calls_and_keeps_over_one_server(team):
         assert {"search_tools", "execute_python", "execute_bash", "Read", "Write", "Edit"} <= names
         assert tokens <= CODE_TOKENS
         found = said(client.call("search_tools", query="write text to a file", top=3))
-        assert "from servers.filesystem import write_file" in found
+        assert re.search(r"from servers\.filesystem(_server)? import write_file", found)
         assert "write_file(path: str, content: str)" in found
         assert "async def write_file" in said(client.call("Read", file_path="servers/filesystem/write_file.py"))
         assert "git_commit" in said(client.call("execute_bash", command="rg -l commit servers/"))
         path = str(team.data / "served.txt")
         code = (
-            "from servers.filesystem import write_file, read_text_file\n"
+            "from servers.filesystem_server import write_file, read_text_file\n"
             f"await write_file(path={path!r}, content='from the sandbox')\n"
             f"(await read_text_file(path={path!r}))['content']"
         )

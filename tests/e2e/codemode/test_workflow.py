@@ -6,7 +6,7 @@ import json
 import subprocess
 
 COMPOSED = '''
-import servers.filesystem as fs
+import servers.filesystem_server as fs
 from servers import git, memory
 from servers.sqlite import read_query
 
@@ -30,7 +30,7 @@ def test_a_workflow_over_four_servers_is_found_composed_kept_and_used_by_another
         "ast-grep --pattern 'async def $FUNC($$$)' servers/git/"
     )
     listed, by_text, by_structure = (part.split() for part in shown.split("----"))
-    assert {"filesystem", "git", "memory", "sequential_thinking", "sqlite"} <= set(listed)
+    assert {"filesystem", "filesystem_server", "git", "memory", "sequential_thinking", "sqlite"} <= set(listed)
     assert by_text == ["servers/sqlite/read_query.py"]
     assert "git_commit(repo_path:" in by_structure
     (hit, *_) = json.loads(team.run("search", "run a SELECT query on the database", "--json"))
@@ -137,10 +137,10 @@ print(thought["thoughtHistoryLength"])
 
 def test_what_a_server_refuses_is_raised_with_its_words(team):
     code = """
-from servers import filesystem
+from servers import filesystem_server
 from toolyard_runtime.failures import ToolError
 try:
-    await filesystem.read_text_file(path="/etc/passwd")
+    await filesystem_server.read_text_file(path="/etc/passwd")
 except ToolError as error:
     print(error)
 """

@@ -8,10 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from toolyard.app.codemode.explaining import by_schema, explained, misfits
+from toolyard.app.codemode.own_tools import call_own_tool
 from toolyard.app.codemode.questions import Questions
 from toolyard.app.codemode.upstream import Upstream, UpstreamCall
+from toolyard.app.dispatch import Dispatch
 from toolyard.app.skills.keeping import SkillRequests
 from toolyard.codemode.broker import BrokerRequest, Doing, Progress, tell_nobody
+from toolyard.codemode.files import OWN_SERVER
 from toolyard.codemode.search import Hit
 from toolyard.core.actions import Action, Decision
 from toolyard.core.calls import AnswerPending
@@ -37,11 +40,17 @@ class Answering:
     questions: Questions
     find: Find
     skills: SkillRequests
+    server_called: Callable[[str], str]
+    """The server that code means by a name."""
+    own: Dispatch | None = None
+    """Runs Toolyard's own file tools."""
 
     async def __call__(self, request: BrokerRequest, progress: Progress) -> Any:
         match request.do:
+            case Doing.MCP if request.server == OWN_SERVER and self.own is not None:
+                return await call_own_tool(self.own, self._call(request, OWN_SERVER, request.tool, progress))
             case Doing.MCP:
-                call = self._call(request, request.server, request.tool, progress)
+                call = self._call(request, self.server_called(request.server), request.tool, progress)
                 try:
                     answer = await self.upstream.call(call)
                 except (ValidationError, ToolError) as error:
@@ -73,7 +82,9 @@ class Answering:
         return misfits(known.schema.input_schema, call.arguments) if known is not None else ()
 
     def goes_straight(self, request: BrokerRequest) -> bool:
-        return request.do is Doing.MCP and self.upstream.goes_straight(request.server)
+        if request.do is not Doing.MCP or (request.server == OWN_SERVER and self.own is not None):
+            return False
+        return self.upstream.goes_straight(self.server_called(request.server))
 
     def _call(self, request: BrokerRequest, server: str, tool: str, progress: Progress) -> UpstreamCall:
         return UpstreamCall(

@@ -28,6 +28,7 @@ from toolyard.fs.roots import Root
 if TYPE_CHECKING:
     from toolyard.app.codemode.connected import Connected
     from toolyard.app.codemode.upstream import UpstreamCall
+    from toolyard.app.dispatch import Dispatch
     from toolyard.app.recording import EventLog
     from toolyard.app.skills.counting import UseCounter
     from toolyard.app.skills.shelf import Shelf
@@ -67,8 +68,12 @@ class Surroundings:
     """Told of every host that something inside wanted to reach."""
     on_authorize: Callable[[str, str], None] | None = None
     """Shows the user the address to sign in at for a server."""
-    on_called: Callable[[str, ToolSchema, Mapping[str, Any]], None] = lambda _name, _schema, _arguments: None
+    on_called: Callable[[str, ToolSchema, Mapping[str, Any], bool], None] = lambda _name, _schema, _given, _is_ok: (
+        None
+    )
     """Told of each call of a tool of somebody else's."""
+    own: Callable[[], Dispatch] | None = None
+    """Makes the dispatch of our own file tools, for code to call."""
     attached: tuple[str, ...] = ()
     """Folders of skills elsewhere."""
     servers: SharedServers | None = None
@@ -88,6 +93,7 @@ class CodeMode(Closing):
         self._index: ToolIndex | None = None
         self._connected: Connected | None = None
         self._is_closed = False
+        self._has_own_files = False
 
     def close(self) -> None:
         if self._connected is not None:
@@ -211,13 +217,47 @@ class CodeMode(Closing):
 
     def broker_folder(self) -> str:
         """The folder with the agent's socket in it, for a sandbox to show."""
+        with self._open():
+            if not self._has_own_files:
+                from toolyard.app.codemode.own_tools import write_own_tools
+
+                self._has_own_files = True
+                with contextlib.suppress(SystemFault, OSError):  # a root that cannot be written works without them
+                    write_own_tools(self.root)
         return self.connected.broker.folder
+
+    @property
+    def folders(self) -> Mapping[str, str]:
+        """The folder below `servers/` of each server that is configured or known."""
+        from toolyard.codemode.files import folder_names
+
+        known = (server.name for server in self.catalog.servers() if server.asked)
+        return folder_names((*(entry.name for entry in self.resolved.entries), *known))
+
+    def server_called(self, name: str) -> str:
+        """The server that code means by a name: one that has the name of our own tools is known by its folder."""
+        return self._servers_by_code_name.get(name, name)
+
+    @cached_property
+    def _servers_by_code_name(self) -> Mapping[str, str]:
+        from toolyard.codemode.files import code_name
+
+        return {code_name(server, folder): server for server, folder in self.folders.items()}
 
     def call(self, call: UpstreamCall) -> ToolAnswer:
         """Call a tool from any thread but the loop's own."""
         connected = self.connected
         way = connected.custom if call.is_custom else connected.upstream
         return connected.run(way.call(call))
+
+    def call_own(self, call: UpstreamCall) -> ToolAnswer:
+        """Call one of Toolyard's own file tools from any thread but the loop's own."""
+        from toolyard.app.codemode.own_tools import call_own_tool
+
+        connected = self.connected
+        if connected.own is None:
+            raise SystemFault("The file tools are not served here.", hint="Open the workspace as a whole.")
+        return connected.loop.run(call_own_tool(connected.own, call))
 
     def call_now(
         self, server: str, tool: str, arguments: Mapping[str, Any], caller: Call, *, is_custom: bool = False
@@ -241,11 +281,12 @@ class CodeMode(Closing):
 
     def _folders(self) -> Iterator[tuple[str, str]]:
         """The servers and groups that the index knows, and the place of each."""
-        from toolyard.codemode.files import folder_names
+        from toolyard.codemode.files import OWN_SERVER, code_name
         from toolyard.codemode.writing import CUSTOM
 
-        for server, folder in folder_names(server.name for server in self.catalog.servers() if server.asked).items():
-            yield server, f"/{SERVERS}/{folder}"
+        yield OWN_SERVER, f"/{SERVERS}/{OWN_SERVER}"
+        for server, folder in self.folders.items():
+            yield code_name(server, folder), f"/{SERVERS}/{folder}"
         for group in self.custom.groups:
             yield f"{CUSTOM}{group}", f"/{TOOLS}/{group}"
 

@@ -73,16 +73,13 @@ class Connected(Closing):
             allowances = Allowances.of(around.config)
             self.upstream = self._upstream_calls(allowances)
             self.custom = self._custom_calls(allowances)
+            self.own = around.own() if around.own is not None else None
+            if self.own is not None:
+                undo.callback(self.own.close)
             skills = SkillRequests(mode.shelf, around.policy, around.audit, SURFACE, around.checks)
             undo.callback(skills.close)
-            answering = Answering(
-                self.upstream,
-                self.custom,
-                mode.custom.plain,
-                mode.questions,
-                mode.find,
-                skills,
-            )
+            asked = (mode.custom.plain, mode.questions, mode.find, skills, mode.server_called, self.own)
+            answering = Answering(self.upstream, self.custom, *asked)
             broker = Broker.open(around.agent, answering, self.loop.loop, goes_straight=answering.goes_straight)
             self.broker = undo.enter_context(broker)
             undo.callback(self._cancel_calls)

@@ -25,6 +25,7 @@ from toolyard.app.codemode.syncing import (
 from toolyard.app.codemode.told import read_told
 from toolyard.codemode.catalog import FILE_NAME, Catalog
 from toolyard.codemode.catalog_faults import catalog_faults
+from toolyard.codemode.files import collision_notices
 from toolyard.codemode.sync import OnAsked, ask_servers, by_name, due, forget_others
 from toolyard.codemode.writing import injected_tokens
 from toolyard.config.settings import environment
@@ -70,6 +71,7 @@ def preview(mode: CodeMode, wish: SyncWish, on_asked: OnAsked = tell_nobody) -> 
                 last_words={server: said[server].stderr for server, _ in asked.failed},
                 heard=heard(catalog),
                 names=now,
+                notices=collision_notices(entry.name for entry in entries),
             )
 
 

@@ -7,8 +7,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from toolyard.app.codemode.own_tools import own_listing
 from toolyard.app.codemode.told import Names, differences, read_told, write_told
 from toolyard.codemode.catalog import Catalog, Change, KnownTool, ToolChange
+from toolyard.codemode.files import collision_notices
 from toolyard.codemode.folder import SERVERS, TOOLS, GeneratedFolder, is_ours
 from toolyard.codemode.search import ToolIndex
 from toolyard.codemode.sync import OnAsked, alone, ask_servers, by_name, due, forget_others
@@ -55,6 +57,8 @@ class SyncReport:
     """How many servers have ever answered: those that the tools are of."""
     names: Names = field(default_factory=dict[str, Collection[str]])
     """Of all tools that are known now; those of custom tools under `tools/<group>`."""
+    notices: tuple[str, ...] = ()
+    """Names of servers that are Toolyard's own."""
 
 
 def tell_nobody(server: str, error: str) -> None:
@@ -105,6 +109,7 @@ def sync(mode: CodeMode, wish: SyncWish, on_asked: OnAsked = tell_nobody) -> Syn
         last_words=last_words,
         heard=heard(mode.catalog),
         names=now,
+        notices=collision_notices(known),
     )
 
 
@@ -162,7 +167,7 @@ def write(mode: CodeMode) -> Wrote:
     groups = mode.custom.plain_groups
     with ToolIndex.edit(mode.index_path, semantic=mode.is_semantic) as index:
         with GeneratedFolder(root, SERVERS) as servers:
-            count = write_servers(mode.catalog, index, servers)
+            count = write_servers(mode.catalog, index, servers, mode.folders, own_listing())
         if groups or is_ours(root.path, TOOLS):
             with GeneratedFolder(root, TOOLS) as tools:
                 count += write_groups(index, tools, groups)

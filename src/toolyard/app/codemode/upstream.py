@@ -75,8 +75,8 @@ class Knowledge(Protocol):
     def learn(self, server: str, tool: str, schema: Json) -> None: ...
 
 
-OnCalled = Callable[[str, ToolSchema, Mapping[str, Any]], None]
-"""Told of each call that was made, however it ended: the name that rules know, the schema and the arguments."""
+OnCalled = Callable[[str, ToolSchema, Mapping[str, Any], bool], None]
+"""Told of each call that was made: the name that rules know, the schema, the arguments, and whether it succeeded."""
 
 
 def adopt_none(_: str) -> bool:
@@ -84,7 +84,7 @@ def adopt_none(_: str) -> bool:
     return False
 
 
-def told_nobody(name: str, schema: ToolSchema, arguments: Mapping[str, Any]) -> None:
+def told_nobody(name: str, schema: ToolSchema, arguments: Mapping[str, Any], is_ok: bool) -> None:
     """Tells nobody."""
 
 
@@ -184,10 +184,12 @@ class Upstream:
         known = await self._approved_tool(call, told)
         self.allowances.take(call.agent, call.server, call.tool)
         told.called = True
+        is_ok = False
         try:
             answer = await self.callee.call(call.server, call.tool, call.arguments, call.timeout, call.progress)
+            is_ok = not answer.is_error
         finally:
-            self.on_called(call.name, known.schema, call.arguments)
+            self.on_called(call.name, known.schema, call.arguments, is_ok)
         if known.schema.output_schema is None and known.inferred is None:
             self._learn(call, answer)
         return answer

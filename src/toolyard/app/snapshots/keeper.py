@@ -103,6 +103,8 @@ class Keeper(Closing):
         self._deadline = float("inf")
         self.notices = Notices(tell, f" of {place.root}" if place.is_context else "")
         self._on_taken: list[OnTaken] = []
+        self.newest = ""
+        """The id of the last snapshot that this keeper took or found."""
         self._recorded = 0
         self._folders = 0
         self._collect_at = 1
@@ -328,6 +330,7 @@ class Keeper(Closing):
         place = self.place
         who = place.agent if agent is None else agent
         taken = store.create(place.root, agent=who, reason=reason, check=checked, only_changed=True, budget=budget)
+        self.newest = taken.snapshot.id
         self._recorded += taken.changed
         for callback in tuple(self._on_taken):
             try:

@@ -2,13 +2,27 @@
 
 from toolyard.codemode.files.compiled import CompiledServer, CompiledTool
 from toolyard.codemode.files.indexes import compile_index
-from toolyard.codemode.files.packages import compile_group, compile_server, folder_names
+from toolyard.codemode.files.names import OWN_SERVER
+from toolyard.codemode.files.packages import (
+    code_name,
+    collision_notices,
+    compile_group,
+    compile_own_tools,
+    compile_server,
+    folder_names,
+    server_called,
+)
 
 __all__ = [
+    "OWN_SERVER",
     "CompiledServer",
     "CompiledTool",
+    "code_name",
+    "collision_notices",
     "compile_group",
     "compile_index",
+    "compile_own_tools",
     "compile_server",
     "folder_names",
+    "server_called",
 ]

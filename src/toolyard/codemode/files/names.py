@@ -11,8 +11,10 @@ import keyword
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+OWN_SERVER = "filesystem"
+"""What code knows our own file tools by: `servers.filesystem`. An attached server of that name gets another one."""
 LONGEST_NAME = 64
 """Characters of a spelling. With `.py` it fits every file system."""
 LONGEST_BYTES = 192
@@ -59,6 +61,8 @@ class Spelling:
     """Whether underscores at its ends go: they mean something to Python."""
     folds: bool = True
     """Whether two names clash that differ by case alone, as they do in some file systems."""
+    own: frozenset[str] = frozenset()
+    """Names that belong to Toolyard; a stranger's gets `_server` after it."""
 
 
 TOOLS = Spelling(
@@ -66,6 +70,7 @@ TOOLS = Spelling(
     fallback="tool",
 )
 FOLDERS = Spelling(KEYWORDS | {"index"}, fallback="server")
+SERVER_FOLDERS = replace(FOLDERS, own=frozenset({OWN_SERVER}))
 PARAMETERS = Spelling(KEYWORDS | {"self", "__debug__"}, fallback="argument", strips=False, folds=False)
 
 
@@ -141,6 +146,8 @@ def _clean(name: str, rules: Spelling) -> str:
         return _with_digest(f"{rules.fallback}_" + re.sub(r"\W+", "", text, flags=re.ASCII), name)
     if len(text) > LONGEST_NAME or len(text.encode()) > LONGEST_BYTES:
         return _with_digest(text, name)
+    if text.casefold() in rules.own:
+        return f"{text}_server"
     return f"{text}_" if text in rules.reserved else text
 
 

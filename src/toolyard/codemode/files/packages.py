@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from toolyard.codemode.files.compiled import CompiledServer
 from toolyard.codemode.files.indexes import index_json, index_markdown
 from toolyard.codemode.files.literals import clipped, literal
-from toolyard.codemode.files.names import FOLDERS, TOOLS, spell
+from toolyard.codemode.files.names import FOLDERS, OWN_SERVER, SERVER_FOLDERS, TOOLS, spell
 from toolyard.codemode.files.tool_file import Place, ToolFile, decorator, tool_file
 from toolyard.core.upstream import Json, ServerListing, ToolSchema
 
@@ -20,7 +20,29 @@ _NOTHING: Mapping[str, Json] = {}
 def folder_names(servers: Iterable[str]) -> dict[str, str]:
     """The folder of each server. Two whose names clean to the same get a hash each: name them all at once."""
     names = list(dict.fromkeys(servers))
-    return dict(zip(names, spell(names, FOLDERS), strict=True))
+    return dict(zip(names, spell(names, SERVER_FOLDERS), strict=True))
+
+
+def code_name(server: str, folder: str) -> str:
+    """The name by which code and models call an attached server: its own, unless that is Toolyard's."""
+    return folder if server == OWN_SERVER else server
+
+
+def server_called(name: str, servers: Iterable[str]) -> str:
+    """The attached server that code and `in_context_tools` mean by a name: the inverse of `code_name`."""
+    names = list(servers)
+    return OWN_SERVER if OWN_SERVER in names and name == folder_names(names)[OWN_SERVER] else name
+
+
+def collision_notices(servers: Iterable[str]) -> tuple[str, ...]:
+    """What the user has to know where an attached server has the name of Toolyard's own file tools."""
+    names = list(servers)
+    if OWN_SERVER not in names:
+        return ()
+    folder = folder_names(names)[OWN_SERVER]
+    ours = f"The server {OWN_SERVER!r} has the name of Toolyard's own file tools, which keep it."
+    theirs = f"Its tools are imported from servers.{folder}, and `in_context_tools` calls them {folder}."
+    return (f"{ours} {theirs} Give the server another name to avoid this.",)
 
 
 def compile_server(
@@ -35,15 +57,26 @@ def compile_server(
     made: list[ToolFile] = []
     first: dict[str, str] = {}
     for tool, function in zip(listing.tools, functions, strict=True):
-        place = Place("servers", folder, decorator("tool", listing.server, tool.name), "tool")
+        called = code_name(listing.server, folder)
+        place = Place("servers", folder, decorator("tool", called, tool.name), "tool")
         made.append(tool_file(tool, function, place, inferred.get(tool.name), first.get(tool.name, "")))
         first.setdefault(tool.name, function)
     return _package("servers", folder, listing, made)
 
 
+def compile_own_tools(tools: Sequence[ToolSchema], version: str) -> CompiledServer:
+    """The folder `servers/filesystem` of Toolyard's own file tools."""
+    names = [tool.name for tool in tools]
+    made = [
+        tool_file(tool, function, Place("servers", OWN_SERVER, decorator("tool", OWN_SERVER, tool.name), "tool"))
+        for tool, function in zip(tools, spell(names, TOOLS), strict=True)
+    ]
+    return _package("servers", OWN_SERVER, ServerListing(OWN_SERVER, tuple(tools), version), made)
+
+
 def compile_group(group: str, tools: Sequence[ToolSchema]) -> CompiledServer:
     """The folder `tools/<group>` of custom tools, whose names are `group.tool`."""
-    folder = folder_names([group])[group]
+    (folder,) = spell([group], FOLDERS)
     own = [tool.name.removeprefix(f"{group}.") for tool in tools]
     made = [
         tool_file(tool, function, Place("tools", folder, decorator("custom_tool", f"{group}.{name}"), "custom_tool"))

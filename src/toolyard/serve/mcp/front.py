@@ -174,7 +174,7 @@ class Front:
         return None
 
     async def _resources(self, after: str) -> dict[str, Any]:
-        call = Call(LIST_RESOURCES, {"after": after}, self._surface, self._yard.agent, self._surface)
+        call = Call(LIST_RESOURCES, {"after": after}, self._surface, self._yard.agent, self._yard.session)
         result = await self._yard.dispatch(replace(call, ask=self._ask, hidden=True))
         return {"result": resources_json(result)}
 
@@ -219,7 +219,7 @@ def lane_client(yard: Yard, surface: str, ask: Asker, *, structured: bool) -> La
     """How tools are run for the one client of a connection."""
 
     def call(tool: str, arguments: dict[str, Any]) -> Call:
-        return Call(tool, arguments, surface, yard.agent, surface)
+        return Call(tool, arguments, surface, yard.agent, yard.session)
 
     def now(tool: str, arguments: dict[str, Any]) -> Result | None:
         try:

@@ -83,7 +83,7 @@ class YardServer:
         self._telling: Telling | None = None
         if yard.sharing is not None:
             self._telling = Telling(
-                changes or Changes(yard.sharing), lambda context: _session(context, surface), yard.mounts.clean
+                changes or Changes(yard.sharing), lambda context: _session(context, yard), yard.mounts.clean
             )
         tools = list(yard.dispatch.tools.values())
         self._listed = self._list_of(tools, output=True)
@@ -205,7 +205,7 @@ class YardServer:
             self._telling.heard(context)
 
     def _call(self, context: Context, tool: str, arguments: dict[str, Any]) -> Call:
-        return Call(tool, arguments, self._surface, self._yard.agent, _session(context, self._surface))
+        return Call(tool, arguments, self._surface, self._yard.agent, _session(context, self._yard))
 
     async def _dispatch(
         self,
@@ -271,8 +271,8 @@ def _client(context: Context) -> str | None:
     return known.client_info.name if known is not None else None
 
 
-def _session(context: Context, surface: str) -> str:
-    """Who remembers what was read: the HTTP session where there is one, else everybody on this transport."""
-    if context.request is None:
-        return surface
-    return context.request.headers.get(_SESSION_HEADER) or surface
+def _session(context: Context, yard: Yard) -> str:
+    """Which session a call belongs to: that of a run, the HTTP session where there is one, else the server's own."""
+    if context.request is None or yard.options.session:
+        return yard.session
+    return context.request.headers.get(_SESSION_HEADER) or yard.session
