@@ -460,16 +460,13 @@ async def test_the_agents_have_one_log(team: Team) -> None:
     assert [(line.event.agent, line.event.tool) for line in read(state)] == [("agent_a", "LS"), ("agent_b", "LS")]
 
 
-def test_a_file_that_was_found_makes_no_root_and_all_that_belongs_into_one(
+def test_a_found_file_makes_a_root_inside_its_folder_and_all_that_belongs_into_it(
     team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (team.base / "toolyard.yaml").write_text("toolyard: {workspace: root}\nagents: [{id: agent_a}, {id: agent_b}]\n")
     monkeypatch.chdir(team.base)
     place = find_place(None, None, "agent_a")
-    with pytest.raises(ConfigError, match="root is not a folder"):
-        team.open(workspace=place.workspace, config=place.config)
-    assert not team.root.exists()
-    team.root.mkdir()
+    assert team.root.is_dir()
     yard = team.open(workspace=place.workspace, config=place.config)
     assert sorted(os.listdir(yard.home.workspace)) == LINKS
 

@@ -104,14 +104,14 @@ WIDENING = {
 }
 
 
-@pytest.mark.parametrize("text", ["automatic: false", "keep: 1", "days: 0.001"])
+@pytest.mark.parametrize("text", ["automatic: false", "keep: 1", "days: 0.001", "ignore: [data/]"])
 def test_a_found_file_cannot_have_what_agents_do_forgotten(project, text):
     path = write(project, f"snapshots: {{{text}}}\n")
 
     with pytest.raises(ConfigError, match="fewer snapshots to undo with"):
         find_place(None, None)
     find_place(None, path)
-    write(project, "snapshots: {keep: 1000, days: 90, ignore: [data/]}\n")
+    write(project, "snapshots: {keep: 1000, days: 90}\n")
     find_place(None, None)
 
 
@@ -195,8 +195,8 @@ def test_what_only_runs_use_stays_as_written_in_a_found_file(project, monkeypatc
 
 def test_a_found_file_may_spell_the_signs_of_a_variable(project, monkeypatch):
     monkeypatch.setenv("KEY", KEY)
-    write(project, 'snapshots: {ignore: ["$${KEY}"]}')
-    assert find_place(None, None).config.snapshots.ignore == ("${KEY}",)
+    write(project, 'permissions: {protected_paths: ["$${KEY}"]}')
+    assert find_place(None, None).config.permissions.protected_paths == ("${KEY}",)
 
 
 @pytest.mark.parametrize(

@@ -287,7 +287,7 @@ def test_both_modes_are_priced_and_files_cost_the_same_for_no_server_and_for_man
 
     assert none.tokens == files.tokens <= 3_500 + 800
     assert none.tools == files.tools
-    assert (files.file_tools, none.file_tools) == (len(context.tools) - 10, 0)
+    assert (files.file_tools, none.file_tools) == (len(context.tools) - 11, 0)
     assert context.tool_tokens > 20 * files.tool_tokens
     assert 0 < files.file_tokens < context.tool_tokens
     assert context.file_tools == 0
