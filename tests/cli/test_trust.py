@@ -110,6 +110,32 @@ def test_trust_is_of_one_path(project: Path) -> None:
     refusal()
 
 
+def test_a_link_to_a_trusted_configuration_is_not_trusted(project: Path) -> None:
+    trusted(project, WIDE)
+    cloned = project / "cloned"
+    cloned.mkdir()
+    (cloned / "toolyard.yaml").symlink_to("../toolyard.yaml")
+    os.chdir(cloned)
+    refusal()
+
+
+def test_a_linked_configuration_can_be_trusted_by_the_name_it_is_found_by(project: Path) -> None:
+    (project / "shared.yaml").write_text(WIDE)
+    (project / "toolyard.yaml").symlink_to("shared.yaml")
+    ran_with(["trust", "--yes"], code=0)
+    assert find_place(None, None).config.permissions.mode is PermissionMode.MODERATE
+    assert "trusted  " in ran_with(["trust", "--list"], code=0)
+    (project / "shared.yaml").write_text(WIDE + "# changed\n")
+    refusal()
+
+
+def test_a_configuration_below_a_linked_folder_is_trusted_by_either_name(project: Path) -> None:
+    trusted(project, WIDE)
+    (project.parent / "link").symlink_to(project)
+    os.chdir(project.parent / "link")
+    assert find_place(None, None).config.permissions.mode is PermissionMode.MODERATE
+
+
 def test_what_is_trusted_is_listed_and_can_be_revoked(project: Path) -> None:
     assert ran_with(["trust", "--list"], code=0) == "No configuration is trusted.\n"
     file = trusted(project, WIDE)

@@ -21,7 +21,7 @@ from toolyard.config.load import CONFIG_NAME, MAX_CONFIG_BYTES, parse_config
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.config.source_text import decoded, read_bytes
-from toolyard.storage.trust import TrustRecord, TrustStore, content_digests
+from toolyard.storage.trust import TrustRecord, TrustStore, content_digests, found_name
 
 NOT_TRUSTED = 1
 _VARIABLE = re.compile(r"\$\{(\w+)")
@@ -102,7 +102,7 @@ def _show(candidate: _Candidate) -> None:
     if candidate.variables:
         click.echo(printable(f"  takes variables of your environment: {', '.join(candidate.variables)}"))
     for file in candidate.files:
-        if file != os.path.realpath(candidate.path):
+        if file != found_name(candidate.path):
             click.echo(printable(f"  includes {file}{'' if candidate.files[file] else ' (missing)'}"))
 
 

@@ -1,6 +1,6 @@
 """Which configurations the user trusts: the digests of a file and of what it includes, in the user's state folder.
 
-One small JSON file for each configuration, named by a digest of its real path, in `<state home>/trust`. Trust is for
+One small JSON file for each configuration, named by a digest of its path, in `<state home>/trust`. Trust is for
 content: whatever of it changes, the configuration is not trusted until the user says so again. The folder is never
 writable for agents (`Yard.open`).
 """
@@ -34,7 +34,7 @@ _MISSING: Final = ""
 @dataclass(frozen=True, slots=True)
 class TrustRecord:
     path: str
-    """The configuration, by its real path."""
+    """The configuration, as `found_name` has it."""
     at: float
     """When the user trusted it, in seconds since 1970."""
     files: Mapping[str, str]
@@ -82,7 +82,7 @@ class TrustStore:
         """Trust the configuration at `path` for as long as `files` have these digests."""
         ensure_state_dir(self.folder)
         file = self._file(path)
-        record = TrustRecord(os.path.realpath(path), time.time(), files)
+        record = TrustRecord(found_name(path), time.time(), files)
         new = f"{file}.{os.getpid()}"
         handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as written:
@@ -97,13 +97,22 @@ class TrustStore:
         return False
 
     def _file(self, path: str) -> str:
-        real = os.path.realpath(path).encode("utf-8", "surrogateescape")
-        return os.path.join(self.folder, hashlib.sha256(real).hexdigest())
+        name = found_name(path).encode("utf-8", "surrogateescape")
+        return os.path.join(self.folder, hashlib.sha256(name).hexdigest())
+
+
+def found_name(path: str) -> str:
+    """The path with the links of its folder resolved, but not the file itself.
+
+    Relative paths in a configuration start where it is found: a link to a trusted one is another configuration.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    return os.path.join(os.path.realpath(folder), name)
 
 
 def content_digests(path: str, raw: bytes, config: Config, home: str) -> dict[str, str]:
     """Of the configuration, which was read already, and of what it includes."""
-    return {**digests(included_files(config, home)), os.path.realpath(path): _digest(raw)}
+    return {**digests(included_files(config, home)), found_name(path): _digest(raw)}
 
 
 def digests(paths: Iterable[str]) -> dict[str, str]:
