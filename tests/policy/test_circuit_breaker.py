@@ -53,7 +53,9 @@ HOME = [
     "cd; rm -rf *", "cd ~ && rm -rf *", 'cd "$HOME"; rm -rf .', "mv ~ x", "mv $HOME /tmp/x", "find ~ -delete",
     "rm -rf /home/me", "rm -rf /home/*", "rm -rf ~other", "rm -rf ~root", "rm -rf /root", "chmod -R 000 ~",
     "rsync -a --delete x/ ~/", "rm -rf ~/{*,.*}", "HERE=~; rm -rf $HERE", "rm -rf ~+/../../home/me",
-    "sudo chown -R x /home/me", "rm -r /home/o*",
+    "sudo chown -R x /home/me", "rm -r /home/o*", "rm -rf ~/.*", "rm -rf ~/.[!.]*", "bash <<'EOF'\nrm -rf ~\nEOF",
+    "sh <<EOF\ncd ~\nrm -rf *\nEOF", "cat <<EOF | bash\nrm -rf ~\nEOF", "echo 'rm -rf ~' | sh",
+    "bash -e <<<'rm -rf ~'", "npx -y rimraf ~", "find ~ -type f -print0 | xargs -0 rm",
 ]
 DEVICES = [
     "dd if=/dev/zero of=/dev/sda", "dd of=/dev/nvme0n1 <a.img", "mkfs.ext4 /dev/sdb1", "mkfs -t ext4 /dev/sdb1",
@@ -62,7 +64,7 @@ DEVICES = [
     "cp a.img /dev/mmcblk0", "tee /dev/sda < a.img", "blkdiscard /dev/sda", "sfdisk /dev/sda < table",
     "cryptsetup luksFormat /dev/sda2", "D=/dev/sda; dd if=a of=$D", "rm -rf /dev/sda", "{ cat a; } > /dev/sda",
     "mkswap /dev/mapper/x", "sudo tee /dev/sda", "truncate -s 0 /dev/sda", "while true; do cat a; done > /dev/sda",
-    "parted /dev/sda mklabel gpt",
+    "parted /dev/sda mklabel gpt", "parted -s /dev/sda rm 1", "wipefs -o 0 /dev/sda", "cryptsetup erase /dev/sda2",
 ]
 WORKSPACE = [
     "rm -rf .", "rm -rf ./", "rm -rf ./*", "rm -rf *", "rm -r *", 'rm -rf "$PWD"', "rm -rf $(pwd)",
@@ -76,9 +78,12 @@ WORKSPACE = [
     "if [ -d x ]; then cd x; fi; rm -rf *", "rm -rf {*,.*}", "mv /srv/project /tmp/x", "mv . /tmp/x",
     "(cd sub && ls); rm -rf *", "cd sub; cd ..; rm -rf *", "cd $(git rev-parse --show-toplevel) && rm -rf *",
     "rm -rf **", "shred -u *", "rm -rf .//*", "rm -rf ./* ./.*", "trash .",
+    "find . -type f | xargs rm -f", "find . -type f -print0 | xargs -0 shred -u", "rm -rf $(ls)", "rm -rf $(ls -A)",
+    "rm -rf `ls`", "for f in $(ls -A); do rm -rf $f; done", "npx rimraf .", "find . -type f,l -delete",
+    "cd build 2>/dev/null; rm -rf *",
 ]
 REPOSITORY = [
-    "rm -rf .git", "rm -rf ./.git/", "rm -rf .g*", "rm -rf .*", "rm -rf .[!.]*", "mv .git x",
+    "rm -rf .git", "rm -rf ./.git/", "rm -rf .g*", "rm -rf .*", "rm -rf .[!.]*", "rm -rf ./.[^.]*", "mv .git x",
     "rm -rf /srv/project/.git", "find .git -delete", "cd sub && rm -rf ../.git", "rm -r -f build .git",
     "G=.git; rm -rf $G", "rm -rf /data/.git",
 ]
@@ -114,7 +119,14 @@ HARMLESS = [
     "rm -rf /data/old", "rm -rf /usr/local/x", "HOME=/tmp/h; rm -rf ~/x", "npm run clean", "make clean",
     "rm -rf /home/me/x/*", "rm -rf /mnt/disk/x", "git rm -r build", "git rm -r --cached .", "rmdir *", "rm -rf ..?x",
     "cd /; ls", "rm -rf {a,b}", "rm -rf {1..3}", "rm -rf build{,-old}", "rm -rf $BUILD_DIR/out",
-    'X=build; rm -rf "$X"', "rm -ri build",
+    'X=build; rm -rf "$X"', "rm -ri build", "find . -type l -delete", "find . -exec test -f {}.bak \\; -delete",
+    "find . -type f -exec grep -q draft {} \\; -delete", "find . -type f | xargs chmod 644", "rm -rf $(ls build)",
+    "find . -type f | head -5 | xargs rm", "find . -name '*.o' | xargs rm -f", "find build -type f | xargs rm",
+    "bash <<'EOF'\nrm -rf build\nEOF", "python3 - <<'EOF'\n# rm -rf ~\nEOF", "cat <<EOF | tee note\nrm -rf ~\nEOF",
+    "ssh host bash <<'EOF'\nrm -rf ~\nEOF", "bash script.sh <<'EOF'\nrm -rf ~\nEOF", "echo 'rm -rf build' | sh",
+    "echo 'rm -rf ~' | cat", "npx rimraf dist", "hdparm -I /dev/sda", "wipefs /dev/sda",
+    "cryptsetup luksDump /dev/sda2", "mdadm --examine /dev/sda", "parted /dev/sda print", "badblocks -sv /dev/sda",
+    "rm -rf .??cache", "rm -rf ~/.cache", "cd build 2>/dev/null && rm -rf *",
 ]
 # fmt: on
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 REPOSITORY: Final = ".git"
 _WHOLE: Final = frozenset({"*", "**", "?*", "*?"})
 """Patterns that stand for everything in a folder, except what is hidden."""
+_HIDDEN: Final = frozenset({".*", ".??*", ".[!.]*", ".[^.]*", ".[a-z]*", ".[A-Za-z]*"})
+"""Patterns that stand for all that is hidden: in a home, the settings and keys of every program."""
 _SYSTEM: Final = (
     *("/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/opt", "/proc", "/run"),
     *("/sbin", "/srv", "/sys", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/usr/share", "/var", "/var/lib"),
@@ -148,9 +150,14 @@ def _lost(hit: Destruction, assets: tuple[tuple[Asset, str], ...]) -> Iterator[t
     if hit.reach is Reach.DEVICE:
         return
     whole = hit.is_pattern and names[-1:] != [] and names[-1] in _WHOLE
+    hidden = hit.is_pattern and names[-1:] != [] and names[-1] in _HIDDEN
     for asset, path in assets:
         own = _names(path)
-        empties = whole and len(own) == len(names) - 1 and (hit.reach is not Reach.ENTRY or asset is Asset.ROOT)
+        empties = (
+            (whole or (hidden and asset is Asset.HOME))
+            and len(own) == len(names) - 1
+            and (hit.reach is not Reach.ENTRY or asset is Asset.ROOT)
+        )
         exactly = own == names or empties
         if _matters(hit.reach, asset, exactly=exactly) and _covers(
             names[:-1] if empties else names, own, is_pattern=hit.is_pattern
@@ -183,7 +190,7 @@ def _covers(target: list[str], path: list[str], *, is_pattern: bool) -> bool:
 
 def _finds(pattern: str, name: str) -> bool:
     # A pattern finds hidden files only when it begins with a dot itself.
-    return fnmatchcase(name, pattern) and (not name.startswith(".") or pattern.startswith("."))
+    return fnmatchcase(name, pattern.replace("[^", "[!")) and (not name.startswith(".") or pattern.startswith("."))
 
 
 def _outermost_first(lost: tuple[Asset, str]) -> tuple[int, int, str]:

@@ -13,21 +13,21 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from toolyard.policy.analysis.destruction_targets import found_by, plain_operands
+from toolyard.policy.analysis.destruction_targets import DELETERS, found_by, plain_operands
 from toolyard.policy.analysis.expand import MAX_WRAPPED
 from toolyard.policy.analysis.parse import MAX_COMMANDS, parse
 from toolyard.policy.analysis.rules import gives, program_of
 from toolyard.policy.analysis.shape import ParseFailure
 from toolyard.policy.analysis.shell import Shells, beneath
-from toolyard.policy.analysis.tree import Word
-from toolyard.policy.analysis.unwrap import Hidden, inner
+from toolyard.policy.analysis.tree import Simple, Word
+from toolyard.policy.analysis.unwrap import Hidden, inner, reads_script
 from toolyard.policy.analysis.values import is_known, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from toolyard.policy.analysis.shell import Shell, Values
-    from toolyard.policy.analysis.tree import Assignment, Script, Simple
+    from toolyard.policy.analysis.tree import Assignment, Script
 
 _MOVES: Final = frozenset({"cd", "pushd"})
 _DECLARATIONS: Final = frozenset({"export", "declare", "typeset", "local", "readonly"})
@@ -112,9 +112,14 @@ class _Walk:
                 here.break_chain()
                 tested = written.name in _TESTS
             simple = _resolved(written, here)
-            if before is not None and written.place.joined == "|" and simple.name in {"xargs", "parallel"}:
-                simple = replace(simple, arguments=(*simple.arguments, *_printed(before)))
+            piped = before if written.place.joined == "|" else None
+            if piped is not None and simple.name in {"xargs", "parallel"}:
+                if piped.name == "find" and _deletes(simple):
+                    self._command(replace(piped, arguments=(*piped.arguments, Word("-delete"))), here, depth)
+                simple = replace(simple, arguments=(*simple.arguments, *_printed(piped)))
             self._command(simple, here, depth)
+            if reads_script(simple):
+                self._text(_script_for(simple, piped), simple, here, depth)
             _follow(simple, here, tested=tested and written.place.joined == "&&")
             before = simple
         shells.close()
@@ -178,6 +183,23 @@ def _resolved_word(word: Word, shell: Shell) -> tuple[Word, ...]:
     return tuple(value.as_word() for value in values)
 
 
+def _deletes(simple: Simple) -> bool:
+    """Whether `xargs` deletes what it is given, file by file."""
+    return any(isinstance(one, Simple) and one.name in DELETERS for one in inner(simple))
+
+
+def _script_for(shell: Simple, piped: Simple | None) -> str:
+    """What a shell reads as its script: a here-document, a here-string, or what `echo` or `cat` pipes into it."""
+    for one in shell.redirections:
+        if one.body or one.operator == "<<<":
+            return one.body or (one.target.text if one.target and one.target.literal else "")
+    if piped is None:
+        return ""
+    if piped.name == "cat":
+        return "".join(one.body for one in piped.redirections)
+    return " ".join(word.text for word in plain_operands(piped)) if piped.name in {"echo", "printf"} else ""
+
+
 def _printed(simple: Simple) -> Iterator[Word]:
     """The words that a command writes for `xargs`, where its own words tell them."""
     if simple.name in {"echo", "printf"}:
@@ -195,6 +217,8 @@ def _follow(simple: Simple, shell: Shell, *, tested: bool) -> None:
     if simple.program is None or simple.name in _DECLARATIONS:
         _assign(simple.assignments, shell)
     elif simple.name in _MOVES:
+        # Where its complaint is sent away, it is expected that the folder may be missing.
+        tested = tested or any(one.writes for one in simple.redirections)
         if not words:
             shell.move(shell.value("HOME") or (), tested=tested)
         elif words[0].literal and words[0].text != "-":

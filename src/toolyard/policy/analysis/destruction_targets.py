@@ -33,7 +33,10 @@ _VALUES: Final[dict[str, frozenset[str]]] = {
 """Options whose value is the next word."""
 _FIND_GLOBAL: Final = frozenset({"-H", "-L", "-P"})
 _FIND_RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
-_FIND_DELETES: Final = frozenset({"rm", "shred", "unlink", "srm", "trash"})
+_FIND_ASKS: Final = frozenset({"test", "[", "grep", "egrep", "fgrep", "rg"})
+"""What `-exec` runs to find out whether a file is meant."""
+_FIND_WHOLE_TYPES: Final = frozenset("fd")
+DELETERS: Final = frozenset({"rm", "shred", "unlink", "srm", "trash"})
 _FIND_TAKES_ALL: Final = frozenset(
     {"-depth", "-d", "-xdev", "-mount", "-print", "-print0", "-delete", "-ls", "-a", "-and", "-noleaf", "-prune"}
 )
@@ -109,6 +112,16 @@ def extracted_by_tar(simple: Simple) -> list[Word]:
     return (option_values(simple, "-C", "--directory") or [_HERE]) if extracts else []
 
 
+def operands_with(*words: str) -> Callable[[Simple], list[Word]]:
+    """The operands where one of these is among them: `npx rimraf FOLDER`, `parted DEVICE mklabel`."""
+
+    def operands(simple: Simple) -> list[Word]:
+        found = plain_operands(simple)
+        return found if any(word.text in words for word in found) else []
+
+    return operands
+
+
 def git_paths(subcommand: str, *, everything: bool) -> Callable[[Simple], list[Word]]:
     """The paths of a git subcommand. `everything`: without any, it means the folder it runs in."""
 
@@ -143,7 +156,11 @@ def _narrows(tests: list[Word]) -> bool:
         text = tests[at].text
         value = tests[at + 1].text if at + 1 < len(tests) else ""
         if text in _FIND_RUNS:
+            if value.rpartition("/")[2] in _FIND_ASKS:
+                return not negated
             at = next((n for n in range(at, len(tests)) if tests[n].text in {";", "+"}), len(tests))
+        elif text == "-type" and not _FIND_WHOLE_TYPES & set(value):
+            return not negated
         elif text in _FIND_TAKES_ALL_WITH_VALUE:
             of_type = of_type or (text == "-type" and value != "d")
             shallow = shallow or text == "-maxdepth"
@@ -160,5 +177,5 @@ def _narrows(tests: list[Word]) -> bool:
 def deleted_by_find(simple: Simple) -> list[Word]:
     words = [word.text for word in simple.arguments]
     runs = [after.rpartition("/")[2] for word, after in pairwise(words) if word in _FIND_RUNS]
-    deletes = "-delete" in words or any(program in _FIND_DELETES for program in runs)
+    deletes = "-delete" in words or any(program in DELETERS for program in runs)
     return found_by(simple) if deletes else []

@@ -218,7 +218,8 @@ class _Reader:
             targets = [child for child in node.children if child.is_named and child.type != "file_descriptor"]
             operator = next((child.type for child in node.children if not child.is_named), "")
             if node.type == "heredoc_redirect":
-                yield Redirection("<<", None)
+                bodies = [spelled(child) for child in targets if child.type == "heredoc_body"]
+                yield Redirection("<<", None, "".join(bodies))
                 inner = [child for child in targets if child.type == "file_redirect"]
                 yield from self._redirections(inner, place, depth)
                 continue

@@ -64,6 +64,8 @@ class Redirection:
     operator: str
     target: Word | None
     """None when a descriptor is closed, and for a here-document."""
+    body: str = field(default="", compare=False, repr=False)
+    """The text of a here-document."""
 
     @property
     def writes(self) -> bool:

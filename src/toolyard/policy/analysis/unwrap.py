@@ -139,6 +139,15 @@ def _shell(simple: Simple) -> tuple[Simple | str | Hidden, ...]:
     return (Hidden.OPAQUE,) if simple.place.fed or words else ()
 
 
+def reads_script(simple: Simple) -> bool:
+    """Whether it is a shell that runs what it is fed."""
+    words = simple.arguments
+    return simple.name in _SHELLS and all(
+        word.literal and re.fullmatch(r"-[a-z]+|--\w+", word.text) and not re.fullmatch(r"-[a-z]*c", word.text)
+        for word in words
+    )
+
+
 def _executed(simple: Simple, options: frozenset[str]) -> list[Simple | Hidden]:
     """The commands after `-exec`, each up to its `;` or `+`."""
     found: list[Simple | Hidden] = []

@@ -27,6 +27,11 @@ _MAGIC: Final = re.compile(r"([*?\[])")
 _VARIABLE: Final = re.compile(r"\$(?:(?P<bare>\w+)|\{(?P<name>\w+)(?P<operation>:?[-=?][^{}$`'\"]*)?\})")
 _WORKING_FOLDER: Final = frozenset({"$(pwd)", "`pwd`", "$(pwd -P)", "$(realpath .)", "$(readlink -f .)"})
 _TOP_FOLDER: Final = frozenset({"$(git rev-parse --show-toplevel)", "`git rev-parse --show-toplevel`"})
+_LISTINGS: Final = {
+    spelling.format(command): found
+    for command, found in {"ls": "*", "ls .": "*", "ls -A": "* .*", "ls -a": "* .*"}.items()
+    for spelling in ("$({})", "`{}`")
+}
 TOP: Final = "top of the repository"
 """Holds the top folder of the repository around the shell. With blanks, so that no text assigns it."""
 
@@ -161,6 +166,8 @@ def _expansion(fragment: Fragment, shell: Shell) -> tuple[str, ...] | None:
         return shell.value("PWD")
     if fragment.text in _TOP_FOLDER:
         return shell.variables.get(TOP)
+    if fragment.text in _LISTINGS and not fragment.quoted:
+        return (_LISTINGS[fragment.text],)
     found = _VARIABLE.fullmatch(fragment.text)
     if found is None:
         return None
