@@ -8,8 +8,8 @@ the best sign of an invented finding. One that names no line at all is about the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Annotated, Final, Literal, cast, get_args
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, ValidationError
@@ -49,6 +49,8 @@ class Finding:
     """0 for a finding about the whole file."""
     title: str
     fix: str = ""
+    cause: str = ""
+    """For a finding outside of a change: how the change causes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ class _Said(BaseModel, strict=True):
     ] = 0
     category: Annotated[_Text, Field(validation_alias=AliasChoices("category", "type"))] = ""
     fix: Annotated[_Text, Field(validation_alias=AliasChoices("fix", "suggestion", "recommendation"))] = ""
+    cause: _Text = ""
 
 
 class _Unfit(Exception):  # noqa: N818 - a verdict, not an error
@@ -115,6 +118,21 @@ def read_findings(reply: object, lines_of: Mapping[str, int]) -> Reviewed:
     if len(said) > MOST_FINDINGS:
         dropped.append(f"{len(said) - MOST_FINDINGS} findings after the first {MOST_FINDINGS}")
     return Reviewed(in_order(kept), tuple(dropped))
+
+
+def in_change(reviewed: Reviewed, touches: Callable[[str, int], bool]) -> Reviewed:
+    """Without findings on lines that the change does not touch and that do not say how it causes them."""
+    kept: list[Finding] = []
+    dropped = list(reviewed.dropped)
+    for finding in reviewed.findings:
+        if touches(finding.file, finding.line):
+            kept.append(replace(finding, cause=""))
+        elif finding.cause:
+            kept.append(finding)
+        else:
+            where = f"line {finding.line} of {finding.file} is not part of the change"
+            dropped.append(f"{_quoted(finding.title)}: {where}, and it does not say how the change causes it")
+    return Reviewed(tuple(kept), tuple(dropped))
 
 
 def at_least(findings: Iterable[Finding], severity_filter: SeverityFilter) -> tuple[Finding, ...]:
@@ -157,7 +175,10 @@ def _finding(each: object, files: _Files) -> Finding:
     if not title:
         raise _Unfit("it has no title")
     category = " ".join(said.category.lower().split()) or "general"
-    return Finding(severity, category[:_CATEGORY_CHARS], file, line, title[:_TITLE_CHARS], said.fix[:_FIX_CHARS])
+    cause = " ".join(said.cause.split())[:_TITLE_CHARS]
+    return Finding(
+        severity, category[:_CATEGORY_CHARS], file, line, title[:_TITLE_CHARS], said.fix[:_FIX_CHARS], cause
+    )
 
 
 def _severity(word: str) -> Severity:

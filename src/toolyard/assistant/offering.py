@@ -107,7 +107,13 @@ _TOOLS: Final = (
         "Check what git is about to commit: secrets, docs, tests, review. Says go or no-go.",
         PrecommitArguments,
         _STRICT,
-        {"verdict": {"enum": ["go", "no-go"]}, "checks": _CHECKS, "findings": _FINDINGS},
+        {
+            "verdict": {"enum": ["go", "no-go"]},
+            "checks": {"enum": ["go", "no-go"]},
+            "review": {"enum": ["clear", "concerns", "blocking", "none"]},
+            "check_results": _CHECKS,
+            "findings": _FINDINGS,
+        },
     ),
 )
 

@@ -53,7 +53,9 @@ _ROLES: Final[Mapping[ToolName, str]] = {
     ),
     "precommit": (
         "Review the change that is about to be committed. Judge only what it changes: bugs it brings, whether it "
-        "does what it was asked to, what it forgets (tests, docs, callers). The checks that ran are evidence."
+        "does what it was asked to, what it forgets (tests, docs, callers). The change is shown hunk by hunk, with "
+        "the functions around it; each line begins with its number in the new file, removed lines have none. The "
+        "checks that ran are evidence. A critical or high finding stops the commit."
     ),
 }
 FINDINGS_SHAPE: Final = """\
@@ -62,6 +64,11 @@ Answer with one JSON object and nothing else:
 "category": "bug|security|performance|maintainability|test|documentation", "file": "path as shown", "line": 12, \
 "title": "what is wrong", "fix": "what to write instead"}]}
 `findings` is empty where nothing is wrong."""
+CHANGE_FINDINGS_SHAPE: Final = (
+    FINDINGS_SHAPE
+    + """
+A finding on a line that the change neither adds nor rewrites also needs "cause": "how the change causes it"."""
+)
 AREAS_SHAPE: Final = """\
 Answer with one JSON object and nothing else:
 {"summary": "what it comes to", "areas": [{"area": "as named", "answer": "markdown"}]}

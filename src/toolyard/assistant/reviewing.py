@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from toolyard.app.snapshots.telling import counted
 from toolyard.assistant.arguments import SeverityFilter
 from toolyard.assistant.case import Exchange
-from toolyard.assistant.findings import Finding, at_least, read_findings
+from toolyard.assistant.findings import Finding, at_least, in_change, read_findings
 from toolyard.assistant.structured import read_reply
 
 _SHOWN_DROPPED = 5
@@ -31,9 +31,17 @@ class _Read:
     dropped: tuple[str, ...]
 
 
-def review(exchange: Exchange, lines_of: Mapping[str, int], severity_filter: SeverityFilter = "all") -> Review:
-    """Ask for findings. `lines_of` are the files that they may be about, with how many lines each has."""
-    reply = read_reply(exchange, lambda value: _read(value, lines_of))
+def review(
+    exchange: Exchange,
+    lines_of: Mapping[str, int],
+    severity_filter: SeverityFilter = "all",
+    touches: Callable[[str, int], bool] | None = None,
+) -> Review:
+    """Ask for findings. `lines_of` are the files that they may be about, with how many lines each has.
+
+    Of a change, `touches` says which lines belong to it.
+    """
+    reply = read_reply(exchange, lambda value: _read(value, lines_of, touches))
     if reply.value is None:
         why = f"The findings cannot be read: {reply.lacks}."
         return Review(reply.text, (), (why, *reply.notes), is_whole=False)
@@ -48,8 +56,10 @@ def review(exchange: Exchange, lines_of: Mapping[str, int], severity_filter: Sev
     return Review(told(found.summary, kept), kept, tuple(notes), is_whole=True)
 
 
-def _read(value: object, lines_of: Mapping[str, int]) -> _Read:
+def _read(value: object, lines_of: Mapping[str, int], touches: Callable[[str, int], bool] | None) -> _Read:
     found = read_findings(value, lines_of)
+    if touches is not None:
+        found = in_change(found, touches)
     summary = cast("dict[str, Any]", value).get("summary") if isinstance(value, dict) else None
     return _Read(summary.strip() if isinstance(summary, str) else "", found.findings, found.dropped)
 
@@ -62,6 +72,8 @@ def told(summary: str, findings: Sequence[Finding]) -> str:
     for number, each in enumerate(findings, 1):
         place = f"{each.file}:{each.line}" if each.line else each.file
         lines.append(f"{number}. **{each.severity}** ({each.category}) {place}: {each.title}")
+        if each.cause:
+            lines.append(f"   Cause: {each.cause}")
         if each.fix:
             lines.append("   Fix: " + each.fix.strip().replace("\n", "\n   "))
     return "\n".join(lines)
@@ -76,6 +88,7 @@ def as_objects(findings: Sequence[Finding]) -> list[dict[str, Any]]:
             "line": each.line,
             "title": each.title,
             "fix": each.fix,
+            **({"cause": each.cause} if each.cause else {}),
         }
         for each in findings
     ]

@@ -154,7 +154,7 @@ def test_a_configuration_that_includes_a_secret_file_tells_nothing_of_it(repo, t
     repo.write("a.txt", "changed\n")
     configure(repo, include=f"path = {tmp_path}/secret")
     found = look(permissions={"deny": ["Read(hidden)"]})
-    assert KEY not in f"{found!r}{found.told()}{found.diff(10_000).text}"
+    assert KEY not in f"{found!r}{found.report()}{found.diff(10_000).text}"
     configure(repo, include=f"path = {repo.path}/a-plain-file")
     repo.write("a-plain-file", f"= {KEY}\n")
     with pytest.raises(ToolError) as caught:

@@ -126,7 +126,7 @@ def test_paths_of_every_kind_are_told_right(repo, look):
     changed = look().changes
     assert [change.path for change in changed] == [path for path, _ in shown]
     assert {change.added for change in changed} == {((1, "second"),)}
-    assert "\nline.txt" not in found.told().replace("new\\nline.txt", "")
+    assert "\nline.txt" not in found.report().replace("new\\nline.txt", "")
 
 
 def test_lines_keep_the_number_that_they_have_in_the_new_file(repo, look):
@@ -165,7 +165,7 @@ def test_before_the_first_commit_everything_is_new(make_repo, workspace, look, l
     found = look()
     assert listed(found) == [("a.txt", "added", True), ("b.txt", "untracked", False)]
     assert (found.branch, found.head, found.verdict) == ("main", "", "go")
-    assert "before the first commit" in found.told()
+    assert "before the first commit" in found.report()
 
 
 def test_a_head_on_no_branch_is_told(repo, look):
@@ -173,7 +173,7 @@ def test_a_head_on_no_branch_is_told(repo, look):
     repo.write("b.txt", "b\n")
     found = look()
     assert (found.branch, found.verdict) == ("", "go")
-    assert "HEAD is detached" in found.told()
+    assert "HEAD is detached" in found.report()
 
 
 def test_a_conflict_is_a_no_go(repo, look, of, listed):
@@ -213,7 +213,7 @@ def test_submodules_at_other_commits_are_told(repo, make_repo, tmp_path, look, o
     second = repo.git("-C", "sub", "rev-parse", "--short=12", "HEAD").strip()
     moved = f"is a submodule that moves {first}..{second}: its new commits were not looked into"
     assert (of(found, "git"), found.verdict) == (("warned", [("sub", 0, moved)]), "go")
-    assert f"{first}..{second}" in found.told()
+    assert f"{first}..{second}" in found.report()
     repo.git("add", "sub")
     assert of(look(), "git") == ("warned", [("sub", 0, moved)])
     # The submodule is a root of its own.

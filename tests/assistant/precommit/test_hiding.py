@@ -17,7 +17,7 @@ LINE = f"token={TOKEN}\n"
 
 
 def everything(found):
-    return f"{found!r}{found.told()}{found.diff(1_000_000).text}"
+    return f"{found!r}{found.report()}{found.diff(1_000_000).text}"
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"])

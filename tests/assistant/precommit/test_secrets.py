@@ -70,7 +70,7 @@ def test_a_planted_key_is_a_no_go_that_says_where_and_never_what(repo, look, of,
     told = of(found, "secrets")[1]
     assert [(name, line, kind) for line, kind in enumerate(KEYS, start=2) if (name, line, kind) not in told] == []
     assert found.reasons[0].startswith(f"secrets: {name}:2 AWS Access Key")
-    everything = "\n".join([*texts(found), found.told(), found.diff(10_000).text, repr(found)])
+    everything = "\n".join([*texts(found), found.report(), found.diff(10_000).text, repr(found)])
     assert [kind for kind, key in KEYS.items() if secret_of(key) in everything] == []
     assert found.diff(10_000).text.count("[secret]") == len(KEYS)
 

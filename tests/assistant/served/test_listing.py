@@ -45,7 +45,7 @@ ITEMS = {
     "thinkdeep": {"areas": {"area", "answer"}},
     "codereview": {"findings": FINDING},
     "debug": {"frames": {"file", "line", "function", "path", "excerpt"}},
-    "precommit": {"checks": {"name", "outcome", "details"}, "findings": FINDING},
+    "precommit": {"check_results": {"name", "outcome", "details"}, "findings": FINDING},
 }
 
 

@@ -32,7 +32,7 @@ def review(*findings):
 
 
 def check(fields, name):
-    return next(each for each in fields["checks"] if each["name"] == name)
+    return next(each for each in fields["check_results"] if each["name"] == name)
 
 
 def test_staged_unstaged_and_untracked_changes_reach_the_model(serve, project, git):

@@ -72,7 +72,7 @@ def test_a_planted_key_is_a_no_go(keyless, project):
 
     assert (fields["status"], fields["verdict"]) == ("partial", "no-go")
     assert planted not in str(fields)
-    secrets = next(check for check in fields["checks"] if check["name"] == "secrets")
+    secrets = next(check for check in fields["check_results"] if check["name"] == "secrets")
     assert (secrets["outcome"], secrets["details"][0]["path"], secrets["details"][0]["line"]) == ("failed", "a.py", 1)
 
 

@@ -41,7 +41,14 @@ _DIFF = (
         "--no-ext-diff",
         "--no-textconv",
     ),
-    *("--src-prefix=a/", "--dst-prefix=b/", "--unified=3", "--inter-hunk-context=0", "--submodule=short"),
+    *(
+        "--src-prefix=a/",
+        "--dst-prefix=b/",
+        "--unified=3",
+        "--inter-hunk-context=0",
+        "--function-context",
+        "--submodule=short",
+    ),
     *("--ignore-submodules=dirty", "--no-relative"),
 )
 _RENAMES = ("--find-renames", "--find-copies", f"-l{_MOST_RENAMES}")

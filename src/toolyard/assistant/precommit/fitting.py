@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from toolyard.app.snapshots.telling import counted
 from toolyard.assistant.precommit.findings import LINE_CUT, Change
+from toolyard.assistant.precommit.numbered_diff import numbered
 from toolyard.assistant.precommit.rendering import title
 from toolyard.core.tokens import count_or_estimate
 
@@ -96,7 +97,7 @@ def fit(changes: Sequence[Change], tokens: int, check_time: Callable[[], None]) 
 
 
 def _draft(change: Change, tokens: int, check_time: Callable[[], None]) -> _Draft:
-    body = [f"[not shown: {change.withheld}]"] if change.withheld else change.diff.split("\n") if change.diff else []
+    body = [f"[not shown: {change.withheld}]"] if change.withheld else [*numbered(change.diff)]
     lines = (f"=== {title(change)}", *body)
     costs: list[int] = []
     total = 0

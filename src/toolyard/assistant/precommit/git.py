@@ -9,6 +9,7 @@ and repositories around the workspace change nothing.
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass, replace
 
 from toolyard.app.gate import Gate
@@ -20,10 +21,18 @@ from toolyard.core.paths import beneath
 
 _NOT_FOUND = 127
 _MOST_FILTERS = 200
+# What a hunk's enclosing function begins with, where .gitattributes names no language.
+_FUNCTIONS = r"""^[ \t]*((async[ \t]+)?(def|class)[ \t].*)$
+^[ \t]*((export[ \t]+)?(default[ \t]+)?(async[ \t]+)?(function|class|interface|enum|namespace)[ \t*].*)$
+^[ \t]*((pub(\([^)]*\))?[ \t]+)?(unsafe[ \t]+|async[ \t]+|const[ \t]+)*(fn|impl|trait|struct|mod)[ \t<].*)$
+^[ \t]*(func[ \t].*)$
+^[ \t]*((public|private|protected|internal|static|final|abstract|override)[ \t].*[({])[ \t]*$
+^([A-Za-z_$].*)$"""
 _SETTINGS = (
     *("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.untrackedCache=false", "core.quotePath=true"),
     *("core.attributesFile=/dev/null", "core.excludesFile=/dev/null", "safe.directory=*", "protocol.allow=never"),
     *("diff.orderFile=/dev/null", "submodule.recurse=false", "status.branch=false", "core.bigFileThreshold=512m"),
+    f"diff.default.xfuncname={_FUNCTIONS}",
     *("log.showSignature=false", "color.ui=false", "advice.detachedHead=false", "core.warnAmbiguousRefs=false"),
 )
 _FIXED = {
@@ -75,8 +84,7 @@ class Git:
 
     def script(self, text: str, *arguments: str, output_bytes: int = OUTPUT_BYTES) -> Ran:
         """Run a shell script of ours, in which `git` is this git."""
-        settings = " ".join(_COMMAND[1:])  # no word of ours needs quotes
-        function = f'git() {{ command git {settings.replace("*", chr(92) + "*")} "$@"; }}\n'
+        function = f'git() {{ command git {shlex.join(_COMMAND[1:])} "$@"; }}\n'
         return self._checked(("/bin/sh", "-c", f"{function}{text}", "sh", *arguments), output_bytes)
 
     def _checked(self, argv: tuple[str, ...], output_bytes: int, fails: tuple[int, ...] = ()) -> Ran:

@@ -1,7 +1,7 @@
-"""The work of precommit that needs no model: what a commit would hold, checks of it, and a verdict that follows.
+"""The work of precommit that needs no model: what a commit would hold, and checks of it.
 
-`inspect` reads, and changes nothing. The verdict is deterministic: no-go when any check failed or there is nothing to
-commit. Warnings are for the reader.
+`inspect` reads, and changes nothing. Its verdict is deterministic: no-go when any check failed or there is nothing to
+commit. Warnings are for the reader. A review by a model may turn a go into a no-go, never the other way round.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from toolyard.assistant.precommit.findings import Change, Check, Detail, Outcome
 from toolyard.assistant.precommit.fitting import Fitted, fit
 from toolyard.assistant.precommit.git import Git
 from toolyard.assistant.precommit.impact import impact
+from toolyard.assistant.precommit.lint_check import lint_changes
 from toolyard.assistant.precommit.searching import Tree
 from toolyard.assistant.precommit.secrets import Scan, without_secrets
 from toolyard.core.errors import FieldError, ValidationError
@@ -53,9 +54,15 @@ class Inspection:
             found[change.path] = max(found.get(change.path, 0), change.last_line)
         return found
 
-    def told(self) -> str:
-        """Verdict and checks, for a reader."""
-        return rendering.told(self.branch, self.head, self.changes, self.checks, (self.verdict, self.reasons))
+    def touches(self, path: str, line: int) -> bool:
+        """Whether the change adds or rewrites that line, or the finding is about a changed file as a whole."""
+        return not line or any(
+            line == number for change in self.changes if change.path == path for number, _ in change.added
+        )
+
+    def report(self) -> str:
+        """Changes and checks, for a reader or a model: without a verdict, which a model is not to be led by."""
+        return rendering.report(self.branch, self.head, self.changes, self.checks)
 
     def diff(self, tokens: int, check_time: Callable[[], None] = lambda: None) -> Fitted:
         """The change, for a model: at most that many tokens, without secrets."""
@@ -105,6 +112,7 @@ def inspect(
         Check.of("binaries", failed=tuple(unseen.failed), warned=tuple(unseen.warned)),
         _in_time("docs", lambda: documentation(shown, tree, check_time)),
         _in_time("tests", lambda: impact(changes, tree, check_time)),
+        _in_time("lint", lambda: lint_changes(clock, there.root, clean, staged_only=not include_unstaged)),
     )
     checks = tuple(_told(check) for check in checks)
     reasons = tuple(_reason(check) for check in checks if check.outcome is Outcome.FAILED)

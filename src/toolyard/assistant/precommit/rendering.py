@@ -28,13 +28,16 @@ def detail(each: Detail) -> str:
     return f"{place} {each.text}".strip()
 
 
-def told(
-    branch: str, head: str, changes: Sequence[Change], checks: Sequence[Check], verdict: tuple[str, Sequence[str]]
-) -> str:
+def verdict_lines(verdict: str, checks: str, review: str, reasons: Sequence[str]) -> str:
+    """How the answer begins."""
+    lines = [f"Verdict: {verdict}", f"checks: {checks}", f"review: {review}"]
+    return "\n".join([*lines, *(f"- {on_one_line(reason)}" for reason in reasons)])
+
+
+def report(branch: str, head: str, changes: Sequence[Change], checks: Sequence[Check]) -> str:
     where = f"on {on_one_line(branch)}" if branch else "on no branch (HEAD is detached)"
     since = f"after {head[:_SHORT_HEAD]}" if head else "before the first commit"
-    lines = [f"Verdict: {verdict[0]}", *(f"- {on_one_line(reason)}" for reason in verdict[1])]
-    lines += ["", f"{counted(len(changes), 'change')} {where}, {since}:", *_listed(changes), "", "Checks:"]
+    lines = [f"{counted(len(changes), 'change')} {where}, {since}:", *_listed(changes), "", "Checks:"]
     for check in checks:
         lines.append(f"- {check.name}: {_MARKS[check.outcome]}")
         lines += [f"  - {detail(each)}" for each in check.details[:_SHOWN_DETAILS]]

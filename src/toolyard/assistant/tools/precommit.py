@@ -1,10 +1,10 @@
-"""precommit: what git is about to commit, checked. The verdict is of the checks alone; a model reviews beside."""
+"""precommit: what git is about to commit, checked and reviewed. The verdict joins both: either stops the commit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
 from toolyard.app.captured import cut
 from toolyard.app.snapshots.telling import counted
@@ -12,14 +12,19 @@ from toolyard.assistant.arguments import PrecommitArguments
 from toolyard.assistant.case import Case
 from toolyard.assistant.composing import Question
 from toolyard.assistant.files.sources import Skipped
+from toolyard.assistant.findings import Severity, at_least
 from toolyard.assistant.output import Output
-from toolyard.assistant.precommit import Fitted, Inspection, inspect
-from toolyard.assistant.prompts import FINDINGS_SHAPE, evidence, precommit_words
-from toolyard.assistant.reviewing import as_objects, review
+from toolyard.assistant.precommit import Fitted, Inspection, Verdict, inspect
+from toolyard.assistant.precommit.rendering import verdict_lines
+from toolyard.assistant.prompts import CHANGE_FINDINGS_SHAPE, evidence, precommit_words
+from toolyard.assistant.reviewing import Review, as_objects, review
 from toolyard.core.errors import ProviderError
 from toolyard.core.tokens import count_in_pieces
 from toolyard.fs.faults import shown as shown_name
 
+ReviewVerdict = Literal["clear", "concerns", "blocking", "none"]
+_BLOCKING: Final[Severity] = "high"
+"""Findings of this severity, and of worse ones, stop a commit."""
 _DIFF_TOKENS = 200_000
 """Of the change: what a review can hold in view, and a thread can carry on."""
 _FOR_DIFF = 0.75
@@ -39,32 +44,60 @@ def precommit(arguments: PrecommitArguments, case: Case) -> Output:
     missing = case.lacks_model() if found.changes else "No model was asked."
     room = case.room() if missing is None else case.limits.context_tokens
     question, shown = _question(arguments, found, room, case)
+    alone = _Verdict.of(found)
     if missing is not None:
-        output = case.kept_alone(question, found.told(), missing)
-        return _with_verdict(output if found.changes else replace(output, status="success"), found)
+        output = case.kept_alone(question, _content(found, alone), missing)
+        return _with_verdict(output if found.changes else replace(output, status="success"), found, alone)
     try:
         with case.exchange(question) as exchange:
-            result = review(exchange, found.lines_of)
-            content = f"{found.told()}\n\n{result.content}"
+            result = review(exchange, found.lines_of, touches=found.touches)
+            verdict = _Verdict.of(found, result)
             lacking = tuple(_lacking(found, shown))
+            content = f"{_content(found, verdict)}\n\n{result.content}"
             output = exchange.keep(content, "success" if result.is_whole and not lacking else "partial")
     except ProviderError as error:  # the checks hold without it
-        return _with_verdict(case.kept_alone(question, found.told(), f"There is no review. {error}"), found)
+        output = case.kept_alone(question, _content(found, alone), f"There is no review. {error}")
+        return _with_verdict(output, found, alone)
     output = replace(output, notes=(*output.notes, *lacking, *result.notes))
-    return _with_verdict(output, found, shown, as_objects(result.findings))
+    return _with_verdict(output, found, verdict, shown, as_objects(result.findings))
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    checks: Verdict
+    review: ReviewVerdict
+    reasons: tuple[str, ...]
+
+    @property
+    def joined(self) -> Verdict:
+        return "no-go" if self.checks == "no-go" or self.review == "blocking" else "go"
+
+    @classmethod
+    def of(cls, found: Inspection, result: Review | None = None) -> _Verdict:
+        if result is None or not result.is_whole:
+            return cls(found.verdict, "none", found.reasons)
+        blocking = at_least(result.findings, _BLOCKING)
+        reasons = tuple(f"review: {each.file}:{each.line} {each.title}" for each in blocking)
+        review_verdict = "blocking" if blocking else "concerns" if result.findings else "clear"
+        return cls(found.verdict, review_verdict, (*found.reasons, *reasons))
+
+
+def _content(found: Inspection, verdict: _Verdict) -> str:
+    begin = verdict_lines(verdict.joined, verdict.checks, verdict.review, verdict.reasons)
+    return f"{begin}\n\n{found.report()}"
 
 
 def _question(arguments: PrecommitArguments, found: Inspection, room: int, case: Case) -> tuple[Question, Fitted]:
     """What is asked, with as much of the change as there is room for, and how much that is."""
     # A character is hardly ever more than a token: whatever names the checks tell of, there is room for the rest.
-    checks = evidence("checks", cut(found.told(), room // 2))
+    checks = evidence("checks", cut(found.report(), room // 2))
     names = [shown_name(path) for path in _files(found)]
     around = precommit_words(arguments, names, checks)
-    left = room - count_in_pieces(f"{around}{FINDINGS_SHAPE}", case.gate.check_time)
+    left = room - count_in_pieces(f"{around}{CHANGE_FINDINGS_SHAPE}", case.gate.check_time)
     shown = found.diff(min(_DIFF_TOKENS, int(left * _FOR_DIFF)), case.gate.check_time)
     change = "\n\n".join((checks, evidence("change", shown.text)))
     words = precommit_words(arguments, names, change)
-    return Question("precommit", words, shape=FINDINGS_SHAPE, field="original_request"), shown
+    return Question("precommit", words, shape=CHANGE_FINDINGS_SHAPE, field="original_request"), shown
 
 
 def _lacking(found: Inspection, shown: Fitted) -> Iterator[str]:
@@ -81,10 +114,14 @@ def _lacking(found: Inspection, shown: Fitted) -> Iterator[str]:
 
 
 def _with_verdict(
-    output: Output, found: Inspection, shown: Fitted | None = None, findings: list[dict[str, Any]] | None = None
+    output: Output,
+    found: Inspection,
+    verdict: _Verdict,
+    shown: Fitted | None = None,
+    findings: list[dict[str, Any]] | None = None,
 ) -> Output:
     """`shown` is what a model saw, where one did."""
-    checks = [
+    results = [
         {
             "name": check.name,
             "outcome": check.outcome.value,
@@ -100,7 +137,13 @@ def _with_verdict(
         output,
         files=_files(found, () if shown is None else shown.left_out),
         skipped=skipped,
-        more={"verdict": found.verdict, "checks": checks, "findings": findings or []},
+        more={
+            "verdict": verdict.joined,
+            "checks": verdict.checks,
+            "review": verdict.review,
+            "check_results": results,
+            "findings": findings or [],
+        },
     )
 
 

@@ -1,0 +1,53 @@
+"""The check that runs linters on the changed files, as they are on disk.
+
+An error on a line of the change fails the commit. Elsewhere in a changed file it is a warning: it may have been there
+before, or come from a line that the change removes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from toolyard.assistant.linting import lint
+from toolyard.assistant.linting.model import LintFinding
+from toolyard.assistant.precommit.clock import Clock
+from toolyard.assistant.precommit.findings import Change, Check, Detail, Outcome, Status
+from toolyard.core.paths import beneath
+
+_NAME = "lint"
+_LINT_SECONDS = 30.0
+_ELSEWHERE = "outside of the change; it may have been there before"
+_ON_DISK = "has changes that are not staged: linters saw the file as it is on disk"
+
+
+def lint_changes(clock: Clock, root: str, changes: Sequence[Change], *, staged_only: bool) -> Check:
+    """`root` is the repository's. May raise OutOfTime."""
+    present = [change for change in changes if not change.withheld and change.status is not Status.DELETED]
+    lines_of: dict[str, set[int]] = {}
+    for change in present:
+        lines_of.setdefault(change.path, set()).update(number for number, _ in change.added)
+    seconds = min(_LINT_SECONDS, clock.left())
+    evidence = lint(clock.gate, [os.path.join(root, path) for path in lines_of], seconds=seconds)
+    workspace = clock.gate.mounts.workspace.path
+    prefix = beneath(root, workspace) or "."
+    failed: list[Detail] = []
+    warned: list[Detail] = []
+    for finding in evidence.findings:
+        path = os.path.relpath(finding.path, prefix)
+        is_changed = finding.line in lines_of.get(path, ())
+        if finding.level == "error":
+            (failed if is_changed else warned).append(_detail(finding, path, "" if is_changed else _ELSEWHERE))
+        elif finding.level == "warning" and is_changed:
+            warned.append(_detail(finding, path))
+    if staged_only:
+        also_on_disk = {change.path for change in changes if not change.is_staged}
+        warned += [Detail(path, 0, _ON_DISK) for path in sorted(also_on_disk & set(lines_of))]
+    if not evidence.ran:
+        return Check(_NAME, Outcome.SKIPPED, tuple(Detail("", 0, note) for note in evidence.notes))
+    return Check.of(_NAME, failed=tuple(failed), warned=tuple(warned))
+
+
+def _detail(finding: LintFinding, path: str, more: str = "") -> Detail:
+    rule = f"{finding.tool} {finding.code}".strip()
+    return Detail(path, finding.line, f"{finding.text} ({rule})" + (f", {more}" if more else ""))
