@@ -85,7 +85,7 @@ SAID = {
         "`split(100, 3)` is then `[34, 33, 33]`, and the shares always add up.\n\n## Metadata\n- status: success\n",
         "files: card.py does not exist; did you mean cart.py?\nCorrect these names",
         "[{'severity': 'high', 'category': 'bug', 'file': 'cart.py', 'line': 12, 'title': 'The remainder is lost",
-        "Verdict: no-go\n- secrets: billing.py:1 AWS Access Key\n",
+        "Verdict: no-go\nchecks: no-go\nreview: none\n- secrets: billing.py:1 AWS Access Key\n",
         "There is no key for Gemini API. Set GEMINI_API_KEY",
         "\nno-go partial\n",
         "2 turns  codereview,chat  ",

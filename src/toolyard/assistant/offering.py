@@ -104,7 +104,7 @@ _TOOLS: Final = (
     ),
     _Offered(
         "precommit",
-        "Check what git is about to commit: secrets, docs, tests, review. Says go or no-go.",
+        "Check and review what git is about to commit: go or no-go.",
         PrecommitArguments,
         _STRICT,
         {

@@ -33,7 +33,7 @@ def test_while_there_is_room_all_is_shown():
 def test_a_long_file_leaves_short_ones_whole_and_its_own_rest_is_counted():
     fitted = fit([added("a.py", 3_000), added("b.py", 3)], 1_000, never)
 
-    shown = fitted.text.count("\n+value_") - 3
+    shown = fitted.text.count(" +value_") - 3
     assert (fitted.in_part, fitted.left_out) == (("a.py",), ())
     assert f"[... {3_000 - shown:,} more lines of this change]" in fitted.text
     assert fitted.of_lines - fitted.lines == 3_000 - shown

@@ -48,7 +48,7 @@ def test_staged_unstaged_and_untracked_changes_reach_the_model(serve, project, g
     asked = served.model.requests[-1].users[-1]
     for expected in ("round(sum(items), 2)", "round(sum(items), 3)", "made = 'new'", "Round the total"):
         assert expected in asked
-    assert fields["verdict"] == "go"
+    assert (fields["verdict"], fields["checks"], fields["review"]) == ("no-go", "go", "blocking")
     assert fields["findings"] == [finding]
     assert set(fields["files_processed"]) == {"cart.py", "new.py"}
     assert "Looks sound." in fields["content"]
@@ -122,7 +122,7 @@ def test_what_is_no_root_of_a_repository_here_is_refused(serve, project, git, pa
 
 
 def numbered(lines):
-    return "".join(f"value_{number} = compute({number}, other={number * 17})\n" for number in range(lines))
+    return "".join(f"value_{number} = max({number}, {number * 17}, {number})\n" for number in range(lines))
 
 
 def told_of_lines(fields):
@@ -163,7 +163,7 @@ def test_a_file_that_is_too_long_is_cut_where_the_numbers_say(serve, project, gi
 
     fields = served.ask("precommit", path=".")
 
-    added = sum(line.startswith("+value_") for line in lines_shown(served))
+    added = sum(" +value_" in line for line in lines_shown(served))
     assert added > 8_000
     assert f"[... {60_000 - added:,} more lines of this change]" in served.model.requests[-1].users[-1]
     assert told_of_lines(fields)[0] == [added + 6, 60_006]
@@ -202,3 +202,108 @@ def test_a_model_with_little_room_is_shown_what_it_has_room_for(fresh, project, 
     assert (f"nothing of {len(unseen)} files" in note) is leaves_out
     assert set(fields["files_processed"]) == names.difference(unseen)
     assert [name for name in names if (f"+++ b/{name}" in asked) is (name in unseen)] == []
+
+
+CART = "def total(items):\n    return sum(items)\n\n\ndef mean(items):\n    return total(items) / len(items)\n"
+FINDING = {"severity": "medium", "category": "bug", "file": "cart.py", "line": 2, "title": "rounds", "fix": "no"}
+
+
+@pytest.fixture
+def changed(project, git):
+    """A change of line 2 in a file of six lines."""
+    (project / "cart.py").write_text(CART)
+    git("commit", "-qam", "Add mean")
+    (project / "cart.py").write_text(CART.replace("sum(items)", "round(sum(items))"))
+
+
+@pytest.mark.parametrize(
+    ("severities", "review_verdict", "verdict"),
+    [
+        ([], "clear", "go"),
+        (["low", "medium"], "concerns", "go"),
+        (["high"], "blocking", "no-go"),
+        (["low", "critical"], "blocking", "no-go"),
+    ],
+)
+def test_the_verdict_joins_the_checks_and_the_review(serve, changed, severities, review_verdict, verdict):
+    findings = [{**FINDING, "severity": each, "title": each} for each in severities]
+    served = serve(review(*findings))
+
+    fields = served.ask("precommit", path=".")
+
+    assert (fields["verdict"], fields["checks"], fields["review"]) == (verdict, "go", review_verdict)
+    assert fields["content"].startswith(f"Verdict: {verdict}\nchecks: go\nreview: {review_verdict}\n")
+    assert ("- review: cart.py:2" in fields["content"]) is (verdict == "no-go")
+
+
+def test_without_a_review_the_checks_decide_and_the_answer_says_that_there_was_none(serve, changed):
+    served = serve([Fail(400, times=FOREVER)])
+
+    fields = served.ask("precommit", path=".")
+
+    assert (fields["verdict"], fields["checks"], fields["review"]) == ("go", "go", "none")
+
+
+def test_the_model_sees_numbered_hunks_with_their_functions_and_no_verdict(serve, changed):
+    served = serve(review())
+
+    served.ask("precommit", path=".")
+
+    asked = served.model.requests[-1].users[-1]
+    assert "Verdict" not in asked
+    assert "@@ hunk 1, from line 1" in asked
+    assert "    1  def total(items):\n      -    return sum(items)\n    2 +    return round(sum(items))" in asked
+
+
+def test_a_hunk_names_what_encloses_it_and_shows_all_of_it(serve, project, git):
+    body = "".join(f"        step_{number} = {number}\n" for number in range(20))
+    code = f"class Cart:\n    def total(self):\n{body}        return step_0\n"
+    (project / "cart.py").write_text(code)
+    git("commit", "-qam", "Add a class")
+    (project / "cart.py").write_text(code.replace("return step_0", "return step_1"))
+    served = serve(review())
+
+    served.ask("precommit", path=".")
+
+    asked = served.model.requests[-1].users[-1]
+    assert "@@ hunk 1, from line 2, in class Cart:" in asked
+    assert "    2      def total(self):" in asked
+    assert "   23 +        return step_1" in asked
+
+
+def test_a_finding_outside_of_the_change_says_how_the_change_causes_it_or_is_left_out(serve, changed):
+    outside = {**FINDING, "line": 1, "title": "its name says nothing of rounding"}
+    served = serve(review(outside, {**outside, "title": "another", "cause": "total rounds now"}))
+
+    fields = served.ask("precommit", path=".")
+
+    assert fields["findings"] == [{**outside, "title": "another", "cause": "total rounds now"}]
+    assert "Cause: total rounds now" in fields["content"]
+    [note] = [note for note in fields["metadata"]["notes"] if "its name says nothing" in note]
+    assert "does not say how the change causes it" in note
+
+
+def test_linters_look_at_what_changed(serve, project, changed):
+    (project / "cart.py").write_text(CART.replace("sum(items)", "round(summ(items))"))
+    served = serve(review())
+
+    fields = served.ask("precommit", path=".")
+
+    assert (fields["verdict"], fields["checks"]) == ("no-go", "no-go")
+    lint = check(fields, "lint")
+    assert (lint["outcome"], lint["details"][0]["path"], lint["details"][0]["line"]) == ("failed", "cart.py", 2)
+    assert "summ" in lint["details"][0]["text"]
+
+
+def test_what_linters_say_of_lines_from_before_is_a_warning(serve, project, git):
+    (project / "old.py").write_text("print(missing)\n")
+    git("add", ".")
+    git("commit", "-qm", "Add a mistake")
+    (project / "old.py").write_text("print(missing)\nprint(1)\n")
+    served = serve(review())
+
+    fields = served.ask("precommit", path=".")
+
+    lint = check(fields, "lint")
+    assert (fields["checks"], lint["outcome"], lint["details"][0]["line"]) == ("go", "warned", 1)
+    assert "may have been there before" in lint["details"][0]["text"]
