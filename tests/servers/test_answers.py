@@ -15,12 +15,12 @@ from urllib.parse import quote
 import pytest
 
 from toolyard.config.models import ServerEntry
-from toolyard.servers import ServerUnavailable
+from toolyard.servers import CallFailed, ServerUnavailable
 from toolyard.servers.answers import tool_answer
 from toolyard.servers.environment import PASSED
 from toolyard.servers.masking import Mask
 
-from .upstreams import upstream
+from .upstreams import faulty, upstream
 
 SECRET = "sk-very-secret-8841"
 
@@ -48,6 +48,21 @@ def test_secrets_of_an_entry_are_masked_in_what_its_server_answers(open_pool):
     assert (failed.is_error, failed.text) == (True, masked)
 
 
+def test_secrets_of_an_entry_are_masked_in_the_list_of_its_tools(open_pool):
+    pool = open_pool(faulty("lists-secrets", env={"API_KEY": SECRET, "DB_PASSWORD": "text"}))
+    listing = pool.loop.run(pool.listing("up"))
+    tools = {tool.name: tool for tool in listing.tools}
+    assert SECRET not in repr(listing)
+    assert (listing.instructions, tools["open"].description) == ("***", "Uses ***.")
+    assert tools["open"].input_schema["properties"]["key"] == {
+        "type": "string",
+        "default": "***",
+        "description": "***",
+    }
+    # A short password is a word of the schema, too: names have to stay what the server calls them.
+    assert tools["echo"].input_schema["required"] == ["text"]
+
+
 def test_secrets_are_masked_at_any_depth_of_an_answer():
     mask, entry = Mask(), upstream(env={"API_KEY": SECRET})
     mask.learn(entry, entry)
@@ -56,6 +71,14 @@ def test_secrets_are_masked_at_any_depth_of_an_answer():
     answer = tool_answer("up", "t", result, mask)
     assert answer.content == ({"type": "resource", "resource": {"uri": "x://***", "text": "***"}},)
     assert answer.structured == {"rows": [{"***": [1, "***", None]}]}
+
+
+def test_an_answer_that_is_nested_too_deep_to_be_masked_is_refused_in_words():
+    mask, entry = Mask(), upstream(env={"API_KEY": SECRET})
+    mask.learn(entry, entry)
+    deep = json.loads('{"content": [], "structuredContent": {"a": ' + "[" * 800 + "]" * 800 + "}}")
+    with pytest.raises(CallFailed, match="something that is no result"):
+        tool_answer("up", "t", deep, mask)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from toolyard.core.limits import MIB
-from toolyard.core.upstream import Json, ToolAnswer, ToolSchema
+from toolyard.core.upstream import Json, ServerListing, ToolAnswer, ToolSchema
 from toolyard.servers.faults import CallFailed, ServerMisbehaved, no_result
 from toolyard.servers.masking import Mask
 from toolyard.servers.network_hints import network_hint
@@ -16,6 +16,8 @@ MOST_TOOLS = 10_000
 MOST_PAGES = 1_000
 MOST_LISTING_BYTES = 256 * MIB
 
+_SAYINGS = frozenset({"description", "title", "default", "examples", "const", "$comment"})
+"""Keys of a schema that hold texts and values. Where one holds an object it may be the name of an argument."""
 _COMPLETE = (None, "complete")
 
 Page = Callable[[str | None], Awaitable[Mapping[str, Any]]]
@@ -38,12 +40,45 @@ def tool_answer(server: str, tool: str, result: object, mask: Mask) -> ToolAnswe
     content = body.get("content", ())
     if not isinstance(content, list):
         content = ()
-    blocks = [mask.answer(cast("Json", block)) for block in cast("list[object]", content) if isinstance(block, dict)]
-    answer = ToolAnswer(tuple(blocks), mask.answer(body.get("structuredContent")), body.get("isError") is True)
+    given = [cast("Json", block) for block in cast("list[object]", content) if isinstance(block, dict)]
+    try:
+        blocks, structured = mask.answer(given), mask.answer(body.get("structuredContent"))
+    except RecursionError:
+        raise no_result(server, tool) from None
+    answer = ToolAnswer(tuple(blocks), structured, body.get("isError") is True)
     hint = network_hint(answer.text) if answer.is_error else ""
     if not hint:
         return answer
     return replace(answer, content=(*answer.content, {"type": "text", "text": f"Hint of Toolyard: {hint}"}))
+
+
+def masked_listing(listing: ServerListing, mask: Mask) -> ServerListing:
+    """The listing without the secrets of the server's entry. Names of tools and arguments stay: calls need them."""
+    try:
+        tools = tuple(
+            replace(
+                tool,
+                description=mask.answer(tool.description),
+                title=mask.answer(tool.title),
+                input_schema=_masked_schema(tool.input_schema, mask),
+                output_schema=_masked_schema(tool.output_schema, mask),
+            )
+            for tool in listing.tools
+        )
+    except RecursionError:
+        raise _misbehaved(listing.server, "lists a schema that is nested too deep to be read") from None
+    return replace(listing, tools=tools, instructions=mask.answer(listing.instructions))
+
+
+def _masked_schema(schema: Any, mask: Mask) -> Any:
+    if isinstance(schema, list):
+        return [_masked_schema(one, mask) for one in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: mask.answer(value) if key in _SAYINGS and not isinstance(value, dict) else _masked_schema(value, mask)
+        for key, value in cast("dict[str, Any]", schema).items()
+    }
 
 
 async def all_tools(server: str, page: Page, note: Note, received: Callable[[], int]) -> tuple[ToolSchema, ...]:

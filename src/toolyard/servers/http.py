@@ -30,7 +30,7 @@ from pydantic import TypeAdapter, ValidationError
 from toolyard.config.models import ServerEntry
 from toolyard.core.limits import MIB
 from toolyard.core.upstream import Progress, ServerListing, ToolAnswer
-from toolyard.servers.answers import all_tools, tool_answer
+from toolyard.servers.answers import all_tools, masked_listing, tool_answer
 from toolyard.servers.bodies import REFUSED, Bounds
 from toolyard.servers.connection import Agreement, Callbacks, report
 from toolyard.servers.eras import CLIENT, MODERN_VERSION
@@ -181,7 +181,7 @@ class HttpConnection:
             failure = await self._failure("tools/list", error, seconds)
             why = told_of_it(self._server, str(failure))
             raise ServerMisbehaved(self._server, f"did not list its tools: {why}") from None
-        return self.agreement.listing(self._server, tools)
+        return masked_listing(self.agreement.listing(self._server, tools), self._mask)
 
     async def close(self) -> None:
         self._closing = True

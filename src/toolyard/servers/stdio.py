@@ -21,7 +21,7 @@ from toolyard.core.json_parts import MOST_PARTS, number_in, parts_of
 from toolyard.core.limits import MIB
 from toolyard.core.straight import Reply
 from toolyard.core.upstream import Progress, ServerListing, ToolAnswer
-from toolyard.servers.answers import all_tools, tool_answer
+from toolyard.servers.answers import all_tools, masked_listing, tool_answer
 from toolyard.servers.child import Child, Program
 from toolyard.servers.connection import Agreement, Callbacks, report
 from toolyard.servers.eras import ENVELOPE, MODERN_VERSION, agree
@@ -130,7 +130,7 @@ class StdioConnection:
             raise ServerMisbehaved(self._server, f"refused to list its tools: {error.message}") from None
         except TimeoutError:
             raise CallTimedOut(self._server, "tools/list", seconds) from None
-        return self.agreement.listing(self._server, tools)
+        return masked_listing(self.agreement.listing(self._server, tools), self._mask)
 
     async def request(self, method: str, params: Mapping[str, Any], seconds: float) -> object:
         """Any request; the result as it came."""

@@ -37,6 +37,7 @@ FAULTS = {
     "duplicate-names": "lists two tools of one name",
     "invalid-schema": "lists schemas that are none, and a tool without a name",
     "big-description": "a description of 1 MB",
+    "lists-secrets": "says its API_KEY in its instructions and in the description and schema of a tool",
     "slow": "waits half a second before each answer",
     "slow-start": "waits two seconds before the first answer",
     "ignores-term": "stays when its input ends, and when it is sent SIGTERM",
@@ -178,7 +179,8 @@ class UpstreamServer:
         raise Refusal(_NOT_FOUND, f"no method {method}")
 
     def _about(self) -> Json:
-        return {"capabilities": {"tools": {"listChanged": True}}, "instructions": "Echo and be merry."}
+        said = os.environ["API_KEY"] if self._fault == "lists-secrets" else "Echo and be merry."
+        return {"capabilities": {"tools": {"listChanged": True}}, "instructions": said}
 
     def _greeting(self) -> Json:
         if self._era == "modern":
@@ -218,6 +220,9 @@ class UpstreamServer:
             tools = [*tools, *broken]
         elif self._fault == "big-description":
             tools.append(_tool("wordy", "x" * 1_000_000))
+        elif self._fault == "lists-secrets":
+            key = os.environ["API_KEY"]
+            tools.append(_tool("open", f"Uses {key}.", key={"type": "string", "default": key, "description": key}))
         return {"tools": tools}
 
     def _called(self, number: Any, params: Json) -> Any:
