@@ -41,6 +41,7 @@ async def test_a_full_disk_leaves_the_old_content(small_disk, tmp_path):
         ("Write", {"file_path": "new.txt", "content": TOO_MUCH}),
     )
     with Yard.open(YardOptions(str(small_disk), Config(), settings)) as yard:
+        await yard.dispatch(Call("Read", {"file_path": "file.txt"}, surface="test"))
         for tool, arguments in calls:
             with pytest.raises(SystemFault, match="disk is full"):
                 await yard.dispatch(Call(tool, arguments, surface="test"))

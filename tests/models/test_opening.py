@@ -135,8 +135,6 @@ def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setattr(library, "find_spec", lambda _: None)
     with pytest.raises(SystemFault, match=r"toolyard\[agents\]"):
         open_model(Backend(type="ollama", model="m"), {})
-    with pytest.raises(SystemFault, match=r"toolyard\[agents\]"):
-        Conversation()
 
 
 def _loaded_after(code: str) -> set[str]:

@@ -3,7 +3,7 @@
 import pytest
 
 from toolyard.app.toolsets import Toolset, tools_of
-from toolyard.core.errors import ValidationError
+from toolyard.core.errors import UnknownToolError, ValidationError
 
 READS = {"read_only": True, "destructive": False, "idempotent": True}
 CHANGES = {"read_only": False, "destructive": True, "idempotent": False}
@@ -110,5 +110,5 @@ def test_every_tool_describes_its_output_as_an_object(tool):
 
 
 async def test_a_tool_that_does_not_exist_is_answered_with_the_nearest(bench):
-    error = await bench.fails(ValidationError, "Reed")
+    error = await bench.fails(UnknownToolError, "Reed")
     assert error.hint == "Did you mean Read?"
