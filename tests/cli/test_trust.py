@@ -80,6 +80,29 @@ def test_a_change_of_a_file_that_it_includes_ends_the_trust(project: Path, name:
     refusal()
 
 
+def test_a_change_of_the_env_file_of_a_server_in_a_server_file_ends_the_trust(project: Path) -> None:
+    write_server_file(project)
+    trusted(project, "toolyard: {server_files: [.vscode/mcp.json]}\n")
+    find_place(None, None)
+    (project / "server.env").write_text("LD_PRELOAD=./evil.so\n")
+    refusal()
+
+
+def test_a_command_cannot_change_the_env_file_of_a_server_in_a_server_file(project: Path) -> None:
+    write_server_file(project)
+    file = project / "toolyard.yaml"
+    file.write_text("toolyard: {server_files: [.vscode/mcp.json]}\n")
+    ran_with(["exec", "--bash", "-c", "echo LD_PRELOAD=./evil.so >> server.env", "--config", str(file)], code=1)
+    assert (project / "server.env").read_text() == "MODE=plain\n"
+
+
+def write_server_file(project: Path) -> None:
+    (project / ".vscode").mkdir()
+    server = {"type": "stdio", "command": "y", "envFile": "${workspaceFolder}/server.env"}
+    (project / ".vscode" / "mcp.json").write_text(json.dumps({"servers": {"x": server}}))
+    (project / "server.env").write_text("MODE=plain\n")
+
+
 def test_a_file_that_appears_later_ends_the_trust(project: Path) -> None:
     trusted(project, "toolyard: {server_files: [.mcp.json]}\n")
     find_place(None, None)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from toolyard.config.server_entry import ServerEntry
+from toolyard.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from toolyard.config.models import Config
@@ -15,8 +17,24 @@ if TYPE_CHECKING:
 def included_files(config: Config, home: str) -> tuple[str, ...]:
     """Absolute paths of server files, Python files of custom tools and `env_file`s, each once."""
     folder = os.path.abspath(config.folder(""))
-    names = (home + name[1:] if name.startswith("~/") else name for name in _named_files(config))
-    return tuple(dict.fromkeys(os.path.normpath(os.path.join(folder, name)) for name in names))
+
+    def absolute(name: str, base: str = folder) -> str:
+        return os.path.normpath(os.path.join(base, home + name[1:] if name.startswith("~/") else name))
+
+    found = [absolute(name) for name in _named_files(config)]
+    for name in config.toolyard.server_files:
+        found += (absolute(file, base) for file, base in _env_files(absolute(name), home, folder))
+    return tuple(dict.fromkeys(found))
+
+
+def _env_files(server_file: str, home: str, project: str) -> Iterator[tuple[str, str]]:
+    """The `env_file`s of the servers in a file, each with the folder that it is relative to."""
+    from toolyard.config.server_files import read_server_file  # most configurations name none
+
+    with contextlib.suppress(ConfigError):  # what is wrong with the file is said where its servers are needed
+        for entry in read_server_file(server_file, home=home, project=project).entries:
+            if entry.env_file:
+                yield entry.env_file, entry.base or project
 
 
 def _named_files(config: Config) -> Iterator[str]:
