@@ -36,6 +36,18 @@ def test_the_defaults_are_strict_with_the_users_folders_ready_for_moderate():
     )
 
 
+@pytest.mark.parametrize("name", ["toolyard.yaml", "tools/shop.py"])
+@pytest.mark.parametrize("folder", ["/ws", "/home/ada/Documents/project", "/shared"])
+def test_the_configuration_and_what_it_includes_is_written_in_no_root(name, folder):
+    text = (
+        "toolyard: {available_custom_tools: [{group: shop, path: tools/shop.py}]}\n"
+        "orchestrator: {context_paths: [{path: /shared, permission: write}]}\n"
+    )
+    judge = build(parse_config(text, f"{folder}/toolyard.yaml"), PermissionMode.MODERATE)
+    assert judge.decide(Action(Kind.WRITE, "Write", f"{folder}/{name}")).effect is Effect.DENY
+    assert judge.decide(Action(Kind.WRITE, "Write", f"{folder}/other.py")).effect is Effect.ALLOW
+
+
 def test_everything_of_the_file_reaches_the_policy():
     config = Config(
         orchestrator=Orchestrator(
@@ -63,7 +75,7 @@ def test_everything_of_the_file_reaches_the_policy():
             ContextPath("/home/ada/lib"),
         ),
         extra_roots=("/opt", "/home/ada/y"),
-        protected=("docs",),
+        protected=("docs", "//conf/toolyard.yaml"),
         rules=(
             parse_rule("Read(.env)", Effect.DENY),
             parse_rule("Bash", Effect.ASK),

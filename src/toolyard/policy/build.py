@@ -58,7 +58,6 @@ def policy_for(
         extra = (settings.documents, settings.temp_dir)
     own = [config.source, *included_files(config, settings.home)] if config.source else []
     names = _both_names(own, resolve)
-    own_files = [inside for name in names if (inside := beneath(name, workspace)) is not None]
     chosen_mode = mode or of_agent or permissions.mode or PermissionMode.STRICT
     context = _contexts(config, settings, absolute, resolve, workspace)
     extra_roots = _both_names((absolute(path) for path in extra), resolve)
@@ -68,7 +67,7 @@ def policy_for(
         context=context,
         extra_roots=extra_roots,
         # Whoever may write the configuration, or what it includes, may write the policy.
-        protected=(*permissions.protected_paths, *map(_literal, own_files)),
+        protected=(*permissions.protected_paths, *(_guarded(name, workspace) for name in names)),
         rules=_rules(config, settings),
         home=settings.home,
         spelled=_spelled(config, settings.home, absolute),
@@ -100,6 +99,12 @@ def _breaker(
         mount_points=mount_points,
         walled=walled,
     )
+
+
+def _guarded(path: str, workspace: str) -> str:
+    """The pattern of one file: a context path or a further root may hold it as well as the workspace."""
+    inside = beneath(path, workspace)
+    return "/" + _literal(path.lstrip("/")) if inside is None else _literal(inside)
 
 
 def keeping(policy: Policy, folder: str) -> Policy:
