@@ -70,8 +70,6 @@ class Attached:
 
     broker_folder: Callable[[], str]
     """Gives the folder of the agent's broker, which is made when first asked for."""
-    write_tool_files: Callable[[], bool]
-    """Writes the tool files that need no server, where they are missing. Whether any were."""
     agent: str
     packages: str
     """Where `servers`, `tools` and `skills` are imported from."""
@@ -113,43 +111,25 @@ class Sandboxes(Closing):
         self._refused: deque[str] = deque(maxlen=_MOST_REFUSED)
 
     def attach(
-        self,
-        broker_folder: Callable[[], str],
-        write_tool_files: Callable[[], bool],
-        agent: str,
-        packages: str,
-        skills: tuple[str, ...] = (),
+        self, broker_folder: Callable[[], str], agent: str, packages: str, skills: tuple[str, ...] = ()
     ) -> None:
         """Give sandboxes a way to call tools: for code mode, before the first one is made."""
-        self._attached = Attached(broker_folder, write_tool_files, agent, packages, skills)
+        self._attached = Attached(broker_folder, agent, packages, skills)
 
     @property
     def has_walls(self) -> bool:
         """Whether commands run in a sandbox, as the configuration and the mode say."""
         return not runs_on_host(self._execution, self._policy.mode)
 
-    def ready(self, *, for_code: bool = False) -> Ready:
-        """The sandbox for the next run. Raises SecurityError where none can be had.
-
-        `for_code`: for Python, which may import tool files.
-        """
+    def ready(self) -> Ready:
+        """The sandbox for the next run. Raises SecurityError where none can be had."""
         if not self._execution.enabled:
             raise SecurityError(
                 "Commands and code are switched off for this workspace.",
                 hint="Use the file tools. (The user can set `code_execution: {enabled: true}`.)",
             )
         writable = self._policy.mode is not PermissionMode.PLAN and self._seals.writable(self._policy.workspace)
-        if for_code and writable:
-            self._write_tool_files()
         return self._kept(writable, lambda: self._spec(writable=writable))
-
-    def _write_tool_files(self) -> None:
-        """Not while a command runs in the background: a sandbox in which new files are read-only takes the place."""
-        if self._attached and not self.shells.any_running() and self._attached.write_tool_files():
-            with self._lock:
-                former = self._ready.pop(True, None)
-            if former is not None:
-                former.sandbox.close()
 
     def reading(self, also: tuple[Mount, ...] = ()) -> Ready:
         """A sandbox that only reads, for programs of our own: no network, no variables of the user's, no tools.
@@ -256,7 +236,9 @@ class Sandboxes(Closing):
 
     def _spec(self, *, writable: bool) -> tuple[Spec, str]:
         """What a sandbox started now would be, and what has to be said about it."""
-        shown, attached = self._exposure.shown(writable=writable), self._attached
+        attached = self._attached
+        broker = attached.broker_folder() if attached else ""  # first: it may write tool files, which are shown
+        shown = self._exposure.shown(writable=writable)
         spec = Spec(
             workspace=self._policy.workspace,
             writable=writable,
@@ -265,7 +247,7 @@ class Sandboxes(Closing):
             special=shown.special,
             environment={**self._execution.env, **(attached.variables() if attached else {})},
             allowed_hosts=self._execution.allowed_hosts,
-            broker=attached.broker_folder() if attached else "",
+            broker=broker,
             packages=attached.packages if attached else "",
             limits=self.limits,
         )

@@ -136,9 +136,7 @@ class Yard(Closing):
         )
         if options.has_code_mode:
             skills = (folder_name(self.agent), *home.attached)
-            self.sandboxes.attach(
-                *(self.codemode.broker_folder, self.codemode.write_own_files), self.agent, home.root, skills
-            )
+            self.sandboxes.attach(self.codemode.broker_folder, self.agent, home.root, skills)
         self.detector = FilesystemToolDetector()
         self.snapshots = Keeper(
             Place(home.workspace, home.snapshots, self.agent, self._own_links), options.config.snapshots, self._told
@@ -259,7 +257,7 @@ class Yard(Closing):
 
         def start() -> None:
             with contextlib.suppress(ToolyardError):
-                self.sandboxes.ready(for_code=True)
+                self.sandboxes.ready()
 
         offering = self.options.offering
         needs_walls = runs_code(self.dispatch.tools.values())

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard.app.toolsets import Toolset
-from toolyard.core.calls import Call
 from toolyard.core.modes import PermissionMode
 
 from .conftest import Place, printed, run, tool
@@ -21,44 +19,6 @@ async def test_code_writes_and_reads_files_without_any_server(place: Place) -> N
     assert (place.workspace / "made.txt").read_text() == "by code"
     assert ("write_file", "allow", "ok") in place.events(yard)
     assert (place.workspace / "servers" / "filesystem" / "write_file.py").is_file()
-
-
-async def test_commands_alone_write_no_tool_files(place: Place) -> None:
-    yard = place.open()
-
-    await yard.dispatch(Call("execute_bash", {"command": "true"}, "test", agent=yard.agent))
-
-    assert list(place.workspace.iterdir()) == []
-
-
-def test_plan_mode_writes_no_tool_files(place: Place) -> None:
-    place.open(PermissionMode.PLAN).sandboxes.ready(for_code=True)
-
-    assert list(place.workspace.iterdir()) == []
-
-
-async def test_tool_files_are_not_written_while_a_command_runs_in_the_background(place: Place) -> None:
-    yard = place.open(toolset=Toolset.ALL)
-    background = {"command": "sleep 600", "run_in_background": True}
-    shell = (await yard.dispatch(Call("Bash", background, "test", agent=yard.agent))).structured["shell_id"]
-
-    assert await printed(yard, "print(1)") == "1"
-
-    said = await yard.dispatch(Call("BashOutput", {"bash_id": shell}, "test", agent=yard.agent))
-    assert said.structured["running"]
-    assert list(place.workspace.iterdir()) == []
-
-
-async def test_tool_files_are_read_only_for_commands_that_ran_before_they_were_written(place: Place) -> None:
-    yard = place.open()
-    command = Call("execute_bash", {"command": "ls; touch servers/new"}, "test", agent=yard.agent)
-    await yard.dispatch(command)
-
-    await run(yard, "print(1)")
-
-    result = (await yard.dispatch(command)).structured
-    assert "servers" in result["stdout"]
-    assert "Read-only file system" in result["stderr"]
 
 
 async def test_the_source_documents_call_reaches_the_own_tool(place: Place) -> None:

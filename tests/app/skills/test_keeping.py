@@ -109,7 +109,7 @@ async def test_what_an_example_writes_is_not_left_among_the_agents_files(place: 
         ">>> import os; os.path.basename(os.getcwd())[:17], open('made', 'w').close()\n('toolyard-example-', None)"
     )
     assert await told(place.open(), keep(f'"""Doc.\n\n{example}\n"""')) == "skills/a/add_up"
-    assert sorted(os.listdir(place.workspace)) == ["servers", "skills"]
+    assert sorted(os.listdir(place.workspace)) == ["skills"]
 
 
 async def test_an_example_may_keep_a_skill_itself(place: Place) -> None:

@@ -217,20 +217,14 @@ class CodeMode(Closing):
 
     def broker_folder(self) -> str:
         """The folder with the agent's socket in it, for a sandbox to show."""
-        return self.connected.broker.folder
-
-    def write_own_files(self) -> bool:
-        """Write the tool files of our own file tools, once. Whether there was anything to write."""
         with self._open():
-            if self._has_own_files:
-                return False
-            from toolyard.app.codemode.own_tools import write_own_tools
+            if not self._has_own_files:
+                from toolyard.app.codemode.own_tools import write_own_tools
 
-            self._has_own_files = True
-            try:
-                return write_own_tools(self.root)
-            except (SystemFault, OSError):  # a root that cannot be written works without them
-                return False
+                self._has_own_files = True
+                with contextlib.suppress(SystemFault, OSError):  # a root that cannot be written works without them
+                    write_own_tools(self.root)
+        return self.connected.broker.folder
 
     @property
     def folders(self) -> Mapping[str, str]:

@@ -45,16 +45,15 @@ def _schema(tool: Tool[Any]) -> ToolSchema:
     return ToolSchema(tool.name, tool.description, tool.input_schema, tool.output, hints)
 
 
-def write_own_tools(root: Root) -> bool:
-    """Write `servers/filesystem` where no sync has done so yet, or one of another version has. Whether it did."""
+def write_own_tools(root: Root) -> None:
+    """Write `servers/filesystem` where no sync has done so yet, or one of another version has."""
     with GeneratedFolder(root, SERVERS) as folder:
         listing = own_listing()
         own = compile_own_tools(listing.tools, listing.version)
-        count = folder.update(own.folder, own.files)
+        folder.update(own.folder, own.files)
         if "index.json" not in folder.names():
             for name, text in compile_index([own]).items():
                 folder.keep(name, text)
-        return count > 0
 
 
 async def call_own_tool(dispatch: Dispatch, call: UpstreamCall) -> ToolAnswer:

@@ -51,7 +51,7 @@ def longest_code(arguments: PythonArguments, limits: RunLimits) -> float:
 
 def execute_python(arguments: PythonArguments, gate: Gate) -> Result:
     request = _request(arguments, gate)
-    ready = gate.sandboxes.ready(for_code=True)
+    ready = gate.sandboxes.ready()
     gate.remark(f"Sandbox: {ready.sandbox.tier}.")
     if arguments.reset:
         ready.sandbox.drop_session(arguments.session)
