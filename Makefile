@@ -8,7 +8,7 @@ UNIT := not e2e and not docker and not llama and not slow
 # What depends on the interpreter most and takes little time.
 FAST := core config policy fs kernel storage runtime codemode assistant models
 
-.PHONY: setup demo test lint types unit fast slow e2e docker llama bench constraints clean
+.PHONY: setup demo test lint types unit fast slow e2e docker llama bench tool-files constraints clean
 
 # Programs are started thousands of times: each would compile what it imports where nothing keeps the result.
 setup: $(READY)
@@ -70,6 +70,10 @@ bench: setup
 	$(BIN)/toolyard bench context
 	$(BIN)/toolyard bench assistant
 	$(BIN)/toolyard bench bridge
+
+# The tool files of our own file tools, which come with the runtime.
+tool-files: setup
+	$(BIN)/python -c "from toolyard.app.codemode.own_tools import package_own_tools; package_own_tools('src/toolyard_runtime')"
 
 # Pins for everything above; the file names packages and versions, never where they come from.
 constraints: pyproject.toml

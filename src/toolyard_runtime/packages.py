@@ -22,6 +22,8 @@ _ALIAS = "_massgen_runtime"
 SKILLS_VARIABLE = "TOOLYARD_SKILLS"
 """The name of the folder of one's own skills, and the folders that are attached, with colons between them."""
 _ASIDE = ".toolyard"  # where the host puts folders of ours when the workspace has one of the same name
+_OWN = os.path.join(os.path.dirname(__file__), "own_packages")
+"""Tool files of Toolyard's own tools, for workspaces in which no sync has written any."""
 _SKILLS, _COMMUNITY = "skills", "community"
 _MODULE = "__init__.py"
 _MOST_TOLD = 64
@@ -41,7 +43,7 @@ class Finder:
         from importlib.machinery import PathFinder
 
         inner = [first, *below][:-1]
-        folders = [os.path.join(self._root, *inner), os.path.join(self._root, _ASIDE, *inner)]
+        folders = [os.path.join(place, *inner) for place in (self._root, os.path.join(self._root, _ASIDE), _OWN)]
         if inner != [_SKILLS]:
             return PathFinder.find_spec(name, folders)
         own, *more = os.environ.get(SKILLS_VARIABLE, "").split(os.pathsep)

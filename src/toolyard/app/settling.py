@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from toolyard.app.belonging import links_into_a_layout
 from toolyard.app.excluding import exclude
 from toolyard.app.home import Home
-from toolyard.codemode.folder import SERVERS, TOOLS, is_ours, place_of
+from toolyard.codemode.folder import SERVERS, TOOLS, place_of
 from toolyard.core.errors import ConfigError
 from toolyard.core.modes import Access, PermissionMode
 from toolyard.core.paths import beneath, is_beneath
@@ -116,7 +116,7 @@ def standing_links(workspace: str, links: Mapping[str, str]) -> dict[str, str]:
 
 
 def apart(home: Home) -> list[str]:
-    """What lies in the agent's folder and is no part of its work: our links, generated files, and a root in there.
+    """What lies in the agent's folder and is no part of its work: our links, and a root in there.
 
     Relative to it, and in gitignore's spelling: what means something there stands for any one character.
     """
@@ -126,8 +126,6 @@ def apart(home: Home) -> list[str]:
     if home.has_layout:
         held = (beneath(path, home.workspace) for path in _of_the_root(home))
         found += [relative for relative in held if relative]
-    elif not home.is_elsewhere:
-        found += [place_of(home.root, name) for name in _GENERATED if is_ours(home.root, name)]
     return ["".join("?" if char in "*?[]\\! " else char for char in relative) for relative in found]
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import toolyard_runtime
+from toolyard.app.codemode.own_tools import package_own_tools
 from toolyard.core.modes import PermissionMode
 
 from .conftest import Place, printed, run, tool
@@ -18,7 +22,17 @@ async def test_code_writes_and_reads_files_without_any_server(place: Place) -> N
     assert await printed(yard, code) == "by code"
     assert (place.workspace / "made.txt").read_text() == "by code"
     assert ("write_file", "allow", "ok") in place.events(yard)
-    assert (place.workspace / "servers" / "filesystem" / "write_file.py").is_file()
+    assert not (place.workspace / "servers").exists()  # nothing but what was asked for is added to a user's folder
+
+
+def test_the_tool_files_that_come_with_the_runtime_are_current(tmp_path) -> None:
+    """`make tool-files` writes them anew."""
+    package_own_tools(str(tmp_path))
+
+    def files(folder):
+        return {path.name: path.read_text() for path in folder.rglob("*.*") if "__pycache__" not in path.parts}
+
+    assert files(Path(toolyard_runtime.__file__).parent / "own_packages") == files(tmp_path / "own_packages")
 
 
 async def test_the_source_documents_call_reaches_the_own_tool(place: Place) -> None:

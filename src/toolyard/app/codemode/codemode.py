@@ -218,7 +218,9 @@ class CodeMode(Closing):
     def broker_folder(self) -> str:
         """The folder with the agent's socket in it, for a sandbox to show."""
         with self._open():
-            if not self._has_own_files:
+            # A root of ours shows them as files. Nothing is added to a user's own folder: code imports those that
+            # come with the runtime.
+            if not self._has_own_files and self.root is not self.around.mounts.workspace:
                 from toolyard.app.codemode.own_tools import write_own_tools
 
                 self._has_own_files = True

@@ -7,6 +7,7 @@ client that calls the tool itself.
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,6 +55,19 @@ def write_own_tools(root: Root) -> None:
         if "index.json" not in folder.names():
             for name, text in compile_index([own]).items():
                 folder.keep(name, text)
+
+
+def package_own_tools(runtime: str) -> None:
+    """Write the tool files that come with the runtime, below its folder. `make tool-files` calls it."""
+    listing = own_listing()
+    own = compile_own_tools(listing.tools, listing.version)
+    folder = os.path.join(runtime, "own_packages", SERVERS, own.folder)
+    os.makedirs(folder, exist_ok=True)
+    for name in set(os.listdir(folder)) - set(own.files) - {"__pycache__"}:
+        os.unlink(os.path.join(folder, name))
+    for name, text in own.files.items():
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
 
 
 async def call_own_tool(dispatch: Dispatch, call: UpstreamCall) -> ToolAnswer:
