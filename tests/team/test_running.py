@@ -251,6 +251,19 @@ def test_cwd_is_made_beside_the_file_and_kept(team_of) -> None:
     assert {each.name for each in (team.folder / "work").iterdir()} >= {"mine.txt", "plan.md"}
 
 
+def test_agents_in_one_folder_are_each_named_for_their_own_files(team_of) -> None:
+    def writing(name: str) -> list[Call | Say]:
+        return [Call("Write", {"file_path": f"{name}.md", "content": name}), Say("Done."), Say("VOTE: a")]
+
+    team = team_of(a=writing("a"), b=writing("b"))
+    team.backend = {"cwd": "work"}
+
+    team.run(["a", "b"])
+
+    for name in ("a", "b"):
+        assert {path for each in team.heard(FilesChanged, name) for path in each.paths} == {f"{name}.md"}
+
+
 def test_a_fresh_folder_is_emptied_once_and_not_for_later_rounds(team_of) -> None:
     team = team_of(a=[WRITES, Say("One."), Say("VOTE: a")], b=[Say("Two."), Say("VOTE: a")])
     team.backend = {"fresh": True}

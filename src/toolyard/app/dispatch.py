@@ -221,6 +221,8 @@ def _work(tool: Tool[Any], arguments: Any, gate: Gate) -> Result:
 def _tell_of_changes(tool: Tool[Any], gate: Gate, outcome: OperationOutcome | None) -> None:
     """A snapshot follows what may have changed files, however it ended, and listeners are told."""
     snapshots = gate.resources.snapshots
+    if not gate.runs_on:
+        gate.end_changes()
     is_upstream = tool.kind == "call"  # those are told of where they are called
     if gate.changes and snapshots is not None:
         if not is_upstream:

@@ -93,6 +93,10 @@ class Gate:
     """Whether the call may have changed something of which there are snapshots."""
     touched: list[Keeper] = field(default_factory=list["Keeper"])
     """Whose folders it may have changed."""
+    began: dict[tuple[Keeper, str | None], int] = field(default_factory=dict[tuple["Keeper", "str | None"], int])
+    """The changes of this call that have begun and not ended, by folder and path."""
+    runs_on: bool = False
+    """Whether a command of this call goes on in the background."""
     loop: asyncio.AbstractEventLoop | None = None
     """Where questions of this call are put."""
     seconds: float = 0.0
@@ -183,6 +187,20 @@ class Gate:
                 why = keeper.before_change(self, risky=risk is not None and _may_destroy(risk))
                 if why and risk is not None:
                     self._announce(risk, why, keeper)
+            self.begin_change(keeper, path)
+
+    def begin_change(self, keeper: Keeper, path: str | None = None) -> None:
+        """Name this call as the one that changes `path`, or anything, in the keeper's folder from now on."""
+        if (keeper, path) not in self.began:
+            if keeper.calls.authors is not None:
+                self.takes_long()
+            self.began[keeper, path] = keeper.calls.begin(self.call.tool, path)
+
+    def end_changes(self) -> None:
+        """Say that this call changes nothing any more."""
+        while self.began:
+            (keeper, _), number = self.began.popitem()
+            keeper.calls.end(number)
 
     def _keepers(self, path: str | None) -> list[Keeper]:
         """Of the workspace and the writable context paths, those that have `path`; of None, all."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +20,7 @@ from toolyard.workspace.snapshots import DiffLimits
 
 if TYPE_CHECKING:
     from toolyard.app.yard import Yard
-    from toolyard.workspace.snapshots import Taken
+    from toolyard.workspace.snapshots import Change, Diff, Snapshot, Taken
 
 _MOST_PATHS: Final = 200
 _LIMITS: Final = DiffLimits(changes=10_000, chars=0, folds_git=True)
@@ -44,19 +45,34 @@ class AgentFiles:
             return
         try:
             found = self._yard.snapshots.store.diff(snapshot.parent, snapshot.id, limits=_LIMITS)
+            by_author = self._by_author(found, snapshot)
         except (ToolyardError, OSError, sqlite3.Error):
             return  # the snapshot is there all the same, and the answer names it
-        if not found.total:
-            return
-        event = FilesChanged(
-            agent=self._yard.agent,
-            round=self.round,
-            paths=tuple(islice(paths_of(found), _MOST_PATHS)),
-            total=found.total,
-            snapshot=snapshot.id,
-        )
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._hear, event)
+        for agent, part in by_author.items():
+            event = FilesChanged(
+                agent=agent,
+                round=self.round,
+                paths=tuple(islice(paths_of(part), _MOST_PATHS)),
+                total=part.total,
+                snapshot=snapshot.id,
+            )
+            if part.total and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._hear, event)
+
+    def _by_author(self, found: Diff, snapshot: Snapshot) -> dict[str, Diff]:
+        """The changes of each agent, where several work in this folder; otherwise all of them are this agent's."""
+        keeper = self._yard.snapshots
+        parent = keeper.store.get(snapshot.parent or snapshot.id)
+        interval = keeper.calls.interval(parent.time_ns, snapshot.time_ns)
+        if interval is None:
+            return {self._yard.agent: found}
+        changes: dict[str, list[Change]] = {}
+        for change in found.changes:
+            for agent in interval.authors_of(change.path):
+                changes.setdefault(agent, []).append(change)
+        return {
+            agent: replace(found, changes=tuple(made), folded=(), total=len(made)) for agent, made in changes.items()
+        }
 
     async def hold(self, reason: str) -> str:
         """A snapshot of now, shared with the peers; its id. Empty for an agent that has no files to work on."""

@@ -77,6 +77,24 @@ async def test_what_the_user_changes_meanwhile_is_kept_too(spot):
     assert taken.snapshot.reason == "after a change from outside"
 
 
+async def test_a_change_that_the_watcher_sees_during_a_command_belongs_to_it(spot):
+    yard, told = spot.yard(), queue.Queue()
+    await call(yard, "Write", file_path="b.txt", content="b")
+    yard.snapshots.flush()
+    assert await asyncio.to_thread(yard.snapshots._watcher.began.wait, LONG)
+    yard.snapshots.on_taken(told.put)
+    command = "echo now > a.txt; until [ -e go ]; do sleep 0.05; done"
+    running = asyncio.create_task(call(yard, "Bash", command=command))
+    while True:
+        taken = await asyncio.to_thread(told.get, timeout=LONG)
+        if yard.snapshots.store.read(taken.snapshot.id, "a.txt") == b"now\n":
+            break
+    assert not running.done()
+    spot.write("go", "")
+    await running
+    assert taken.snapshot.reason == "after Bash"
+
+
 async def test_closing_a_yard_keeps_the_last_change(spot):
     yard = spot.yard()
     await call(yard, "Read", file_path="a.txt")

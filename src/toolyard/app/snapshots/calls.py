@@ -118,6 +118,7 @@ def restore(name: str, paths: Sequence[str] | None, gate: Gate, *, dry_run: bool
     if dry_run:
         return _would_restore(snapshot, places, reach, gate, with_git=with_git)
     gate.changes = True  # what is there now is kept by the restore itself
+    gate.begin_change(gate.snapshots)
     has_begun = False
 
     def may(path: bytes) -> bool:

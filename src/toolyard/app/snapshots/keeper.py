@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as WaitedTooLong
 from dataclasses import dataclass, replace
@@ -22,6 +22,7 @@ from toolyard.app.snapshots.budget import Budget, TooLarge
 from toolyard.app.snapshots.faults import cannot_open, reason_of, refused, store_faults
 from toolyard.app.snapshots.notices import Notices
 from toolyard.app.snapshots.room import Room
+from toolyard.app.snapshots.running_calls import RunningCalls
 from toolyard.app.snapshots.thread import Quiet, Stopped, TakingThread
 from toolyard.config.snapshots import Snapshots
 from toolyard.core.closing import Closing
@@ -48,9 +49,6 @@ _LOCK_SECONDS = 30.0
 _COLLECT_EVERY = 25
 _WORTH_COLLECTING = 10
 _SECONDS_A_DAY = 86_400.0
-_SHOWN_TOOLS = 3
-WATCHED = "a change from outside"
-"""In place of a tool: somebody else changed something."""
 BASELINE = "before a change"
 """Why the first snapshot is taken."""
 OUTPUT_RULE = "/.toolyard/output/"
@@ -90,6 +88,7 @@ class Keeper(Closing):
         self.place = place
         self.section = section
         self._tell = tell
+        self.calls = RunningCalls(place.root, place.agent)
         self._lock = threading.Lock()
         self._opened: SnapshotStore | None = None
         self._watcher: Watcher | None = None
@@ -260,7 +259,7 @@ class Keeper(Closing):
             raise cannot_open(self.place.folder, error) from error
 
     def _take_baseline(self) -> None:
-        self._automatic(BASELINE)
+        self._automatic()
 
     def _take_if_pending(self) -> None:
         quiet = self._thread.take_pending()
@@ -273,15 +272,13 @@ class Keeper(Closing):
         if began < self._not_before and not self._is_closed:
             self._thread.put_back(quiet, self._not_before)
             return 0.0
-        tools = sorted(quiet.tools - {WATCHED}) or sorted(quiet.tools)
-        more = ", ..." if len(tools) > _SHOWN_TOOLS else ""
-        if self._automatic(f"after {', '.join(tools[:_SHOWN_TOOLS])}{more}"):
+        if self._automatic(quiet.tools):
             self._collect_seldom()
             self._watch()
         return time.monotonic() - began
 
-    def _automatic(self, reason: str) -> bool:
-        """Take a snapshot that nobody asked for. Never raises: what cannot be done is told."""
+    def _automatic(self, tools: Collection[str] = ()) -> bool:
+        """Take a snapshot after changes by `tools`, or the baseline. Never raises: what cannot be done is told."""
         until = time.monotonic() + _LONGEST_AUTOMATIC
         budget = Budget(self.section.most_files, self.section.most_bytes)
         room = Room(self.place.folder, self.section.most_stored)
@@ -292,7 +289,8 @@ class Keeper(Closing):
                 raise TooLarge(f"a snapshot took longer than {_LONGEST_AUTOMATIC:g} seconds")
 
         try:
-            self._take(reason, check, budget=budget.spend)
+            agent, reason = self.calls.attribute(tools, self._newest_ns) if tools else (None, BASELINE)
+            self._take(reason, check, budget=budget.spend, agent=agent)
         except Stopped:
             return False
         except Exception as error:  # noqa: BLE001 - the thread's edge: without it the next snapshot would never come
@@ -341,6 +339,16 @@ class Keeper(Closing):
         self.notices.taken(taken)
         return taken
 
+    def _newest_ns(self) -> int:
+        """When the newest snapshot of the folder was taken, by any agent."""
+        with self._lock:
+            store = self._ready()
+        return max((each.time_ns for each in store.list(self.place.root)), default=0)
+
+    def _saw_change(self) -> None:
+        for tool in self.calls.makers_of_watched():
+            self.changed(tool)
+
     @property
     def _is_watching(self) -> bool:
         return self._watcher is not None and self._watcher.is_watching
@@ -358,7 +366,7 @@ class Keeper(Closing):
 
         place = self.place
         self._watcher = Watcher(
-            *(place.root, self.rules, lambda: self.changed(WATCHED), self._tell),
+            *(place.root, self.rules, self._saw_change, self._tell),
             accepted=lambda: AcceptedRules.load(place.folder, place.root),
         )
         self._watcher.start(self._folders)

@@ -19,6 +19,7 @@ from toolyard.core.errors import SecurityError, ToolError, ValidationError
 from toolyard.core.limits import RunLimits
 from toolyard.core.modes import PermissionMode
 from toolyard.policy.commands import analysed
+from toolyard.sandbox.shells import Shell
 from toolyard.sandbox.spec import Ending, Outcome, Request, Stream, Tier, What
 
 _MS = 1_000
@@ -88,7 +89,13 @@ def _in_background(request: Request, ready: Ready, gate: Gate) -> Result:
         if _could_not_start(trial, *_ran(trial, ready, gate)):
             text = f"[{request.folder} is not there any more, so this runs in the workspace.]\n"
             request = replace(request, folder="")
-    shell = gate.sandboxes.shells.start(ready.sandbox, request, lambda _: gate.changed(), gate.call.session)
+
+    def ended(_: Shell) -> None:
+        gate.end_changes()
+        gate.changed()
+
+    shell = gate.sandboxes.shells.start(ready.sandbox, request, ended, gate.call.session)
+    gate.runs_on = True
     text += (
         f"Running in the background as {shell.id}. A later result says when it has ended. "
         "Read its output with BashOutput, end it with KillShell."

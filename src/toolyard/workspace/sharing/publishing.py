@@ -26,6 +26,7 @@ from toolyard.fs.temporary import TEMPORARY_PREFIX, temporary_name
 from toolyard.kernel.renameat2 import exchange, rename_without_replacing
 from toolyard.storage.state import ensure_state_dir
 from toolyard.workspace.layout import folder_name, former_trees
+from toolyard.workspace.sharing.authors import Interval, recorded_authors
 from toolyard.workspace.sharing.filtering import Filter
 from toolyard.workspace.sharing.notes import MOST_PATHS, MOST_STEPS, NOTE, Published, Step, read_note, write_note
 from toolyard.workspace.sharing.weaving import Source, Weaver
@@ -138,25 +139,41 @@ class Publisher:
         steps = now.steps if now is not None else ()
         step = Step(snapshot.id, None)
         with contextlib.suppress(Damaged):  # the snapshot that was shown is gone: nobody can tell what changed
-            paths = changed_files(reader, _top(now) if now is not None else None, top_of(snapshot), shown)
-            listed = list(islice(paths, _MOST_CHANGES))
+            changed = islice(self._changed(agent, snapshot, shown, reader, now), _MOST_CHANGES)
+            # Agents choose names, and these are told to others: nothing in them may pass for a line of ours.
+            listed = [name_shown(os.fsdecode(path)) for path in dict.fromkeys(changed)]
             step = Step(snapshot.id, len(listed), tuple(listed[:MOST_PATHS]))
         return Published(
             *(agent, snapshot.id, snapshot.number, snapshot.time_ns, snapshot.tree, snapshot.mode, shown.stamp),
             (*steps, step)[-MOST_STEPS:],
         )
 
+    def _changed(
+        self, agent: str, snapshot: Snapshot, shown: Filter, reader: ObjectReader, now: Published | None
+    ) -> Iterator[bytes]:
+        """What the agent changed since it last published. Raises Damaged."""
+        top, since_ns, number = (_top(now), now.time_ns, now.number) if now is not None else (None, 0, 0)
+        with recorded_authors(self._state) as authors:
+            if authors is None or not authors.has_others(snapshot.root, agent):
+                yield from _changed_files(reader, top, top_of(snapshot), shown)
+                return
+            snapshots = [each for each in self._store.list(snapshot.root) if number < each.number <= snapshot.number]
+            for each in sorted(snapshots, key=lambda one: one.number):
+                interval = Interval(each.root, authors.since(each.root, since_ns), each.time_ns)
+                changed = _changed_files(reader, top, top_of(each), shown)
+                yield from (path for path in changed if agent in interval.authors_of(path))
+                top, since_ns = top_of(each), each.time_ns
 
-def changed_files(reader: ObjectReader, old: Entry | None, new: Entry, shown: Filter) -> Iterator[str]:
-    """Files and links that differ, as text. Raises Damaged where a side is no longer held."""
+
+def _changed_files(reader: ObjectReader, old: Entry | None, new: Entry, shown: Filter) -> Iterator[bytes]:
+    """Files and links that differ. Raises Damaged where a side is no longer held."""
     for change in compare(reader, reader, (old, new)):
         entry = change.after or change.before
         if entry is None or entry.kind in {Kind.FOLDER, Kind.SKIPPED} or not shown.shows_path(change.path):
             continue
         folder, _, _ = change.path.rpartition(b"/")
         if folder or shown.shows(b"", entry):
-            # Agents choose names, and these are told to others: nothing in them may pass for a line of ours.
-            yield name_shown(os.fsdecode(change.path))
+            yield change.path
 
 
 def trees_folder(shared: str) -> str:
