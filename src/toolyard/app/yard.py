@@ -324,8 +324,7 @@ class Yard(Closing):
 
         sharing = sharing_for(self.home, self.options.config, self.options.settings, self._told)
         self.snapshots.on_taken(sharing.taken)
-        if not self.home.is_own_folder:  # then others may stand there too
-            self.snapshots.calls.authors = sharing.open_authors()
+        self.snapshots.calls.authors = sharing.open_authors()
         return sharing
 
     def _own_links(self) -> list[str]:

@@ -131,7 +131,9 @@ class Sharing(Closing):
         return Filter(policy, workspace=workspace, root=self.home.root, place=self.peers.place(agent))
 
     def open_authors(self) -> Authors | None:
-        """Where calls in a folder that agents share are recorded; None where that cannot be kept."""
+        """Where calls are recorded, if other agents may work in the same folder; None also where that fails."""
+        if self.home.is_own_folder:
+            return None
         from toolyard.workspace.sharing.authors import Authors
         from toolyard.workspace.sharing.publishing import SHARING
 

@@ -142,7 +142,7 @@ class Keeper(Closing):
         """Have the baseline taken. False when it is not done after so many seconds."""
         with self._lock:
             if self._baseline is None or self._baseline.done():
-                self._baseline = self._thread.submit(self._take_baseline)
+                self._baseline = self._thread.submit(self._automatic)
             baseline = self._baseline
         until = time.monotonic() + seconds
         while not baseline.done():
@@ -257,9 +257,6 @@ class Keeper(Closing):
             raise
         except store_faults() as error:
             raise cannot_open(self.place.folder, error) from error
-
-    def _take_baseline(self) -> None:
-        self._automatic()
 
     def _take_if_pending(self) -> None:
         quiet = self._thread.take_pending()
