@@ -122,7 +122,7 @@ def test_a_run_is_told_in_plain_lines_where_there_is_no_terminal(driving):
         "Done: `hello.txt` says hello.",
     ]
     assert lines[9].startswith("✓ Succeeded")
-    assert lines[9].endswith("12,345 tokens in (10,240 cached), 350 out")
+    assert lines[9].endswith("12,345 tokens in (10,240 cached), 350 out · $0.0074")
     assert lines[10] == "  A hello.txt  +1 -0"
     assert "\x1b" not in said
 

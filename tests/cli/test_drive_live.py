@@ -11,7 +11,7 @@ from toolyard.cli.drive_changes import Changes
 from toolyard.cli.drive_live import LiveShowing, blocks_of
 from toolyard.cli.drive_telling import About
 from toolyard.config.settings import Settings
-from toolyard.drivers import Fault, Finished, SessionStarted, Status, TextDelta, ToolCall, ToolResult
+from toolyard.drivers import Fault, Finished, ResultStatus, SessionStarted, Status, TextDelta, ToolCall, ToolResult
 
 ABOUT = About("Gemini CLI", "/home/me/shop", Settings.from_environment({"HOME": "/home/me"}))
 
@@ -48,9 +48,9 @@ def test_the_parts_of_a_run_stand_apart():
         TextDelta("I will **look**.\n\nAnd "),
         TextDelta("then edit."),
         ToolCall("1", "Read", {"file_path": "/home/me/shop/a.py"}),
-        ToolResult("1", ok=True, text="     1\tx"),
+        ToolResult("1", ResultStatus.OK, "     1\tx"),
         ToolCall("2", "Read", {"file_path": "/etc/passwd"}),
-        ToolResult("2", ok=False, text="It is outside the workspace."),
+        ToolResult("2", ResultStatus.FAILED, "It is outside the workspace."),
         ToolCall("3", "Bash", {"command": "pytest -q"}),
         Finished(Status.FAILED, reason="It was ended.", hint="Try again.", seconds=0),
     )
@@ -66,7 +66,7 @@ def test_the_parts_of_a_run_stand_apart():
 def test_a_line_about_a_call_fits_a_narrow_terminal():
     shown = Terminal(width=40).lines(
         ToolCall("1", "Write", {"file_path": "a/very/long/path/that/does/not/fit/here.py"}),
-        ToolResult("1", ok=True, text="Created x (1,000 lines, 2 bytes)."),
+        ToolResult("1", ResultStatus.OK, "Created x (1,000 lines, 2 bytes)."),
     )
     assert shown == ["  ✓ Write  a/very/long…  new, 1,000 lin…", ""]
 
@@ -95,7 +95,7 @@ def test_no_text_of_a_model_speaks_to_the_terminal(text):
         SessionStarted("r", "gemini", f"m{text}"),
         TextDelta(text),
         ToolCall("1", f"Read{text}", {"file_path": text}, ours=False),
-        ToolResult("1", ok=False, text=text),
+        ToolResult("1", ResultStatus.FAILED, text),
         Fault(text, text),
         ToolCall("2", "Bash", {"command": text}),
         Finished(Status.FAILED, reason=text, hint=text),

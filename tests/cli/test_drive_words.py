@@ -7,7 +7,7 @@ import time
 import pytest
 
 from toolyard.cli.drive_words import CameOf, about, came_of, clean, span, spent
-from toolyard.drivers import Finished, Status, Tokens, ToolCall, ToolResult
+from toolyard.drivers import Finished, Status, Tokens, ToolCall
 
 
 def call(name: str, **arguments: object) -> ToolCall:
@@ -51,17 +51,29 @@ def test_a_call_says_what_it_is_about(made, said):
         (call("Read"), "     1\tone", CameOf(True, "1 line")),
         (call("Grep"), "No matches.", CameOf(True, "No matches.")),
         (call("Bash"), "a\n12 passed\n", CameOf(True, "12 passed")),
-        (call("Bash"), "boom\nExit code 3", CameOf(False, "exit 3: boom")),
-        (call("Bash"), "Exit code 1", CameOf(False, "exit 1")),
+        (call("Bash"), "Exit code 3", CameOf(True, "Exit code 3")),  # printed by a command that went well
         (call("Bash"), "", CameOf(True)),
     ],
 )
 def test_what_came_of_a_call_is_seen_at_a_glance(made, text, came):
-    assert came_of(made, ToolResult("1", ok=True, text=text)) == came
+    assert came_of(made, text, ok=True, exit_code=0) == came
 
 
-def test_a_failure_is_told_whole_without_the_number_that_clients_put_before_it():
-    came = came_of(call("Read"), ToolResult("1", ok=False, text="MCP error -32001: It is outside.\nUse another."))
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("boom\nExit code 3", "exit 3: boom"),
+        ("boom\nExit code 3\n[The sandbox has no network.]", "exit 3: boom"),
+        ("Exit code 3", "exit 3"),
+        ("boom", "exit 3: boom"),
+    ],
+)
+def test_a_command_that_failed_says_its_exit_code_and_last_line(text, note):
+    assert came_of(call("Bash"), text, ok=False, exit_code=3) == CameOf(ok=False, note=note)
+
+
+def test_a_failure_is_told_whole():
+    came = came_of(call("Read"), "It is outside.\nUse another.", ok=False)
     assert came == CameOf(ok=False, why="It is outside.\nUse another.")
 
 
@@ -90,15 +102,15 @@ def test_a_large_edit_is_counted_at_once():
     old = "\n".join(f"same {number}" if number < 100 else f"price = {number} * total" for number in numbers)
     new = "\n".join(f"same {number}" if number < 100 else f"total = price + {number}" for number in numbers)
     began = time.monotonic()
-    came = came_of(call("Edit", old_string=old, new_string=new), ToolResult("1", ok=True, text="1 replacement."))
+    came = came_of(call("Edit", old_string=old, new_string=new), "1 replacement.", ok=True)
     middle = call("Edit", old_string=old[:15_000], new_string=new[:15_000])
-    came_of(middle, ToolResult("1", ok=True, text="1 replacement."))
+    came_of(middle, "1 replacement.", ok=True)
     assert came == CameOf(True, "+1400 -1400")
     assert time.monotonic() - began < 5
 
 
 def test_what_peers_did_meanwhile_is_no_part_of_what_a_command_came_to() -> None:
     call = ToolCall("1", "Bash", {"command": "make"})
-    result = ToolResult("1", ok=True, text="built\n[ada changed 1 file: shared/ada/plan.md]")
+    text = "built\n[ada changed 1 file: shared/ada/plan.md]"
 
-    assert came_of(call, result).note == "built"
+    assert came_of(call, text, ok=True, exit_code=0).note == "built"

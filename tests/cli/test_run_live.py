@@ -142,8 +142,8 @@ def test_the_state_of_an_agent_is_told_as_it_changes():
         ToolCalled(call="1", tool="Bash", arguments={"command": "pytest -q"}, **ada), now=5
     )
     assert "✓ Bash   pytest -q  3 passed" in shown.hear(
-        ToolReturned(call="1", tool="Bash", ok=True, text="3 passed\nExit code 0", **ada)
-    ).replace("exit 0: ", "")
+        ToolReturned(call="1", tool="Bash", ok=True, text="3 passed", exit_code=0, **ada)
+    )
     assert "± a.py, b.py, 3 more files  snapshot 0123456789ab" in shown.hear(
         FilesChanged(paths=("a.py", "b.py"), total=5, snapshot="0123456789abcdef", **ada)
     )

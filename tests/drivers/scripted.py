@@ -7,17 +7,29 @@ import contextlib
 import json
 import os
 import pathlib
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from toolyard.drivers.driver import Heard, Recipe, RunSpec
-from toolyard.drivers.messages import Finished, Message, SessionStarted, TextDelta, ToolCall, ToolResult
+from toolyard.drivers.messages import (
+    Finished,
+    Message,
+    ResultStatus,
+    SessionStarted,
+    TextDelta,
+    Tokens,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from toolyard.drivers.running import Run
+from toolyard.models.pricing import ModelRef
 
 PROGRAM = pathlib.Path(__file__).with_name("scripted_cli.py")
 KEY = "SCRIPTED_KEY"
+OTHER_NAME = "yard_"
+"""Before the name of a tool of ours that the CLI has one of its own for."""
 
 
 class ScriptedReader:
@@ -33,12 +45,18 @@ class ScriptedReader:
                 self.heard.keep(record["text"])
                 yield TextDelta(record["text"])
             case "call":
-                self.heard.open_calls[record["id"]] = record["name"]
-                yield ToolCall(record["id"], record["name"], record["arguments"])
+                name = record["name"].removeprefix(OTHER_NAME)
+                self.heard.open_calls[record["id"]] = name
+                yield ToolCall(record["id"], name, record["arguments"])
             case "result":
                 self.heard.open_calls.pop(record["id"])
                 self.heard.answered += 1
-                yield ToolResult(record["id"], record["ok"], record["text"])
+                status = ResultStatus.OK if record["ok"] else ResultStatus.FAILED
+                yield ToolResult(record["id"], status, record["text"])
+            case "usage":
+                self.heard.model = record["model"]
+                self.heard.tokens = Tokens(record["input"], record["output"], record["cached"])
+                yield Usage(self.heard.tokens, record["cost"])
             case "error":
                 self.heard.error = record["text"]
             case "over":
@@ -59,7 +77,6 @@ class ScriptedDriver:
     logins = ()
     builtins = frozenset({"Bash"})
     asks_first = True
-    hidden_failure = re.compile("^it failed$")
 
     def recipe(self, run: RunSpec) -> Recipe:
         files = {"settings/settings.json": json.dumps({"url": run.url, "bearer": "$TOOLYARD_RUN_TOKEN"})}
@@ -69,11 +86,15 @@ class ScriptedDriver:
         del tools
         return ScriptedReader(run)
 
+    def model_ref(self, model: str, variables: Mapping[str, str]) -> ModelRef:
+        del variables
+        return ModelRef("google", model)
+
     def shown_name(self, tool: str) -> str:
         return f"mcp_{self.served_name(tool)}"
 
     def served_name(self, tool: str) -> str:
-        return f"yard_{tool}" if tool in self.builtins else tool
+        return OTHER_NAME + tool if tool in self.builtins else tool
 
 
 def script(*steps: list) -> str:

@@ -30,6 +30,8 @@ def main(url: str, steps: list[list]) -> None:
                 text = "".join(part.get("text", "") for part in result.get("content", [])) or json.dumps(answer)
                 ok = "error" not in answer and not result.get("isError")
                 say(kind="result", id=str(number), ok=ok, text=text if ok or what == "call" else "it failed")
+            case "usage":
+                say(kind="usage", **rest[0])
             case "open_call":
                 say(kind="call", id=str(number), name=rest[0], arguments={})
             case "say":

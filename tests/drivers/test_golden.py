@@ -19,7 +19,17 @@ from toolyard.drivers.clis.codex import Codex
 from toolyard.drivers.clis.gemini import Gemini
 from toolyard.drivers.clis.opencode import Opencode
 from toolyard.drivers.clis.qwen import Qwen
-from toolyard.drivers.messages import Fault, Message, SessionStarted, Status, TextDelta, ToolCall, ToolResult, Usage
+from toolyard.drivers.messages import (
+    Fault,
+    Message,
+    ResultStatus,
+    SessionStarted,
+    Status,
+    TextDelta,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from toolyard.drivers.verdict import Ending, Verdict, verdict
 
 RECORDINGS = pathlib.Path(__file__).with_name("recordings")
@@ -191,7 +201,7 @@ def test_every_cli_tells_the_same_story_in_the_same_messages(name):
     assert said[0].session
     call = next(each for each in said if isinstance(each, ToolCall))
     assert call == ToolCall(call.id, "save_text", {"path": "hello.txt", "content": "hi from fake model\n"}, ours=True)
-    assert said[2] == ToolResult(call.id, ok=True, text='{"path":"hello.txt","bytes":19}')
+    assert said[2] == ToolResult(call.id, ResultStatus.OK, '{"path":"hello.txt","bytes":19}')
     assert "".join(each.text for each in said if isinstance(each, TextDelta)) == "Done: hello.txt written."
     assert "".join(heard.text) == "Done: hello.txt written."
     assert (heard.tokens.input, heard.tokens.output, heard.tokens.cached) == (20, 10, 0)

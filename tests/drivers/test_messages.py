@@ -12,6 +12,8 @@ from toolyard.drivers import messages
 from toolyard.drivers.messages import (
     Fault,
     Finished,
+    ImageData,
+    ResultStatus,
     SessionStarted,
     Status,
     TextDelta,
@@ -28,7 +30,11 @@ ALL = (
     SessionStarted("run", "gemini", "a-model", "a-session"),
     TextDelta("é\x00\n"),
     ToolCall("1", "Write", {"file_path": "a", "deep": [{"b": None}]}, ours=False),
-    ToolResult("1", ok=False, text="no"),
+    ToolResult(
+        *("1", ResultStatus.FAILED, "no", 0.25),
+        structured={"exit_code": 3},
+        images=(ImageData("aGk=", "image/png"),),
+    ),
     Usage(TOKENS, 0.5),
     Fault("it broke", "mend it", retryable=True),
     Finished(
@@ -49,7 +55,8 @@ ALL = (
 def test_every_message_comes_back_as_it_was(message):
     written = json.loads(json.dumps(as_json(message)))
     assert from_json(written) == message
-    assert set(written) == {"type", *(field.name for field in fields(message))}
+    derived = {"ok"} if isinstance(message, ToolResult) else set()
+    assert set(written) == {"type", *derived, *(field.name for field in fields(message))}
     assert from_json({**written, "a-key-of-a-newer-version": 1}) == message
 
 

@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolyard.drivers.clis.records import message_of
-from toolyard.drivers.messages import Fault, Finished, TextDelta, ToolCall, ToolResult, Usage, as_json, from_json
+from toolyard.drivers.messages import (
+    Fault,
+    Finished,
+    ResultStatus,
+    TextDelta,
+    ToolCall,
+    ToolResult,
+    Usage,
+    as_json,
+    from_json,
+)
 from toolyard.drivers.registry import DRIVERS, driver_of
 
 TOOLS = ("Read", "Write", "write_file")
@@ -103,7 +113,7 @@ def test_what_is_said_after_a_call_is_a_paragraph_of_its_own(cli):
     assert messages == [
         TextDelta("First."),
         ToolCall("1", "Read", {}, ours=True),
-        ToolResult("1", ok=True, text="a\n[image]"),
+        ToolResult("1", ResultStatus.OK, "a\n[image]"),
         TextDelta("\n\nThen."),
     ]
 
@@ -172,7 +182,7 @@ def called(cli: str, words: str) -> list[dict]:
 def test_a_tool_that_we_refused_is_one_that_came_through(cli, words):
     messages, heard = read(cli, *called(cli, words))
 
-    assert messages == [ToolCall("1", "Read", {}, ours=True), ToolResult("1", ok=False, text=words)]
+    assert messages == [ToolCall("1", "Read", {}, ours=True), ToolResult("1", ResultStatus.FAILED, words)]
     assert (heard.answered, heard.refused_tools, heard.unknown_tools) == (1, [], [])
 
 
@@ -226,7 +236,7 @@ def test_a_command_that_codex_runs_itself_is_told_as_not_ours():
 
     messages, heard = read("codex", {"type": "item.completed", "item": item})
 
-    assert messages == [ToolCall("i", "command_execution", {}, ours=False), ToolResult("i", ok=True, text="x")]
+    assert messages == [ToolCall("i", "command_execution", {}, ours=False), ToolResult("i", ResultStatus.OK, "x")]
     assert heard.answered == 0
 
 
@@ -257,5 +267,5 @@ def test_a_tool_that_opencode_put_another_in_the_place_of_is_unknown():
 
     messages, heard = read("opencode", {"type": "tool_use", "part": part})
 
-    assert messages == [ToolCall("1", "Write", {}, ours=False), ToolResult("1", ok=False, text=given["error"])]
+    assert messages == [ToolCall("1", "Write", {}, ours=False), ToolResult("1", ResultStatus.REFUSED, given["error"])]
     assert heard.unknown_tools == ["Write"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
 import os
@@ -14,12 +15,27 @@ from tests.drivers.scripted import KEY, PYTHON, ScriptedDriver, messages_of, pro
 
 from toolyard.core.modes import PermissionMode
 from toolyard.drivers.host import Host
-from toolyard.drivers.messages import Fault, Finished, SessionStarted, Status, TextDelta, ToolResult
+from toolyard.drivers.messages import (
+    Fault,
+    Finished,
+    ResultStatus,
+    SessionStarted,
+    Status,
+    TextDelta,
+    Tokens,
+    ToolResult,
+    Usage,
+    as_json,
+    from_json,
+)
 from toolyard.drivers.running import DriveOptions, Run
 from toolyard.storage.audit_read import read
 
 SECONDS = 30
 ATTACH = (["connect"], ["list"])
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 
 
 @pytest.fixture
@@ -287,6 +303,42 @@ def test_what_a_failed_tool_said_is_told_where_the_cli_keeps_it_to_itself(starte
     assert "MCP" not in texts[1]  # our own words, as we said them
     assert texts[1] in texts[3]
     assert "file_path: is required" in texts[4]
+
+
+def test_a_tool_result_has_its_status_duration_data_and_images(started, workspace):
+    (workspace / "dot.png").write_bytes(PNG)
+    calls = [
+        ["quiet_call", "yard_Bash", {"command": "echo boom; sleep 0.2; exit 3"}],
+        ["quiet_call", "Read", {"file_path": "/etc/passwd"}],
+        ["call", "Read", {"file_path": "dot.png"}],
+    ]
+    told = messages_of(started(*ATTACH, *calls, ["over"]))
+    ran, refused, seen = [message for message in told if isinstance(message, ToolResult)]
+
+    assert (ran.status, ran.exit_code, ran.structured["stdout"]) == (ResultStatus.FAILED, 3, "boom\n")
+    assert 0.2 <= ran.seconds < told[-1].seconds
+    assert refused.status is ResultStatus.REFUSED
+    assert refused.structured["error"]["kind"] == "security"
+    assert seen.ok
+    assert [(base64.b64decode(image.data), image.media_type) for image in seen.images] == [(PNG, "image/png")]
+    assert [from_json(json.loads(json.dumps(as_json(each)))) for each in told] == told
+
+
+@pytest.mark.parametrize(
+    ("model", "told_cost", "cost"),
+    [
+        ("gemini-2.5-flash", None, pytest.approx(0.0003 * 800 / 1000 + 0.00003 * 200 / 1000 + 0.0025 * 100 / 1000)),
+        ("gemini-2.5-flash", 0.0, pytest.approx(0.000496)),
+        ("gemini-2.5-flash", 0.5, 0.5),
+        ("a-model-of-mine", None, None),
+        ("a-model-of-mine", 0.0, 0.0),
+    ],
+)
+def test_a_run_whose_cli_tells_no_cost_is_priced_by_the_list(started, model, told_cost, cost):
+    usage = {"model": model, "input": 1000, "cached": 200, "output": 100, "cost": told_cost}
+    *_, told, finished = messages_of(started(*ATTACH, ["usage", usage], ["over"]))
+    assert told == Usage(Tokens(1000, 100, 200), cost)
+    assert finished.cost == cost
 
 
 @pytest.mark.parametrize("says", [True, False])

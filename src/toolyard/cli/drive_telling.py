@@ -147,8 +147,9 @@ class Telling(abc.ABC):
             return
         self.end_text()
         self.enter(Part.CALLS)
-        came = came_of(opened.call, result)
-        self.put(lines.over(opened.call, self.about.workspace, came, opened.seconds, self.width))
+        came = came_of(opened.call, result.text, ok=result.ok, exit_code=result.exit_code)
+        seconds = opened.seconds if result.seconds is None else result.seconds
+        self.put(lines.over(opened.call, self.about.workspace, came, seconds, self.width))
 
     def _finished(self, finished: Finished) -> None:
         self.end_text()

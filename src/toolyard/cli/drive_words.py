@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from toolyard.app.snapshots.telling import counted
 from toolyard.cli.audit import printable
-from toolyard.drivers import Finished, ToolCall, ToolResult
+from toolyard.drivers import Finished, ToolCall
 
 _ABOUT: Final = (
     *("command", "pattern", "file_path", "notebook_path", "path", "source", "query", "code", "url", "snapshot"),
@@ -30,9 +30,6 @@ _REPLACED: Final = re.compile(r"(\d+) replacements?\b")
 _WRITTEN: Final = re.compile(r"^(Created|Replaced) .*\((\d[\d,]*) lines?\b")
 _NEWS: Final = re.compile(r"\[.+ (?:changed \d+ files?|published new work): .+\]$")
 """What peers did meanwhile, told with whatever result came next."""
-_EXIT: Final = re.compile(r"^Exit code (\d+)\.?$")
-_CODE: Final = re.compile(r"^(Error: )?MCP error -?\d+: ")
-"""What a client puts before an error of ours."""
 _UNSEEN: Final = frozenset("\u200b\u200c\u200d\u2060\ufeff\u00ad")
 """Joins and breaks of words: a terminal shows nothing for them, so nothing is lost."""
 _MOST_COMPARED: Final = 1000
@@ -91,14 +88,17 @@ class CameOf:
     """Of a failure, whole."""
 
 
-def came_of(call: ToolCall, result: ToolResult) -> CameOf:
-    if not result.ok:
-        return CameOf(ok=False, why=_CODE.sub("", clean(result.text).strip()))
-    lines = [line for line in clean(result.text).split("\n") if line.strip() and not _NEWS.match(line)]
+def came_of(call: ToolCall, text: str, *, ok: bool, exit_code: int | None = None) -> CameOf:
+    lines = [line for line in clean(text).split("\n") if line.strip() and not _NEWS.match(line)]
+    if not ok and exit_code:
+        said = _last_printed(lines, exit_code)
+        return CameOf(ok=False, note=f"exit {exit_code}" + (f": {said}" if said else ""))
+    if not ok:
+        return CameOf(ok=False, why=clean(text).strip())
     if call.name in _COMMANDS:
-        return _ran(lines)
+        return CameOf(ok=True, note=_cut(lines[-1].strip()) if lines else "")
     if call.name in _EDITS:
-        return CameOf(ok=True, note=_edited(call.arguments, result.text))
+        return CameOf(ok=True, note=_edited(call.arguments, text))
     if match := _WRITTEN.match(lines[0] if lines else ""):
         size = counted(int(match[2].replace(",", "")), "line")
         return CameOf(ok=True, note=f"new, {size}" if match[1] == "Created" else size)
@@ -107,14 +107,11 @@ def came_of(call: ToolCall, result: ToolResult) -> CameOf:
     return CameOf(ok=True, note=counted(len(lines), "line") if lines else "")
 
 
-def _ran(lines: list[str]) -> CameOf:
-    """The last line of what was printed, and the exit code where it says that something is wrong."""
-    code = _EXIT.match(lines[-1]) if lines else None
-    last = lines[-2:-1] if code else lines[-1:]
-    said = _cut(last[0].strip()) if last else ""
-    if code is None:
-        return CameOf(ok=True, note=said)
-    return CameOf(ok=code[1] == "0", note=f"exit {code[1]}" + (f": {said}" if said else ""))
+def _last_printed(lines: list[str], exit_code: int) -> str:
+    """The last line of a command's output. The result's text repeats the exit code after it, and may have remarks."""
+    repeated = f"Exit code {exit_code}"
+    output = lines[: lines.index(repeated)] if repeated in lines else lines
+    return _cut(output[-1].strip()) if output else ""
 
 
 def _edited(arguments: Mapping[str, Any], told: str) -> str:

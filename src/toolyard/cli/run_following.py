@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from toolyard.cli import run_words as words
 from toolyard.cli.drive_words import CameOf, came_of, clean, one_line
-from toolyard.drivers import ToolCall, ToolResult
+from toolyard.drivers import ToolCall
 from toolyard.models.chat import Spent
 from toolyard.team.events import (
     AgentFailed,
@@ -195,7 +195,7 @@ class Agent:
         if opened is None:
             opened = Call(ToolCall(event.call, words.named(event.tool)), event.at)
             self.items.append(opened)
-        opened.came = came_of(opened.call, ToolResult(event.call, event.ok, event.text))
+        opened.came = came_of(opened.call, event.text, ok=event.ok, exit_code=event.exit_code)
         opened.seconds = event.seconds or max(event.at - opened.began, 0.0)
 
     def _changed(self, event: FilesChanged) -> None:

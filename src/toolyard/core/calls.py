@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -54,6 +55,12 @@ class Result:
     @property
     def text(self) -> str:
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+
+
+def exit_code_of(structured: Mapping[str, Any]) -> int | None:
+    """What a command or code ended with, where the result says so."""
+    code = structured.get("exit_code")
+    return code if type(code) is int else None
 
 
 class AnswerPending(Exception):  # noqa: N818 - not an error: the answer comes with the next request

@@ -8,13 +8,13 @@ CLI's process alone, and each CLI's settings name that variable.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from toolyard.core.limits import MIB
 from toolyard.drivers.messages import Message, Tokens
+from toolyard.models.pricing import ModelRef
 
 TOKEN_VARIABLE = "TOOLYARD_RUN_TOKEN"  # noqa: S105 - the variable's name
 SERVER = "toolyard"
@@ -106,7 +106,12 @@ class Heard:
     text: list[str] = field(default_factory=list[str])
     """What the model said, up to `LONGEST_TEXT`."""
     tokens: Tokens = field(default_factory=Tokens)
+    model: str = ""
+    """The model, where the CLI names it."""
+    tokens_by_model: dict[str, Tokens] = field(default_factory=dict[str, Tokens])
+    """Where the CLI counts them apart."""
     cost: float | None = None
+    """What the CLI says."""
     _kept: int = 0
 
     def keep(self, words: str) -> None:
@@ -167,15 +172,14 @@ class Driver(Protocol):
         """Used where none of the keys is set."""
         ...
 
-    @property
-    def hidden_failure(self) -> re.Pattern[str] | None:
-        """What it prints in place of what a tool of ours said that failed; None where it repeats that."""
-        ...
-
     def recipe(self, run: RunSpec) -> Recipe: ...
 
     def reader(self, run: str, tools: Iterable[str]) -> Reader:
         """For one run; `tools` are those that are served, under our names."""
+        ...
+
+    def model_ref(self, model: str, variables: Mapping[str, str]) -> ModelRef:
+        """Whose model it is, to look up its price; empty where none was named."""
         ...
 
     def shown_name(self, tool: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, ClassVar, TypeAlias, cast
 
+from toolyard.core.calls import exit_code_of
 from toolyard.core.errors import ValidationError
 
 
@@ -23,6 +24,25 @@ class Status(StrEnum):
     """It ran, but without our tools: whatever it says it did, it did not do it here."""
     CANCELLED = "cancelled"
     TIMED_OUT = "timed_out"
+
+
+class ResultStatus(StrEnum):
+    """How a tool call ended."""
+
+    OK = "ok"
+    FAILED = "failed"
+    """The tool ran and failed, such as a command that exits with 3, or the call was wrong."""
+    REFUSED = "refused"
+    """The policy or the CLI refused the call: nothing was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageData:
+    """An image that a tool returned."""
+
+    data: str
+    """Base64."""
+    media_type: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +89,22 @@ class ToolCall:
 class ToolResult:
     type: ClassVar[str] = "tool_result"
     id: str
-    ok: bool
+    status: ResultStatus
     text: str = ""
+    seconds: float | None = None
+    """How long our server took; None for a call that it did not see."""
+    structured: dict[str, Any] = field(default_factory=dict[str, Any])
+    """The structured content of the result: the `exit_code` of a command, the `error` of a failed call."""
+    images: tuple[ImageData, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return self.status is ResultStatus.OK
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of a command or of code, where it is known."""
+        return exit_code_of(self.structured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +114,7 @@ class Usage:
     type: ClassVar[str] = "usage"
     tokens: Tokens
     cost: float | None = None
-    """In US dollars, where the CLI says so."""
+    """In US dollars: as the CLI says, or else by the list price of its model. None where neither is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +144,7 @@ class Finished:
     """None where the CLI was never started. A signal is its number, negative."""
     tokens: Tokens = field(default_factory=Tokens)
     cost: float | None = None
+    """As in `Usage`."""
     seconds: float = 0.0
     changed: tuple[str, ...] = ()
     """Paths below the workspace that are other than before the run, up to a thousand; as snapshots tell them."""
@@ -131,8 +166,9 @@ _TYPES: Mapping[str, type[Message]] = {
 
 
 def as_json(message: Message) -> dict[str, Any]:
-    """The message as an object of JSON."""
-    return {"type": message.type, **asdict(message)}
+    """The message as an object of JSON. A tool result says `ok` beside its status, for those who want no more."""
+    extra = {"ok": message.ok} if isinstance(message, ToolResult) else {}
+    return {"type": message.type, **asdict(message), **extra}
 
 
 def from_json(record: Mapping[str, Any]) -> Message:
@@ -147,5 +183,7 @@ def from_json(record: Mapping[str, Any]) -> Message:
     if "changed" in values:
         values["changed"] = tuple(cast("list[str]", values["changed"]))
     if "status" in values:
-        values["status"] = Status(values["status"])
+        values["status"] = (ResultStatus if kind is ToolResult else Status)(values["status"])
+    if "images" in values:
+        values["images"] = tuple(ImageData(**each) for each in cast("list[dict[str, str]]", values["images"]))
     return kind(**values)

@@ -26,17 +26,18 @@ from toolyard.core.ids import new_id
 from toolyard.drivers.access import lack_of_access
 from toolyard.drivers.approvals import Approvals, denied
 from toolyard.drivers.asking import in_loop_of_caller
+from toolyard.drivers.call_results import CallResults
 from toolyard.drivers.changes import Changes, changes_since
 from toolyard.drivers.driver import TOKEN_VARIABLE, Driver, Heard, Reader, Recipe, RunSpec
-from toolyard.drivers.failures import Failures
 from toolyard.drivers.folder import RunFolder
 from toolyard.drivers.hearing import Hearing
 from toolyard.drivers.host import Host, Stay
 from toolyard.drivers.making import closed_in_thread, made_in_thread
-from toolyard.drivers.messages import Fault, Finished, Message, Status
+from toolyard.drivers.messages import Fault, Finished, Message, Status, Usage
 from toolyard.drivers.options import DriveOptions
 from toolyard.drivers.process import CliProcess, Start
 from toolyard.drivers.verdict import Ending, verdict
+from toolyard.models.pricing import list_price
 from toolyard.serve.mcp.terms import APPROVE, Terms
 
 _HANDED_ON = (
@@ -61,7 +62,7 @@ class Run:
         self._prompt = prompt
         self._options = options
         self._host = host
-        self._failures = Failures(driver.hidden_failure) if driver.hidden_failure is not None else None
+        self._results = CallResults()
         self._faults: deque[Fault] = deque(maxlen=_MOST_FAULTS)
         """Of the caller's own functions, to be told with the next message."""
         self._ending = Ending.OWN
@@ -137,6 +138,8 @@ class Run:
             spec = await asyncio.to_thread(self._spec, stay, folder, tools)
             recipe = self._driver.recipe(spec)
             await asyncio.to_thread(folder.write, {**recipe.files, _GIVEN: recipe.given})
+            secrets = (stay.token, *self._keys().values())
+            hearing = self._results.hearing = Hearing(secrets)
             process = await CliProcess.start(self._start(program, recipe, stay, folder))
             owned.push_async_callback(process.close)
             self._process = process
@@ -144,11 +147,9 @@ class Run:
                 process.stop()
             reader = self._driver.reader(self.id, tools)
             outcome.heard = reader.heard
-            secrets = (stay.token, *self._keys().values())
-            hearing = Hearing(secrets)
             async for line in process.lines():
                 for message in (*self._own_faults(), *outcome.read(hearing.masked(line), hearing, reader)):
-                    yield message if self._failures is None else self._failures.told(message, hearing.masked_text)
+                    yield await self._completed(message, outcome)
             for fault in self._own_faults():
                 yield fault
             if process.too_long:
@@ -157,6 +158,29 @@ class Run:
             reader.heard.forgive(spec.denied)
             outcome.attached = stay.attached.is_set()
             outcome.stderr = process.tail(secrets)
+
+    async def _completed(self, message: Message, outcome: _Outcome) -> Message:
+        """The message, with what the CLI does not say and we know."""
+        if not isinstance(message, Usage):
+            return self._results.completed(message)
+        outcome.cost = message.cost
+        if not message.cost:  # some say 0 of a model whose price they do not know
+            price = await asyncio.to_thread(self._list_price, outcome.heard)
+            outcome.cost = message.cost if price is None else price
+        return replace(message, cost=outcome.cost)
+
+    def _list_price(self, heard: Heard) -> float | None:
+        """None where one of the models has no known price."""
+        by_model = heard.tokens_by_model or {heard.model or self._options.model: heard.tokens}
+        total = 0.0
+        for name, tokens in by_model.items():
+            model = self._driver.model_ref(name, self._options.variables)
+            fresh = max(tokens.input - tokens.cached, 0)
+            price = list_price(model, fresh=fresh, cached=tokens.cached, output=tokens.output)
+            if price is None:
+                return None
+            total += price
+        return total
 
     def _own_faults(self) -> Iterator[Fault]:
         while self._faults:
@@ -199,9 +223,7 @@ class Run:
         driver = self._driver
         names = {tool: driver.served_name(tool) for tool in yard.dispatch.tools}
         changed = {tool: served for tool, served in names.items() if served != tool}
-        terms = Terms(changed, self._asker())
-        if self._failures is not None:
-            terms = replace(terms, on_failed=self._failures.note)
+        terms = Terms(changed, self._asker(), on_result=self._results.record)
         if driver.asks_first:
             terms = replace(terms, approve=Approvals(yard, terms, driver.shown_name("")))
         return terms
@@ -265,7 +287,7 @@ class Run:
             attached=outcome.attached,
             exit_code=outcome.code,
             tokens=heard.tokens,
-            cost=heard.cost,
+            cost=outcome.cost,
             seconds=round(seconds, 3),
             changed=outcome.changes.paths,
             snapshot=outcome.changes.snapshot,
@@ -280,6 +302,7 @@ class _Outcome:
     heard: Heard = field(default_factory=Heard)
     code: int | None = None
     attached: bool = False
+    cost: float | None = None
     fault: ToolyardError | None = None
     stderr: str = ""
     place: Place | None = None

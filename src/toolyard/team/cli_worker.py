@@ -120,12 +120,19 @@ class CliWorker:
                 hear(
                     ToolCalled(agent=agent, round=number, call=call, tool=name, arguments=shown_arguments(arguments))
                 )
-            case messages.ToolResult(call, ok, text):
-                tool, began = calls.get(call, ("", time.monotonic()))
-                seconds = round(time.monotonic() - began, 3)
+            case messages.ToolResult():
+                tool, began = calls.get(message.id, ("", time.monotonic()))
+                seconds = time.monotonic() - began if message.seconds is None else message.seconds
                 hear(
                     ToolReturned(
-                        agent=agent, round=number, call=call, tool=tool, ok=ok, text=shown(text), seconds=seconds
+                        agent=agent,
+                        round=number,
+                        call=message.id,
+                        tool=tool,
+                        ok=message.ok,
+                        text=shown(message.text),
+                        seconds=round(seconds, 3),
+                        exit_code=message.exit_code,
                     )
                 )
             case messages.Usage(tokens, cost):

@@ -113,6 +113,8 @@ class ToolReturned(Event):
     text: str
     """The beginning of what the model was shown."""
     seconds: float = 0.0
+    exit_code: int | None = None
+    """Of a command or of code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from toolyard.core.calls import Asker, Call, Image, Result
+from toolyard.core.calls import Asker, Call, Image, Result, exit_code_of
 from toolyard.core.errors import ToolyardError
 from toolyard.models.chat import Answer, Picture, Wanted
 from toolyard.team.events import ToolCalled, ToolReturned
@@ -85,17 +85,20 @@ class ToolCalls:
             wanted.tool if wanted.tool in self._yard.dispatch.tools else "unknown"
         )  # anything may be written there
         with self._around.tracing.tool_call(known, wanted.id) as span:
-            answer = await self._made(wanted)
+            answer, exit_code = await self._made(wanted)
             if answer.failed:
                 span.failed("The call failed.")
         seconds = round(time.monotonic() - began, 3)
-        self._around.hear(ToolReturned(**common, ok=not answer.failed, text=shown(answer.text), seconds=seconds))
+        text = shown(answer.text)
+        self._around.hear(
+            ToolReturned(**common, ok=not answer.failed, text=text, seconds=seconds, exit_code=exit_code)
+        )
         return self._minding_repeats(answer)
 
-    async def _made(self, wanted: Wanted) -> Answer:
-        """What the model is shown."""
+    async def _made(self, wanted: Wanted) -> tuple[Answer, int | None]:
+        """What the model is shown, and the exit code of a command."""
         if wanted.fault:
-            return Answer(wanted, f"The arguments could not be read: {wanted.fault}", failed=True)
+            return Answer(wanted, f"The arguments could not be read: {wanted.fault}", failed=True), None
         call = Call(
             wanted.tool,
             dict(wanted.arguments),
@@ -108,8 +111,9 @@ class ToolCalls:
             # What is quick would wait longer for a thread than it takes.
             result = self._yard.dispatch.now(call) or await self._yard.dispatch(call)
         except ToolyardError as error:
-            return Answer(wanted, str(error), failed=True)
-        return Answer(wanted, result.text or "(no content)", _pictures(result), failed=result.failed)
+            return Answer(wanted, str(error), failed=True), None
+        answer = Answer(wanted, result.text or "(no content)", _pictures(result), failed=result.failed)
+        return answer, exit_code_of(result.structured)
 
     def _minding_repeats(self, answer: Answer) -> Answer:
         mark = json.dumps(

@@ -14,7 +14,7 @@ from tests.e2e.drivers.trials import Scenario, Trial
 
 from toolyard.app.toolsets import Toolset
 from toolyard.core.modes import PermissionMode
-from toolyard.drivers import SessionStarted, Status, TextDelta, ToolCall, ToolResult
+from toolyard.drivers import ResultStatus, SessionStarted, Status, TextDelta, ToolCall, ToolResult, Usage
 from toolyard.drivers.registry import driver_of
 from toolyard.testing.model_server import Call, Say
 
@@ -34,6 +34,7 @@ REFUSED = {
 }
 """What the model is shown that writes where nothing may be written. Most CLIs do not even offer it; Claude Code asks
 our permission tool, which knows the workspace and not yet the file."""
+PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 LONG = "".join(f"{number:07}\n" for number in range(1 << 18))
 SAID = LONG[:100_000]
 """As much as every CLI prints before it exits: they do not wait until all of it was read."""
@@ -69,8 +70,18 @@ ASKED = Scenario(
     ask=answered,
     clis=("claude",),
 )
+KINDS = Scenario(
+    (
+        Call("Bash", {"command": "echo boom; exit 3"}),
+        Call("Bash", {"command": f"echo {PICTURE} | base64 -d > dot.png"}),
+        Call("Read", {"file_path": "dot.png"}),
+        Call("Read", {"file_path": "nothing.txt"}),
+        Say("All is well."),
+    ),
+    shares_host=True,
+)
 UNNAMED = Scenario(TOUR.steps[:2], names_model=False, shares_host=True)
-BATCH = (TOUR, PLAN, LARGE, ASKED, UNNAMED)
+BATCH = (TOUR, PLAN, LARGE, ASKED, UNNAMED, KINDS)
 
 
 @pytest.fixture
@@ -121,6 +132,24 @@ def test_every_call_is_told_under_our_name_with_its_end(tour, cli):
     ]
     assert ["is outside the workspace" in result.text for result in results] == [False, False, True, True]
     assert "".join(piece.text for piece in tour.told(TextDelta)) == "All is well."
+
+
+def test_results_say_what_our_server_answered_whatever_the_cli_repeats_of_it(trials, cli):
+    ran, written, seen, missing = trials.of(BATCH, KINDS, cli).told(ToolResult)
+    ok, failed = ResultStatus.OK, ResultStatus.FAILED
+    assert [each.status for each in (ran, written, seen, missing)] == [failed, ok, ok, failed]
+    assert (ran.exit_code, ran.structured["stdout"], ran.text) == (3, "boom\n", "boom\nExit code 3")
+    assert [(image.data, image.media_type) for image in seen.images] == [(PICTURE, "image/png")]
+    assert missing.structured["error"]["kind"] == "tool"
+    assert all(each.seconds for each in (ran, written, seen, missing))
+
+
+@pytest.mark.parametrize("cli", ["gemini", "claude", "codex"])
+def test_the_cost_of_a_run_is_there_where_the_price_of_its_model_is_known(trials, cli):
+    kinds = trials.of(BATCH, KINDS, cli)
+    assert kinds.finished.tokens.input
+    assert kinds.finished.cost
+    assert kinds.told(Usage)[-1].cost == kinds.finished.cost
 
 
 def test_nothing_of_other_settings_is_started_read_or_changed(tour, cli, trials):

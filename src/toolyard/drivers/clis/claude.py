@@ -34,6 +34,8 @@ class Claude(Cli):
     logins = (Login(".claude", ".credentials.json", f"{_CONFIG}/.credentials.json", "CLAUDE_CONFIG_DIR"),)
     asks_first = True
     shown_as = "mcp__{server}__{tool}"
+    provider = "anthropic"
+    address = "ANTHROPIC_BASE_URL"
     # `tools` of the first event of 2.1.197 with `--tools default`, and names of older versions. Ours have a prefix.
     builtins = words_of(
         """Task Bash CronCreate CronDelete CronList Edit EnterWorktree ExitWorktree NotebookEdit Read ReportFindings

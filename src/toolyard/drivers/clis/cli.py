@@ -8,7 +8,17 @@ from typing import Any
 
 from toolyard.drivers.clis.troubles import advice, is_retryable
 from toolyard.drivers.driver import SERVER, Heard, Login
-from toolyard.drivers.messages import Fault, Message, SessionStarted, TextDelta, ToolCall, ToolResult, Usage
+from toolyard.drivers.messages import (
+    Fault,
+    Message,
+    ResultStatus,
+    SessionStarted,
+    TextDelta,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from toolyard.models.pricing import ModelRef
 
 OTHER_NAME = "ws_"
 """Before the name of a tool of ours that the CLI has one of its own for."""
@@ -39,18 +49,26 @@ class Cli:
     handed_on: tuple[str, ...] = ()
     logins: tuple[Login, ...] = ()
     asks_first = False
-    hidden_failure: re.Pattern[str] | None = None
     builtins: frozenset[str] = frozenset()
     loses_bare_names = False
     """It compares names with those of its own before it puts the server's in front."""
     shown_as = ""
     """How the model sees a tool: `{server}` and `{tool}`."""
+    provider = ""
+    """Whose models it uses, as genai-prices names it."""
+    address = ""
+    """The variable with another address of the provider."""
+    default_model = ""
+    """Where none is named, and its output does not tell."""
 
     def __init__(self, server: str = SERVER) -> None:
         self.server = server
 
     def served_name(self, tool: str) -> str:
         return OTHER_NAME + tool if self.loses_bare_names and tool in self.builtins else tool
+
+    def model_ref(self, model: str, variables: Mapping[str, str]) -> ModelRef:
+        return ModelRef(self.provider, model or self.default_model, variables.get(self.address, ""))
 
     def shown_name(self, tool: str) -> str:
         """What the model calls a tool of ours."""
@@ -80,6 +98,7 @@ class Listener:
     def began(self, model: str = "", session: str = "") -> Iterator[Message]:
         if not self._has_begun:
             self._has_begun = True
+            self.heard.model = model
             yield SessionStarted(self._run, self.cli.name, model, session)
 
     def said(self, words: str) -> Iterator[Message]:
@@ -104,8 +123,9 @@ class Listener:
     def answered(self, call: str, words: str, *, ok: bool) -> Iterator[Message]:
         name = self._names.get(call, "")
         self.heard.open_calls.pop(call, None)
-        self._judge(name, words, ok=ok)
-        yield ToolResult(call, ok, words)
+        was_refused = self._judge(name, words, ok=ok)
+        status = ResultStatus.OK if ok else ResultStatus.REFUSED if was_refused else ResultStatus.FAILED
+        yield ToolResult(call, status, words)
 
     def troubled(self, words: str) -> Iterator[Message]:
         """An error on the way."""
@@ -122,18 +142,20 @@ class Listener:
     def counted(self) -> Iterator[Message]:
         yield Usage(self.heard.tokens, self.heard.cost)
 
-    def _judge(self, name: str, words: str, *, ok: bool) -> None:
-        """Whether a call of ours came through, and if not, what the CLI made of it."""
+    def _judge(self, name: str, words: str, *, ok: bool) -> bool:
+        """Whether the CLI itself refused the call. Counts calls of our tools by how they ended."""
         heard, (tool, ours) = self.heard, self._ours(name)
         if not ok and self.unknown.search(words):
             if ours:
                 heard.refused_tools.append(tool)
             elif name in self._bare:
                 heard.unknown_tools.append(self._bare[name])
-        elif ours and not ok and self.refusal.search(words):
+            return True
+        if ours and not ok and self.refusal.search(words):
             heard.refused_tools.append(tool)
-        elif ours:
-            heard.answered += 1
+            return True
+        heard.answered += ours
+        return False
 
     def _ours(self, name: str) -> tuple[str, bool]:
         if name in self._by_shown:

@@ -56,9 +56,10 @@ class Codex(Cli):
     instead_of_key = ("OPENAI_BASE_URL",)
     handed_on = ("OPENAI_BASE_URL", "OPENAI_ORGANIZATION", "OPENAI_PROJECT")
     logins = (Login(".codex", "auth.json", f"{_CONFIG}/auth.json", "CODEX_HOME"),)
-    # Our words are in there, between its own.
-    hidden_failure = re.compile(r"^tool call error: tool call failed for `")
     shown_as = "mcp__{server}__{tool}"
+    provider = "openai"
+    address = "OPENAI_BASE_URL"
+    default_model = _MODEL
     # What it declared to models of its own list with all features on, 0.166.0. Ours are in a namespace beside them.
     builtins = words_of(
         """shell_command exec_command write_stdin apply_patch view_image web_search update_plan tool_search exec wait

@@ -66,8 +66,9 @@ class Gemini(Cli):
         Login(".gemini", "google_accounts.json", ".gemini/google_accounts.json"),
     )
     loses_bare_names = True
-    hidden_failure = re.compile(r"^Error: MCP tool '[^']*' reported an error\.$")
     shown_as = "mcp_{server}_{tool}"
+    provider = "google"
+    address = "GOOGLE_GEMINI_BASE_URL"
     # ALL_BUILTIN_TOOL_NAMES and TOOL_LEGACY_ALIASES of packages/core/src/tools/tool-names.ts, as bundled in 0.61.0.
     builtins = words_of(
         """glob write_todos write_file google_web_search web_fetch replace run_shell_command grep_search
@@ -125,6 +126,13 @@ def _way_in(run: RunSpec) -> str:
     return "vertex-ai" if is_vertex else "gemini-api-key"
 
 
+def _billed(stats: Mapping[str, Any]) -> Tokens:
+    """The tokens of a model as they are billed: its thoughts are output, which is told in the total alone."""
+    given = count(stats, "input_tokens")
+    output = max(count(stats, "output_tokens"), count(stats, "total_tokens") - given)
+    return Tokens(given, output, count(stats, "cached"))
+
+
 class GeminiReader(Listener, Reader):
     refusal = re.compile(r"^Tool execution (for .{0,200} )?(denied by policy|requires user confirmation)")
     unknown = re.compile(r'^Tool "[^"]*" not found')
@@ -156,6 +164,8 @@ class GeminiReader(Listener, Reader):
         stats = inner(record, "stats")
         tokens = Tokens(count(stats, "input_tokens"), count(stats, "output_tokens"), count(stats, "cached"))
         self.heard.tokens = tokens
+        models = inner(stats, "models")
+        self.heard.tokens_by_model = {name: _billed(inner(models, name)) for name in models}
         self.heard.is_over = True
         yield from self.counted()
         if text(record, "status") != "success":

@@ -12,6 +12,7 @@ from toolyard.drivers.clis.records import arguments, count, inner, message_of, m
 from toolyard.drivers.clis.standing import beside
 from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
 from toolyard.drivers.messages import Message, Tokens
+from toolyard.models.pricing import ModelRef
 
 _CONFIG = "opencode.json"
 _INSTRUCTIONS = "instructions.md"
@@ -40,6 +41,9 @@ _KEYS = {
     "xai": "XAI_API_KEY",
     "opencode": "OPENCODE_API_KEY",
 }
+
+_PRICED_AS = {"xai": "x-ai"}
+"""Providers that genai-prices has under another name."""
 
 
 class Opencode(Cli):
@@ -110,6 +114,13 @@ class Opencode(Cli):
     def _is_of_another_provider(self, model: str) -> bool:
         provider, slash, _ = model.partition("/")
         return bool(slash) and provider != "openai" and provider in _KEYS
+
+    def model_ref(self, model: str, variables: Mapping[str, str]) -> ModelRef:
+        if variables.get("OPENAI_BASE_URL") and not self._is_of_another_provider(model):
+            name = model.removeprefix("openai/") or variables.get("OPENAI_MODEL", "")
+            return ModelRef("openai", name, variables["OPENAI_BASE_URL"])
+        provider, _, name = model.partition("/")
+        return ModelRef(_PRICED_AS.get(provider, provider), name)
 
     def reader(self, run: str, tools: Iterable[str]) -> Reader:
         return OpencodeReader(self, run, tuple(tools))

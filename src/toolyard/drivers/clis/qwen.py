@@ -30,6 +30,8 @@ class Qwen(Cli):
     logins = (Login(".qwen", "oauth_creds.json", ".qwen/oauth_creds.json", "QWEN_HOME"),)
     loses_bare_names = True
     shown_as = "mcp__{server}__{tool}"
+    provider = "openai"
+    address = "OPENAI_BASE_URL"
     # ToolNames of packages/core/src/tools/tool-names.ts, as bundled in 0.15.10, and what 0.24.4 has beside them.
     builtins = words_of(
         """edit write_file read_file grep_search glob run_shell_command todo_write save_memory agent skill

@@ -19,5 +19,9 @@ def result_of_failure(error: ToolyardError, form: ErrorForm) -> Result:
     """The failed call's result. Raises `error` where it is answered with a JSON-RPC error."""
     if form is ErrorForm.JSONRPC or isinstance(error, UnknownToolError):
         raise error
+    return failed_result(error)
+
+
+def failed_result(error: ToolyardError) -> Result:
     fields: dict[str, Any] = {"validation_errors": [], **error_fields(error)}
     return Result((Text(sendable(str(error))),), {ERROR: fields}, failed=True)

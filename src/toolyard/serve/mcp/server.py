@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -37,7 +38,7 @@ from toolyard.core.errors import ToolyardError
 from toolyard.serve.mcp.asking import QuestionPut, asker_for
 from toolyard.serve.mcp.changes import Changes
 from toolyard.serve.mcp.clients import wants_structured
-from toolyard.serve.mcp.failures import result_of_failure
+from toolyard.serve.mcp.failures import failed_result, result_of_failure
 from toolyard.serve.mcp.front import lane_client
 from toolyard.serve.mcp.greeting import MODERN_RESULT, NAME, TITLE, Greeting
 from toolyard.serve.mcp.lane import Lane
@@ -225,15 +226,14 @@ class YardServer:
             progress=_reporter(context),
             hidden=hidden,
         )
+        began = time.monotonic()
         try:
             result = await self._answered(call)
         except ToolyardError as error:
             about = {"uri": arguments["uri"]} if tool in {READ_RESOURCE, GET_SKILL} else {}
-            failure = error_on_the_wire(error, **about)
-            self._note_failure(call, failure.error.message)
-            raise failure from error
-        if result.failed:
-            self._note_failure(call, result.text)
+            self._report(call, failed_result(error), time.monotonic() - began)
+            raise error_on_the_wire(error, **about) from error
+        self._report(call, result, time.monotonic() - began)
         return result
 
     async def _answered(self, call: Call) -> Result:
@@ -244,9 +244,9 @@ class YardServer:
                 raise
             return result_of_failure(error, self._errors)
 
-    def _note_failure(self, call: Call, words: str) -> None:
-        if self._terms.on_failed is not None:
-            self._terms.on_failed(call.tool, call.arguments, words)
+    def _report(self, call: Call, result: Result, seconds: float) -> None:
+        if self._terms.on_result is not None and not call.hidden:
+            self._terms.on_result(call.tool, call.arguments, result, seconds)
 
 
 def _of_its_era(context: Context, result: dict[str, Any]) -> dict[str, Any]:

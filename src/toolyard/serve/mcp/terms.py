@@ -23,8 +23,8 @@ class Terms:
     """Who is asked in place of the client."""
     approve: Callable[[Mapping[str, Any]], Awaitable[Result]] | None = None
     """Answers a client that asks by itself whether a tool may be called."""
-    on_failed: Callable[[str, Mapping[str, Any], str], None] | None = None
-    """Told of a call of this client that failed, before the client is: the tool, its arguments, what was said."""
+    on_result: Callable[[str, Mapping[str, Any], Result, float], None] | None = None
+    """Gets each result before this client does: the tool, its arguments, the result, the seconds that it took."""
 
     def served(self, tool: str) -> str:
         return self.names.get(tool, tool)
