@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import subprocess
 import sys
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from toolyard.config.convert import MCPFilesystemConverter
 from toolyard.core.errors import ConfigError
 from toolyard.core.modes import PermissionMode
+from toolyard.testing.client import StdioClient
 
 WEATHER = {"name": "weather", "type": "stdio", "command": "npx", "args": ["-y", "weather"]}
 
@@ -101,19 +103,29 @@ def test_existing_files_are_never_thrown_away(tmp_path):
     assert (tmp_path / "sub" / "novel.txt").read_text() == "years of work"
 
 
-def test_a_fresh_start_on_a_folder_with_files_is_refused_and_touches_nothing(tmp_path):
-    (tmp_path / "novel.txt").write_text("years of work")
-    with pytest.raises(ConfigError, match="nothing was touched"):
-        MCPFilesystemConverter.convert_config({"cwd": str(tmp_path), "fresh": True})
-    assert (tmp_path / "novel.txt").read_text() == "years of work"
+def test_a_backends_options_reach_the_server_as_they_reach_an_agent_of_a_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "novel.txt").write_text("years of work")
+    backend = {"cwd": str(folder), "fresh": True, "allowed_tools": ["Read", "Write"], "exclude_tools": ["Write"]}
 
+    (server,) = MCPFilesystemConverter.convert_config(backend, agent="writer")["mcp_servers"]
 
-def test_a_fresh_start_on_an_empty_or_missing_folder_is_fine(tmp_path):
-    (tmp_path / "empty").mkdir()
-    for name in ("empty", "missing"):
-        folder = tmp_path / name
-        converted = MCPFilesystemConverter.convert_config({"cwd": str(folder), "fresh": True})
-        assert converted["mcp_servers"] == [entry(folder)]
+    assert (folder / "novel.txt").exists()
+    with StdioClient([server["command"], *server["args"]]) as client:
+        names = [tool["name"] for tool in client.request("tools/list", {})["result"]["tools"]]
+    assert names == ["Read"]
+    assert not (folder / "novel.txt").exists()
+    listed = subprocess.run(
+        [sys.executable, "-m", "toolyard", "snapshot", "list", "--workspace", str(folder)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert "writer" in listed.stdout
+    assert "before a fresh start" in listed.stdout
 
 
 def test_a_relative_folder_starts_at_the_base_or_where_the_process_stands(tmp_path, monkeypatch):
@@ -144,6 +156,8 @@ def test_a_folder_in_the_home_is_understood(tmp_path, monkeypatch):
         ({"cwd": 5}, "`cwd` must be the path of a folder"),
         ({"cwd": "a\0b"}, "`cwd` must be the path of a folder"),
         ({"fresh": "yes"}, "`fresh` must be true or false"),
+        ({"allowed_tools": "Read"}, "`allowed_tools` must be a list"),
+        ({"exclude_tools": [5]}, "`exclude_tools` must be a list"),
     ],
 )
 def test_a_wrong_value_is_refused_before_a_folder_is_made(tmp_path, change, said):

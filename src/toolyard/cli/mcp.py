@@ -8,6 +8,7 @@ import click
 
 from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode, sets_of
 from toolyard.app.yard import YardOptions
+from toolyard.cli.backend_options import with_backend_options
 from toolyard.cli.choosing import Named, toolsets
 from toolyard.cli.opening import find_place
 from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
@@ -38,6 +39,9 @@ _RUNNING = "code_execution"  # as `in_context_tools` names it
 @workspace_option("The folder to serve.  [default: the current folder]")
 @click.option("--permission-mode", type=Named([m.value for m in PermissionMode]), help="[default: strict]")
 @agent_option("Which agent of the configuration is served.")
+@click.option("--fresh", is_flag=True, help="Empty the folder first, after a snapshot of it (`fresh: true`).")
+@click.option("--allow-tool", metavar="PATTERN", multiple=True, help="Serve only these tools (`allowed_tools`).")
+@click.option("--exclude-tool", metavar="PATTERN", multiple=True, help="Leave out these tools (`exclude_tools`).")
 @click.option("--tools", metavar="SET,...", callback=toolsets, default="claude", show_default=True, help=_TOOLSETS)
 @http_options(_HTTP)
 @errors_option()
@@ -48,6 +52,9 @@ def mcp(
     workspace: str | None,
     permission_mode: str | None,
     agent: str | None,
+    fresh: bool,
+    allow_tool: tuple[str, ...],
+    exclude_tool: tuple[str, ...],
     tools: Toolsets,
     http: tuple[str, int] | None,
     allow_host: tuple[str, ...],
@@ -59,6 +66,8 @@ def mcp(
     HTTP asks for the bearer token in TOOLYARD_TOKEN; without one, a fresh token is printed once on stderr.
     """
     place = find_place(workspace, config_file, agent, acts=True)
+    if fresh or allow_tool or exclude_tool:
+        place = with_backend_options(place, agent, fresh=fresh, allowed=allow_tool, excluded=exclude_tool)
     settings = Settings.from_environment()
     options = YardOptions(
         workspace=place.workspace,

@@ -1,8 +1,9 @@
 """A backend's `cwd` and `permission_mode` become an `mcp_servers` entry for our own server.
 
 This works on backend configurations as they are written (plain mappings), for platforms that hand them to their
-own MCP client. The input is never changed. A folder is created when it is missing and never emptied: `fresh: true`
-asks for an empty folder, and where that would need files to go away it is refused before anything is touched.
+own MCP client. The input is never changed. A folder is created when it is missing. `fresh`, `allowed_tools`,
+`exclude_tools` and the agent's name become options of `toolyard mcp`, so that the server treats them as those of an
+agent in a configuration: a fresh folder is emptied when the server starts, after a snapshot of what was in it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import copy
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from toolyard.config.settings import Settings
@@ -22,23 +23,19 @@ from toolyard.core.modes import PermissionMode
 class MCPFilesystemConverter:
     """Adds the file tools' server to a backend configuration that names a `cwd`."""
 
-    def __init__(self, base: str | None = None) -> None:
+    def __init__(self, base: str | None = None, agent: str | None = None) -> None:
+        """`agent` is whose backend it is: its name in the audit log and in snapshots."""
         self.filesystem_server_name = "filesystem"
         self._base = base
+        self._agent = agent
 
     def should_add_filesystem_server(self, config: Mapping[str, Any]) -> bool:
         """True when the configuration names a folder; a permission mode alone has nothing to govern."""
         return bool(config.get("cwd"))
 
-    def setup_workspace_directory(self, cwd: str, base: str | None = None, *, fresh: bool = False) -> str:
+    def setup_workspace_directory(self, cwd: str, base: str | None = None) -> str:
         """Makes sure the folder is there and returns its absolute path. Never removes anything."""
         path = self._absolute(cwd, base)
-        if fresh and os.path.isdir(path) and os.listdir(path):
-            raise ConfigError(
-                f"`fresh: true` asks to empty {path}, which has files in it; nothing was touched.",
-                hint="They would have to be kept as a snapshot first, which is not possible yet: "
-                "name an empty or a new folder, or remove `fresh`.",
-            )
         try:
             os.makedirs(path, exist_ok=True)
         except OSError as error:
@@ -49,16 +46,16 @@ class MCPFilesystemConverter:
         return path
 
     def generate_filesystem_mcp_server(
-        self, cwd: str, permission_mode: str, base: str | None = None, *, fresh: bool = False
+        self, cwd: str, permission_mode: str, base: str | None = None, *, options: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """The entry that starts our server on the folder, with this interpreter."""
+        """The entry that starts our server on the folder, with this interpreter and more `options`."""
         mode = _mode(permission_mode)
-        workspace = self.setup_workspace_directory(cwd, base, fresh=fresh)
+        workspace = self.setup_workspace_directory(cwd, base)
         return {
             "name": self.filesystem_server_name,
             "type": "stdio",
             "command": sys.executable,
-            "args": ["-m", "toolyard", "mcp", "--workspace", workspace, "--permission-mode", mode],
+            "args": ["-m", "toolyard", "mcp", "--workspace", workspace, "--permission-mode", mode, *options],
         }
 
     def inject_filesystem_server(self, config: dict[str, Any]) -> dict[str, Any]:
@@ -67,19 +64,28 @@ class MCPFilesystemConverter:
             return config
         servers = _listed(config.get("mcp_servers"))
         mode = _mode(config.get("permission_mode"))
-        fresh = config.get("fresh", False)
-        if not isinstance(fresh, bool):
-            raise ConfigError("`fresh` must be true or false.", hint="Write `fresh: true`, or leave it out.")
-        entry = self.generate_filesystem_mcp_server(config["cwd"], mode, fresh=fresh)
+        entry = self.generate_filesystem_mcp_server(config["cwd"], mode, options=self._options(config))
         if not any(_name(server) == self.filesystem_server_name for server in servers):
             servers.insert(0, entry)
         converted = {key: copy.deepcopy(value) for key, value in config.items() if key != "mcp_servers"}
         return {**converted, "mcp_servers": servers}
 
     @classmethod
-    def convert_config(cls, config: dict[str, Any], base: str | None = None) -> dict[str, Any]:
+    def convert_config(
+        cls, config: dict[str, Any], base: str | None = None, agent: str | None = None
+    ) -> dict[str, Any]:
         """The whole conversion in one call; relative folders start at `base`, or where the process stands."""
-        return cls(base).inject_filesystem_server(config)
+        return cls(base, agent).inject_filesystem_server(config)
+
+    def _options(self, config: Mapping[str, Any]) -> list[str]:
+        fresh = config.get("fresh", False)
+        if not isinstance(fresh, bool):
+            raise ConfigError("`fresh` must be true or false.", hint="Write `fresh: true`, or leave it out.")
+        options = [*(["--agent", self._agent] if self._agent else ()), *(["--fresh"] if fresh else ())]
+        for key, option in (("allowed_tools", "--allow-tool"), ("exclude_tools", "--exclude-tool")):
+            for pattern in _patterns(key, config.get(key)):
+                options += [option, pattern]
+        return options
 
     def _absolute(self, cwd: object, base: str | None) -> str:
         if not isinstance(cwd, str) or not cwd.strip() or "\0" in cwd:
@@ -100,6 +106,16 @@ def _mode(value: object) -> str:
             f"invalid permission_mode {value!r}: it must be one of {', '.join(known)}.",
             hint=did_you_mean(str(value), known),
         ) from None
+
+
+def _patterns(key: str, value: object) -> list[str]:
+    if value is None:
+        return []
+    if isinstance(value, (list, tuple)):
+        patterns = [each for each in cast("list[object]", value) if isinstance(each, str) and each]
+        if len(patterns) == len(cast("list[object]", value)):
+            return patterns
+    raise ConfigError(f"`{key}` must be a list of patterns.", hint=f'Write it as `{key}: ["Read", "github.*"]`.')
 
 
 def _name(server: object) -> object:
