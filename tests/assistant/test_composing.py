@@ -121,14 +121,14 @@ def test_only_so_many_files_of_earlier_turns_are_read_again(gate, seen):
 
 
 def test_a_secret_that_is_another_than_was_shown_has_to_be_named_again(gate, seen):
-    old = seen(".env", "PASSWORD=first\n")
+    old = seen(".env", "COLOUR=first\n")
     same = compose(thread(turn("one", "1", old)), Question("chat", "two"), ROOMY, gate, LIMITS)
-    seen(".env", "PASSWORD=second\n")
+    seen(".env", "COLOUR=second\n")
 
     composed = compose(thread(turn("one", "1", old)), Question("chat", "two"), ROOMY, gate, LIMITS)
 
-    assert "PASSWORD=first" in same.turns[0][0]
-    assert "PASSWORD" not in everything(composed)
+    assert "COLOUR=first" in same.turns[0][0]
+    assert "COLOUR" not in everything(composed)
     assert [each.path for each in composed.skipped] == [".env"]
     assert "name it again" in composed.skipped[0].reason
 

@@ -19,6 +19,7 @@ from toolyard.assistant.composing import Composed, Question, compose, left_out
 from toolyard.assistant.files.finding import Found, find
 from toolyard.assistant.output import Output, Spending, Status
 from toolyard.assistant.prompts import instructions
+from toolyard.assistant.secret_findings import masked_note
 from toolyard.config.assistant import AssistantLimits, ToolName
 from toolyard.core.errors import ConfigError, SystemFault, ValidationError
 from toolyard.core.tokens import count_in_pieces
@@ -97,12 +98,15 @@ class Case:
             number = held.keep(self.turn(question.words, content, seen))
         files = tuple(each.path for each in seen)
         return Output(
-            *(content, "partial", held.thread.id, number), files=files, skipped=question.skipped, notes=(why,)
+            *(content, "partial", held.thread.id, number),
+            files=files,
+            skipped=question.skipped,
+            notes=(why, *masked_note(question.sources)),
         )
 
     def turn(self, words: str, content: str, seen: tuple[FileSeen, ...], model: str = "") -> Turn:
         """As it is kept."""
-        now, mask = time.time(), self.desk.masked
+        now, mask = time.time(), self.desk.without_secrets
         words, content = mask(words), mask(content)
         files = tuple(replace(each, path=mask(each.path)) for each in seen)
         return Turn(
@@ -170,7 +174,7 @@ class Exchange:
             *(content, "partial" if notes else status, self._held.thread.id, number, spending),
             files=composed.files,
             skipped=composed.skipped,
-            notes=notes,
+            notes=(*notes, *composed.notes),
         )
 
     def _notes(self) -> Iterator[str]:
@@ -181,6 +185,8 @@ class Exchange:
             yield f"Left out for want of room: {left_out(self._composed.left_out)}."
         if self._composed.homeless:
             yield f"{counted(self._composed.homeless, 'file')} found no room at all, not even as an outline."
+        if count := self._composed.outlined:
+            yield f"{counted(count, 'file')} {'is' if count == 1 else 'are'} shown as an outline, not whole."
 
     def _heard(self, heard: Heard) -> None:
         if isinstance(heard, Waiting):

@@ -16,6 +16,7 @@ from toolyard.app.snapshots.telling import counted
 from toolyard.assistant.files.finding import read_again
 from toolyard.assistant.files.fitting import Shown, fit
 from toolyard.assistant.files.sources import Skipped, Source
+from toolyard.assistant.secret_findings import masked_hint, masked_note
 from toolyard.config.assistant import AssistantLimits, ToolName
 from toolyard.core.errors import ValidationError
 from toolyard.core.tokens import count_in_pieces
@@ -65,10 +66,14 @@ class Composed:
     """How many of the oldest turns found no room."""
     homeless: int
     """How many files found none, whole or not."""
+    outlined: int
+    """How many files are shown as outlines."""
+    notes: tuple[str, ...]
+    """What the caller has to know of the files, beside what is missing."""
 
 
 def compose(thread: Thread, question: Question, room: int, gate: Gate, limits: AssistantLimits) -> Composed:
-    words = "\n\n".join(part for part in (question.words, question.shape) if part)
+    words = _joined([masked_hint(question.sources), question.words, question.shape])
     room -= _counted(words, question.field, room)
     evidence = _within(question.evidence, int(room * _FOR_EVIDENCE))
     room -= count_in_pieces(evidence)
@@ -105,6 +110,8 @@ def compose(thread: Thread, question: Question, room: int, gate: Gate, limits: A
         (*question.skipped, *now.skipped, *before.skipped, *gone),
         first,
         len(question.sources) + len(sources) - len(now.shown) - len(before.shown),
+        sum(not each.is_whole for each in (*now.shown, *before.shown)),
+        masked_note(question.sources),
     )
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolyard.app.gate import Gate
 from toolyard.app.threads import threads_of
+from toolyard.assistant.secrets.redaction import mask_known_secrets
 from toolyard.config.assistant import Rate, ToolName
 from toolyard.config.backends import KEY_VARIABLES
 from toolyard.core.closing import Closing
@@ -120,6 +121,10 @@ class Desk(Closing):
     def masked(self, text: str) -> str:
         """A text without the keys that this process holds: for whatever is sent, kept or said."""
         return masked(text, self._secrets)
+
+    def without_secrets(self, text: str) -> str:
+        """A text without those keys, nor other secrets of a known format: for whatever is kept or answered."""
+        return mask_known_secrets(self.masked(text))
 
     def wait_for(self, work: Coroutine[Any, Any, T], gate: Gate, until: float) -> T:
         """Run `work` on the loop and wait, for as long as the caller does. Leaving takes it back."""

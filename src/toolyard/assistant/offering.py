@@ -149,7 +149,7 @@ def _tool(offered: _Offered, desk: Desk) -> Tool[AssistantArguments]:
             thinking=given.thinking_mode,
             temperature=next(each for each in temperatures if each is not None),
         )
-        return offered.load()(given, case).masked(desk.masked).result(limits.reply_chars)
+        return offered.load()(given, case).masked(desk.without_secrets).result(limits.reply_chars)
 
     return Tool(
         name=offered.name,

@@ -33,7 +33,7 @@ def resource_tools(desk: Desk) -> Mapping[str, Tool[Any]]:
         number = int(found[2])
         if not 1 <= number <= len(turns):
             raise _unknown(f"names an answer that is not there: the thread has {len(turns)}")
-        return Result((), {"text": desk.masked(turns[number - 1].answered.text), "media_type": MARKDOWN})
+        return Result((), {"text": desk.without_secrets(turns[number - 1].answered.text), "media_type": MARKDOWN})
 
     def listed(arguments: ListArguments, gate: Gate) -> Result:
         del arguments, gate

@@ -9,7 +9,7 @@ from typing import Any, cast
 from toolyard.app.snapshots.telling import counted
 from toolyard.assistant.arguments import SeverityFilter
 from toolyard.assistant.case import Exchange
-from toolyard.assistant.findings import Finding, at_least, in_change, read_findings
+from toolyard.assistant.findings import Finding, at_least, in_change, in_order, read_findings
 from toolyard.assistant.structured import read_reply
 
 _SHOWN_DROPPED = 5
@@ -36,18 +36,21 @@ def review(
     lines_of: Mapping[str, int],
     severity_filter: SeverityFilter = "all",
     touches: Callable[[str, int], bool] | None = None,
+    local: Sequence[Finding] = (),
 ) -> Review:
     """Ask for findings. `lines_of` are the files that they may be about, with how many lines each has.
 
-    Of a change, `touches` says which lines belong to it.
+    Of a change, `touches` says which lines belong to it. `local` findings were made without a model, and join the
+    model's.
     """
     reply = read_reply(exchange, lambda value: _read(value, lines_of, touches))
     if reply.value is None:
         why = f"The findings cannot be read: {reply.lacks}."
         return Review(reply.text, (), (why, *reply.notes), is_whole=False)
     found = reply.value
-    kept = at_least(found.findings, severity_filter)
-    hidden = len(found.findings) - len(kept)
+    every = in_order((*local, *found.findings))
+    kept = at_least(every, severity_filter)
+    hidden = len(every) - len(kept)
     notes = [f"Left out: {why}" for why in found.dropped[:_SHOWN_DROPPED]]
     if len(found.dropped) > _SHOWN_DROPPED:
         notes.append(f"Left out: {counted(len(found.dropped) - _SHOWN_DROPPED, 'more finding')}.")

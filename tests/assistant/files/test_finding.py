@@ -10,12 +10,14 @@ from tests.descriptors import count_open
 from toolyard.assistant.files.finding import find, read_again
 from toolyard.assistant.files.scanning import scan
 from toolyard.assistant.files.sources import Skipped
+from toolyard.assistant.secrets.redaction import Secret
 from toolyard.config.assistant import AssistantLimits
 from toolyard.core.actions import Kind
 from toolyard.core.errors import FieldError, SecurityError, ToolError, ValidationError
 
 LIMITS = AssistantLimits()
-KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\n"
+KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\n-----END OPENSSH PRIVATE KEY-----\n"
+FOR_SECRETS = "is a file for secrets by its name; to name it sends it with known secrets masked: ask the user first"
 TOKEN = "ghp_" + "aB3dE5fG7hI9jK1lM2nO4pQ6rS8tU0vW1xY2"
 
 
@@ -173,17 +175,15 @@ def test_what_is_no_file_is_neither_opened_nor_waited_for(gate, workspace, tree)
         assert paths(find(gate, ["."], LIMITS)) == ["a.py"]
 
 
-def test_secrets_are_sent_when_they_are_named_and_not_when_they_are_met(gate, tree):
+def test_files_for_secrets_are_sent_when_they_are_named_and_not_when_a_folder_holds_them(gate, tree):
     tree(
         {"c/.env": "A=1", "c/id_rsa": "k", "c/.env.example": "A=", "c/fixture.py": f"KEY = '''{KEY}'''", "c/a.py": ""}
     )
 
     found = find(gate, ["c"], LIMITS)
-    assert paths(found) == ["c/a.py", "c/.env.example"]
-    assert reasons(found) == dict.fromkeys(
-        ["c/.env", "c/id_rsa", "c/fixture.py"], "may hold secrets; ask the user before you name it, which sends it"
-    )
-    assert paths(find(gate, ["c/.env", "c/id_rsa", "c/fixture.py"], LIMITS)) == ["c/.env", "c/id_rsa", "c/fixture.py"]
+    assert paths(found) == ["c/a.py", "c/fixture.py", "c/.env.example"]
+    assert reasons(found) == dict.fromkeys(["c/.env", "c/id_rsa"], FOR_SECRETS)
+    assert paths(find(gate, ["c/.env", "c/id_rsa"], LIMITS)) == ["c/.env", "c/id_rsa"]
 
 
 def test_a_link_does_not_name_the_secret_behind_it(gate, tree, workspace):
@@ -194,21 +194,59 @@ def test_a_link_does_not_name_the_secret_behind_it(gate, tree, workspace):
     found = find(gate, ["readme.md", "link.py"], LIMITS)
 
     assert paths(found) == ["link.py"]
-    assert reasons(found) == {"readme.md": "may hold secrets; ask the user before you name it, which sends it"}
+    assert reasons(found) == {"readme.md": FOR_SECRETS}
 
 
-def test_what_a_file_says_makes_it_a_secret_under_any_name(gate, tree, workspace):
-    tree({"c/PROD.ENV": f"TOKEN={TOKEN}\n", "c/a.py": "a", "c/b.py": f"token = '{TOKEN}'\n"})
+@pytest.mark.parametrize("names", [["c"], ["c/b.py", "c/key.py", "c/notes.txt"]])
+def test_a_secret_in_a_file_is_masked_whether_the_file_is_named_or_in_a_folder(gate, tree, workspace, names):
+    tree(
+        {
+            "c/PROD.ENV": f"TOKEN={TOKEN}\n",
+            "c/b.py": f"x = 1\ntoken = '{TOKEN}'\ny = 2\n",
+            "c/key.py": f"k = '''{KEY}'''",
+        }
+    )
     os.link(workspace / "c/PROD.ENV", workspace / "c/notes.txt")
+
+    found = {source.path: source for source in find(gate, names, LIMITS).sources}
+
+    assert found["c/b.py"].text == "x = 1\ntoken = '[secret]'\ny = 2\n"
+    assert found["c/b.py"].secrets == (Secret(2, "GitHub Token", is_definite=True),)
+    assert found["c/key.py"].text.split("\n")[1] == "[secret]"
+    assert found["c/key.py"].secrets == (Secret(1, "Private Key", is_definite=True),)
+    assert found["c/notes.txt"].text == "TOKEN=[secret]\n"
+
+
+def test_a_named_file_for_secrets_has_them_masked_even_if_they_are_plain_words(gate, tree):
+    tree({".env": "DEBUG=1\nDB_PASSWORD=correct-horse\n"})
+
+    (source,) = find(gate, [".env"], LIMITS).sources
+
+    assert source.text == "DEBUG=1\nDB_PASSWORD=[secret]\n"
+
+
+def test_a_link_to_a_file_for_secrets_is_neither_sent_nor_read_again(gate, tree, workspace):
+    tree({"c/PROD.ENV": "A=1\n", "a.py": "a"})
     (workspace / "link.md").symlink_to("c/PROD.ENV")
 
-    found = find(gate, ["c", "link.md"], LIMITS)
+    assert reasons(find(gate, ["a.py", "link.md"], LIMITS)) == {"link.md": FOR_SECRETS}
+    assert "is a file for secrets" in read_again(gate, "link.md", "0" * 32, LIMITS).reason
 
-    assert paths(found) == ["c/a.py"]
-    assert set(reasons(found)) == {"c/PROD.ENV", "c/b.py", "c/notes.txt", "link.md"}
-    assert paths(find(gate, ["c/notes.txt", "c/PROD.ENV"], LIMITS)) == ["c/notes.txt", "c/PROD.ENV"]
-    for name in ("c/b.py", "c/notes.txt", "link.md"):
-        assert "may hold secrets" in read_again(gate, name, "0" * 32, LIMITS).reason
+
+def test_links_that_lead_out_of_a_folder_are_skipped_with_the_reason(gate, tree, workspace, tmp_path):
+    (tmp_path / "other").mkdir()
+    tree({"p/a.py": "a", "p/deep/er/b.py": "b", ".gitignore": "ignored/\n", "ignored/c.py": "c"})
+    (workspace / "p/deep/out").symlink_to(tmp_path / "other")
+    (workspace / "p/relative.py").symlink_to("../../other/x.py")
+    (workspace / "p/inside.py").symlink_to("a.py")
+    (workspace / "p/dangling.py").symlink_to("nothing.py")
+    (workspace / "ignored/out.py").symlink_to("/etc/passwd")
+
+    found = find(gate, ["."], LIMITS)
+
+    reason = "is a link that leads out of the workspace; links are not followed"
+    assert reasons(found) == {"p/relative.py": reason, "p/deep/out": reason}
+    assert reasons(find(gate, ["p/deep"], LIMITS)) == {"p/deep/out": reason}
 
 
 def test_what_becomes_a_link_between_the_listing_and_the_reading_is_not_followed(gate, tree, workspace):
@@ -297,7 +335,7 @@ def test_a_file_of_an_earlier_turn_is_read_as_it_is_now(gate, tree, workspace):
         assert "cannot be shown again" in read_again(gate, name, "", LIMITS).reason
 
 
-@pytest.mark.parametrize(("name", "text"), [(".env", "A=1"), ("b.py", KEY), ("c.py", f"token = '{TOKEN}'\n")])
+@pytest.mark.parametrize(("name", "text"), [(".env", "A=1"), ("id_rsa", "k")])
 def test_a_secret_of_an_earlier_turn_is_read_again_only_as_it_was_shown(gate, tree, name, text):
     tree({name: text})
     (shown,) = find(gate, [name], LIMITS).sources
@@ -315,7 +353,7 @@ def test_a_link_to_a_secret_is_not_read_again_whatever_was_shown(gate, tree, wor
     (shown,) = find(gate, [".env"], LIMITS).sources
     (workspace / "notes.md").symlink_to(".env")
 
-    assert "may hold secrets" in read_again(gate, "notes.md", shown.digest, LIMITS).reason
+    assert "is a file for secrets" in read_again(gate, "notes.md", shown.digest, LIMITS).reason
 
 
 def test_nothing_is_left_open(gate, tree, workspace):

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from toolyard.assistant.precommit.decoding import lines_of
-from toolyard.assistant.precommit.keys import Keys, Part, is_encoded
-from toolyard.assistant.precommit.scanner import masked, scanner
+from toolyard.assistant.secrets.keys import Keys, Part, is_encoded
+from toolyard.assistant.secrets.scanner import masked, scanner
 
 TOKEN = "ghp_" + "aB3dE5fG7hI9jK1lM2nO4pQ6rS8tU0vW1xY2"
 LINE = f"token={TOKEN}\n"

@@ -9,8 +9,8 @@ from dataclasses import fields
 import pytest
 
 from toolyard.assistant.precommit import Change, Status, inspect
-from toolyard.assistant.precommit.scanner import Hit, masked, scanner
 from toolyard.assistant.precommit.secrets import Scan
+from toolyard.assistant.secrets.scanner import Hit, masked, scanner
 
 LONGEST_WAIT = 10.0
 LONGEST_STEP = 0.2

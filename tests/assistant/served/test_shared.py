@@ -31,9 +31,9 @@ def test_a_thread_goes_on_at_another_server(fresh, redis):
 
 
 def test_a_secret_of_one_project_is_not_read_in_another(fresh, redis, project, tmp_path):
-    (project / ".env").write_text("PASSWORD=of-the-first\n")
+    (project / ".env").write_text("COLOUR=of-the-first\n")
     (tmp_path / "other").mkdir()
-    (tmp_path / "other" / ".env").write_text("PASSWORD=of-the-second\n")
+    (tmp_path / "other" / ".env").write_text("COLOUR=of-the-second\n")
     config = {"storage": redis.url, "namespace": "projects"}
     thread = fresh(Say("yes"), config=config).ask("analyze", files=[".env"], question="?")["continuation_id"]
     other = fresh(Say("yes"), "--workspace", str(tmp_path / "other"), config=config)

@@ -88,3 +88,15 @@ def test_a_thread_that_began_without_a_model_goes_on_with_one(keyless, project, 
     asked = served.model.requests[-1].users[0]
     assert "What is it?" in asked
     assert "1| def first():" in asked
+
+
+def test_a_review_without_a_model_reports_secrets(keyless, project):
+    token = "ghp_" + "aB3dE5fG7hI9jK1lM2nO4pQ6rS8tU0vW1xY2"
+    (project / "a.py").write_text(f"x = 1\nTOKEN = '{token}'\n")
+
+    fields = keyless.ask("codereview", files=["a.py"], context="?")
+
+    found = [each for each in fields["findings"] if each["category"] == "security"]
+    assert [(each["severity"], each["file"], each["line"]) for each in found] == [("critical", "a.py", 2)]
+    assert "Masked as secrets: a.py:2 (GitHub Token)." in fields["metadata"]["notes"]
+    assert token not in str(fields)

@@ -14,8 +14,9 @@ from dataclasses import replace
 
 from toolyard.app.gate import Gate
 from toolyard.assistant.files.languages import language_of
-from toolyard.assistant.files.secrets import is_secret_by_content, is_secret_by_name
+from toolyard.assistant.files.secrets import is_secret_by_name
 from toolyard.assistant.files.sources import Skipped, Source, lines_in
+from toolyard.assistant.secrets.redaction import redact
 from toolyard.config.assistant import AssistantLimits
 from toolyard.core.errors import ToolError, ToolyardError, ValidationError
 from toolyard.core.limits import KIB
@@ -24,7 +25,7 @@ from toolyard.fs.content.kinds import Category, sniff
 from toolyard.fs.content.text import decode, with_feeds
 from toolyard.fs.mounts import Target
 
-SECRETS = "may hold secrets; ask the user before you name it, which sends it"
+SECRETS = "is a file for secrets by its name; to name it sends it with known secrets masked: ask the user first"
 _SAMPLE_BYTES = 8 * KIB
 _AT_ONCE_BYTES = 256 * KIB
 _DIGEST_BYTES = 16
@@ -56,10 +57,11 @@ def source_of(gate: Gate, target: Target, shown: str, limits: AssistantLimits, *
     except ToolError as error:
         return Skipped(shown, f"could not be read: {error.message}")
     text = text_of(data)
-    if not is_named and is_secret_by_content(shown, text, gate.check_time):
-        return Skipped(shown, SECRETS)
+    is_for_secrets = is_secret_by_name(target.real, gate.mounts.workspace.path)
+    redacted = redact(shown, text, gate.check_time, is_for_secrets=is_for_secrets)
     digest = hashlib.blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
-    return Source(shown, text, digest, lines_in(text), language_of(shown, text), is_named)
+    language = language_of(shown, text)
+    return Source(shown, redacted.text, digest, lines_in(text), language, is_named, secrets=redacted.secrets)
 
 
 def text_of(data: bytes) -> str:

@@ -30,8 +30,9 @@ _MOST_BYTES = 64 * MIB
 """Of all files together: many times what any model takes in."""
 _MOST_TOLD = 100
 """Files of folders that are left out one by one; of more it is told how many."""
+_LINK_OUT = "is a link that leads out of the workspace; links are not followed"
 _OTHER_SECRETS = (
-    "may hold secrets, and is not what was shown before; ask the user before you name it again, which sends it"
+    "is a file for secrets by its name, and is not what was shown before; ask the user before you name it again"
 )
 
 
@@ -95,6 +96,7 @@ class _Search:
             self.skipped.append(Skipped(path, "holds no file that may be sent; what .gitignore names is not scanned"))
         if not listing.is_whole:
             self.skipped.append(Skipped(path, f"holds more than the {len(listing.files):,} files that were listed"))
+        self.skipped.extend(Skipped(link, _LINK_OUT) for link in listing.links_out)
         for each in listing.files:
             self.met.setdefault(each.path, each)
 

@@ -6,8 +6,11 @@ link, so it lies where its name says and is judged by that name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import errno
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from toolyard.app.gate import Gate
 from toolyard.core.errors import ToolError
@@ -22,6 +25,7 @@ from toolyard.fs.search.scope import Scope
 
 _NAMES_BYTES = 4 * MIB
 _GIT = ".git"
+_MOST_LINKS, _MOST_FOLDERS = 100, 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ class Met:
 class Listing:
     files: tuple[Met, ...]
     is_whole: bool
+    links_out: tuple[str, ...]
+    """Links that lead out of the root, as they are shown; of these, the first."""
 
 
 def scan(gate: Gate, folder: Target) -> Listing:
@@ -57,7 +63,9 @@ def scan(gate: Gate, folder: Target) -> Listing:
         gate.check_time()
         if output.stop in {Stop.CANCELLED, Stop.DEADLINE}:
             raise ToolError("Looking through the folder took too long.", hint="Name a smaller folder.")
-        return Listing(tuple(_met(gate, scope, names(output.data, WALKED))), output.stop is None)
+        files = tuple(_met(gate, scope, names(output.data, WALKED)))
+        links = tuple(islice(_links_out(gate, scope, files), _MOST_LINKS))
+        return Listing(files, output.stop is None, links)
 
 
 def _met(gate: Gate, scope: Scope, found: list[str]) -> Iterator[Met]:
@@ -67,3 +75,44 @@ def _met(gate: Gate, scope: Scope, found: list[str]) -> Iterator[Met]:
         if scope.allows(name) and _GIT not in relative.split("/"):
             path = f"{root.path.rstrip('/')}/{relative}"
             yield Met(root, relative, path, shown(gate.mounts.shown(path)))
+
+
+def _links_out(gate: Gate, scope: Scope, files: Sequence[Met]) -> Iterator[str]:
+    """Links that ripgrep passes over, in the folders on the way to what it lists: others are ignored, or empty."""
+    start = scope.relative("")
+    folders = {start, *(folder for each in files for folder in _folders(each.relative, start))}
+    for folder in islice(sorted(folders), _MOST_FOLDERS):
+        gate.check_time()
+        for relative in _links(scope.root, folder):
+            path = f"{scope.root.path.rstrip('/')}/{relative}"
+            if gate.visible(path) and _leads_out(scope.root, relative):
+                yield shown(gate.mounts.shown(path))
+
+
+def _folders(relative: str, start: str) -> Iterator[str]:
+    """The folders below `start` that hold it."""
+    folder = relative.rpartition("/")[0]
+    while len(folder) > len(start):
+        yield folder
+        folder = folder.rpartition("/")[0]
+
+
+def _links(root: Root, folder: str) -> list[str]:
+    try:
+        fd = root.open_folder(folder or ".")
+    except OSError:  # gone meanwhile, or no longer a folder
+        return []
+    try:
+        with os.scandir(fd) as entries:
+            found = sorted(entry.name for entry in entries if entry.is_symlink())
+    finally:
+        os.close(fd)
+    return [f"{folder}/{name}" if folder else name for name in found]
+
+
+def _leads_out(root: Root, relative: str) -> bool:
+    try:
+        root.open(relative).close()
+    except OSError as error:
+        return error.errno == errno.EXDEV
+    return False

@@ -1,4 +1,4 @@
-"""Which files are not sent unless somebody names them: by their names, and by what they say.
+"""Which files are not sent unless somebody names them: those whose names say that they are for secrets.
 
 Names are those of the preset `secrets` and a longer list. That list is not part of the preset: to leave a file out of
 a question costs little, while a policy that forbids too much stops work. Here capitals make no difference, and a copy
@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable
 from functools import cache
 from typing import Final
 
-from toolyard.core.limits import KIB
 from toolyard.policy.presets import may_hold_secrets
 
 _SETTINGS: Final = ("json", "yaml", "yml", "toml", "ini", "xml", "properties", "csv", "txt", "conf", "cfg", "db")
@@ -41,11 +39,6 @@ _NOT_TRANSLATED: Final = re.compile(
 _TO_FILL_IN: Final = re.compile(r"[.\-_](?:example|sample|template|dist)(?:\.|$)")
 _COPY: Final = re.compile(r"(?<=.)(?:\.(?:bak|backup|old|orig|save|tmp|sw[op])\d*|(?:\.~\d+)?~)$")
 _UNSAVED: Final = re.compile(r"^#(.+)#$")
-_KEY_MARK: Final = "PRIVATE KEY"
-_KEY: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-_LOOKED_AT: Final = 64 * KIB
-_SHORT: Final = 4 * KIB
-"""Longer texts are one long line to the scanner: it looks for forms of secrets alone, which takes no text long."""
 
 
 def is_secret_by_name(path: str, workspace: str) -> bool:
@@ -56,11 +49,6 @@ def is_secret_by_name(path: str, workspace: str) -> bool:
         may_hold_secrets(f"{folder}/{each}", workspace) or _is_listed(f"{folder}/{each}", workspace)
         for each in _originals(name)
     )
-
-
-def is_secret_by_content(path: str, text: str, check_time: Callable[[], None]) -> bool:
-    """Whether it holds a private key anywhere, or begins with lines that hold what is a secret for certain."""
-    return _holds_key(text) or _holds_secret(path, text, check_time)
 
 
 def _originals(name: str) -> tuple[str, ...]:
@@ -84,37 +72,3 @@ def _is_listed(path: str, workspace: str) -> bool:
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     names, paths = (re.compile("|".join(map(fnmatch.translate, each))) for each in (_NAMES, _PATHS))
     return names, paths
-
-
-def _holds_key(text: str) -> bool:
-    at = -1
-    while (at := text.find(_KEY_MARK, at + 1)) >= 0:
-        if _KEY.search(text, max(0, at - 60), at + 40):
-            return True
-    return False
-
-
-def _holds_secret(path: str, text: str, check_time: Callable[[], None]) -> bool:
-    from toolyard.assistant.precommit.scanner import scanner
-
-    try:
-        looking = scanner()
-    except ImportError:  # without the extra `assistant`
-        return False
-    text = text[:_LOOKED_AT]
-    is_short = len(text) <= _SHORT
-    before = ""
-    for part in text.split("\n") if is_short else (text,):
-        check_time()
-        for hit in looking.hits(path, part, check_time):
-            line, above = (part, before) if is_short else _line_at(part, hit.start)
-            if hit.is_definite and not looking.is_allowed(path, line, above):
-                return True
-        before = part
-    return False
-
-
-def _line_at(text: str, at: int) -> tuple[str, str]:
-    """The line there, and the one before it."""
-    above, _, begun = text[:at].rpartition("\n")
-    return begun + text[at:].partition("\n")[0], above.rpartition("\n")[2]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from toolyard.assistant.secrets.redaction import Secret
+
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
@@ -18,7 +20,7 @@ class Source:
     path: str
     """As it is shown: relative to the workspace."""
     text: str
-    r"""Its lines end in `\n`, however they do in the file."""
+    r"""Its lines end in `\n`, however they do in the file. Secrets in it are masked."""
     digest: str
     """Of its bytes: tells one version from another."""
     lines: int
@@ -28,6 +30,8 @@ class Source:
     """Asked for by name, not found in a folder."""
     outline_only: bool = False
     """It comes after so many others that it is shown as an outline."""
+    secrets: tuple[Secret, ...] = ()
+    """What was masked in its text."""
 
 
 def lines_in(text: str) -> int:

@@ -11,20 +11,18 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from toolyard.assistant.precommit.findings import LINE_CUT, NEW, Change, Check, Detail
-from toolyard.assistant.precommit.keys import Keys, Part, is_encoded
 from toolyard.assistant.precommit.patches import MOST_LINE_CHARS
-from toolyard.assistant.precommit.scanner import MASK, Hit, Scanner, masked, scanner
+from toolyard.assistant.secrets.keys import Part, is_encoded
+from toolyard.assistant.secrets.redaction import ScannedLine, scan_lines
+from toolyard.assistant.secrets.scanner import MASK, Hit, Scanner, masked, scanner
 
 NAME = "secrets"
-_PRIVATE_KEY = "Private Key"
 _SECRET_FILE = re.compile(
     r"(?:^|/)(?:\.env(?:\.(?!(?:example|sample|template|dist|defaults?|schema)(?:\.|$))[\w.-]+)?|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?"
     r"|\.netrc|\.pgpass|\.htpasswd|\.git-credentials|\.aws/credentials|[\w.-]+\.ppk)$"
 )
 _KEY_STORE = re.compile(r"\.(?:p12|pfx|jks|keystore|kdbx)$", re.IGNORECASE)
 _HEADING = re.compile(r"^(?P<hunk>@@+ [-+, \d]+ @@+) (?P<text>.*)$")
-_CHECKED_EVERY = 50
-_LONG_LINE = 200
 _SHOWN_CHARS = 2_000
 
 
@@ -76,34 +74,22 @@ class Scan:
                 begun.append(Detail(change.path, numbers[at], "is how a private key begins"))
             elif found.part is Part.FIRST and begun:  # the key itself is told of
                 begun.pop()
-            yield numbers[at], found.text
+            yield numbers[at], _masked(found)
         self.warned += begun
 
     def _masked_diff(self, change: Change) -> str:
         # git repeats a line from further above behind the numbers of a hunk, and it may be one of a key.
         lines = [_HEADING.sub(_heading, line) for line in change.diff.split("\n")] if change.diff else []
         found = self._found(change.path, (line[1:] for line in lines), range(len(lines)))
-        return "\n".join(_shortened(line, line[:1] + each.text) for line, each in zip(lines, found, strict=True))
+        return "\n".join(_shortened(line, line[:1] + _masked(each)) for line, each in zip(lines, found, strict=True))
 
-    def _found(self, path: str, lines: Iterable[str], numbers: Iterable[int]) -> Iterator[_Line]:
-        """Each line with what stands in it. A private key goes over many lines, and is told of once.
+    def _found(self, path: str, lines: Iterable[str], numbers: Iterable[int]) -> Iterator[ScannedLine]:
+        """Each line with what stands in it.
 
         No comment allows a secret: whoever writes the change could write that, too.
         """
-        keys, last = Keys(), -1
-        for at, (number, text) in enumerate(zip(numbers, lines, strict=True)):
-            if not at % _CHECKED_EVERY or len(text) > _LONG_LINE:
-                self.check_time()
-            part = keys.take(text, follows=number == last + 1)
-            if part is Part.FIRST:
-                yield _Line(MASK, [Hit(_PRIVATE_KEY, 0, len(text))], part)
-            elif part is Part.INNER:
-                yield _Line(MASK, [], part)
-            else:
-                hits = self._hits(path, text)
-                # A line of base64 is of a key perhaps, whose first line is elsewhere.
-                yield _Line(MASK if is_encoded(text) else masked(text, hits), hits, part)
-            last = number
+        numbered = zip(numbers, lines, strict=True)
+        return scan_lines(numbered, lambda _, text: self._hits(path, text), self.check_time)
 
     def _hits(self, path: str, text: str) -> list[Hit]:
         known = self._known.get(text)
@@ -127,9 +113,6 @@ def _shortened(line: str, masked_line: str) -> str:
     return masked_line if is_whole else f"{masked_line[:_SHOWN_CHARS]}{LINE_CUT}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    text: str
-    """Masked."""
-    hits: list[Hit]
-    part: Part
+def _masked(line: ScannedLine) -> str:
+    # A line of base64 is of a key perhaps, whose first line is elsewhere.
+    return MASK if line.is_of_key or is_encoded(line.text) else masked(line.text, line.hits)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from toolyard.app.gate import Gate
-from toolyard.assistant.files.secrets import is_secret_by_content, is_secret_by_name
+from toolyard.assistant.files.secrets import is_secret_by_name
+from toolyard.assistant.secrets.redaction import redact
 from toolyard.assistant.traces.mapping import mapped, name_of
 from toolyard.assistant.traces.model import Frame, Trace
 from toolyard.core.actions import Kind
@@ -21,7 +22,7 @@ from toolyard.core.limits import KIB, MIB, Limits
 from toolyard.fs import files
 from toolyard.fs.content.kinds import Category, sniff
 from toolyard.fs.content.numbered import page
-from toolyard.fs.content.text import TextFile, decode
+from toolyard.fs.content.text import TextFile, decode, with_feeds
 from toolyard.fs.search.glob import glob
 
 LINES_AROUND = 6
@@ -132,7 +133,7 @@ class _Excerpts:
         self._read: dict[str, TextFile | None] = {}
 
     def around(self, path: str, line: int) -> str:
-        """Nothing of a file that is no text or may hold secrets, nor of one without such a line: another version."""
+        """Nothing of a file that is no text or is for secrets, nor of one without such a line: another version."""
         self._gate.check_time()
         if path not in self._read:
             self._read[path] = self._text(path)
@@ -144,7 +145,7 @@ class _Excerpts:
             shown = page(text, first, line - first + 1 + self._around, self._limits)
         except ToolyardError:
             return ""
-        if not first <= line < first + shown.line_count or self._is_secret(path, shown.text):
+        if not first <= line < first + shown.line_count:
             return ""
         return shown.text
 
@@ -152,8 +153,8 @@ class _Excerpts:
         try:
             with self._gate.target(path, Kind.READ) as target:
                 workspace = self._gate.mounts.workspace.path
-                names = () if path in self._named else (target.path, target.real)
-                if any(is_secret_by_name(name, workspace) for name in names):
+                is_for_secrets = any(is_secret_by_name(name, workspace) for name in (target.path, target.real))
+                if is_for_secrets and path not in self._named:
                     return None
                 data = files.read(target, self._limits).data
         except ToolyardError:
@@ -161,7 +162,5 @@ class _Excerpts:
         if sniff(data, path).category is not Category.TEXT:
             return None
         text = decode(data)
-        return None if self._is_secret(path, text.text) else text
-
-    def _is_secret(self, path: str, text: str) -> bool:
-        return path not in self._named and is_secret_by_content(path, text, self._gate.check_time)
+        redacted = redact(path, with_feeds(text.text), self._gate.check_time, is_for_secrets=is_for_secrets)
+        return replace(text, text=redacted.text)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
-from toolyard.assistant.precommit.taming import is_looked_up, tamed, tamed_groups
+from toolyard.assistant.secrets.taming import is_looked_up, tamed, tamed_groups
 
 _WINDOW = 2_000
 _OVERLAP = 300
@@ -29,6 +29,7 @@ _PRAGMA, _PRAGMA_CHARS = "pragma:", 200
 _BASIC_AUTH = "Basic Auth Credentials"
 _GROUPED = frozenset({_BASIC_AUTH, "AWS Access Key"})
 """Kinds whose patterns match more than the secret."""
+PRIVATE_KEY = "Private Key"
 _KEYWORD, _RANDOM = "Secret Keyword", "Random Secret"
 _PLUGINS = (
     *("AWSKeyDetector", "ArtifactoryDetector", "AzureStorageKeyDetector", "BasicAuthDetector", "CloudantDetector"),
@@ -138,8 +139,13 @@ class Scanner:
         """What stands in a line. A long one is looked at in parts that overlap, and only for what is definite."""
         if len(line) < _SHORTEST_LINE:
             return []
+        found = self.formats(line, check_time)
+        return [*found, *self._suspected(path, line)] if len(line) <= _WINDOW else found
+
+    def formats(self, line: str, check_time: Callable[[], None] = lambda: None) -> list[Hit]:
+        """What has the format of a secret, whatever the words around it are."""
         if len(line) <= _WINDOW:
-            return [*self._definite(line, 0), *self._suspected(path, line)]
+            return list(self._definite(line, 0))
         found: dict[Hit, None] = {}
         for start in range(0, len(line), _WINDOW - _OVERLAP):
             check_time()
@@ -156,7 +162,7 @@ class Scanner:
                 yield Hit("JSON Web Token", offset + match.start(), offset + match.end())
         for match in _PRIVATE_KEY.finditer(text):
             if _varies(match[1]):
-                yield Hit("Private Key", offset + match.start(), offset + match.end())
+                yield Hit(PRIVATE_KEY, offset + match.start(), offset + match.end())
 
     def _definite(self, text: str, offset: int) -> Iterator[Hit]:
         if _LONG_WORD.search(text) is None:

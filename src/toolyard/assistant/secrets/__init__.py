@@ -1,0 +1,1 @@
+"""Secrets in text: the scanner that finds them, private keys over several lines, and masking in place."""

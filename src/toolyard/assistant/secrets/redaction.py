@@ -1,0 +1,128 @@
+"""Secrets masked in place, so that the rest of a text can be sent, stored or answered.
+
+Masking never removes or adds a line: line numbers stay those of the file. A private key is masked line by line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from toolyard.assistant.secrets.keys import Keys, Part
+from toolyard.assistant.secrets.scanner import MASK, PRIVATE_KEY, Hit, Scanner, masked, scanner
+from toolyard.core.limits import KIB
+
+_CHECKED_EVERY = 50
+_LONG_LINE = 200
+_SUSPECTED_CHARS = 256 * KIB
+"""Passwords without a known format are looked for in this much of a file: the patterns for them are slow."""
+_NAME = re.compile(r"[A-Za-z_./-]+")
+"""`token = "client_secret_post"` names something; a reviewer has to see it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A line in which a secret was masked."""
+
+    line: int
+    kind: str
+    is_definite: bool
+    """Has a format that only keys have; others stand behind a word like `password`, or look random."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    text: str
+    secrets: tuple[Secret, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedLine:
+    number: int
+    text: str
+    hits: list[Hit]
+    part: Part
+
+    @property
+    def is_of_key(self) -> bool:
+        return self.part in {Part.FIRST, Part.INNER}
+
+
+def scan_lines(
+    lines: Iterable[tuple[int, str]], hits_of: Callable[[int, str], list[Hit]], check_time: Callable[[], None]
+) -> Iterator[ScannedLine]:
+    """Each numbered line with its secrets. A private key over several lines is one hit, at its first line."""
+    keys, last = Keys(), -1
+    for at, (number, text) in enumerate(lines):
+        if not at % _CHECKED_EVERY or len(text) > _LONG_LINE:
+            check_time()
+        part = keys.take(text, follows=number == last + 1)
+        if part is Part.FIRST:
+            hits = [Hit(PRIVATE_KEY, 0, len(text))]
+        else:
+            hits = [] if part is Part.INNER else hits_of(number, text)
+        yield ScannedLine(number, text, hits, part)
+        last = number
+
+
+def redact(path: str, text: str, check_time: Callable[[], None], *, is_for_secrets: bool = False) -> Redacted:
+    """A file's text without its secrets. In a file for secrets, plain words behind `password` are masked too.
+
+    Lines with the comment `pragma: allowlist secret` stay as they are, but for private keys.
+    """
+    looking = _scanner()
+    lines = text.split("\n")
+    suspected = text.count("\n", 0, _SUSPECTED_CHARS)
+
+    def hits_of(number: int, line: str) -> list[Hit]:
+        if looking is None:
+            return []
+        found = looking.hits(path, line, check_time) if number <= suspected else looking.formats(line, check_time)
+        found = [hit for hit in found if is_for_secrets or _is_value(hit, line)]
+        above = lines[number - 1] if number else ""
+        return [] if found and looking.is_allowed(path, line, above) else found
+
+    return _redacted(text, lines, hits_of, check_time)
+
+
+def mask_known_secrets(text: str) -> str:
+    """An answer without what has a format that only keys have."""
+    looking = _scanner()
+
+    def hits_of(number: int, line: str) -> list[Hit]:
+        del number
+        return [hit for hit in looking.formats(line) if hit.is_definite] if looking is not None else []
+
+    return _redacted(text, text.split("\n"), hits_of, lambda: None).text
+
+
+def _redacted(
+    text: str, lines: list[str], hits_of: Callable[[int, str], list[Hit]], check_time: Callable[[], None]
+) -> Redacted:
+    secrets: list[Secret] = []
+    begun = 0
+    is_changed = False
+    for line in scan_lines(enumerate(lines.copy()), hits_of, check_time):
+        if line.part is Part.BEGIN:
+            begun = line.number
+        if line.is_of_key or line.hits:
+            is_changed = True
+            lines[line.number] = MASK if line.is_of_key else masked(line.text, line.hits)
+        if line.hits:
+            number = begun if line.part is Part.FIRST else line.number
+            worst = next((hit for hit in line.hits if hit.is_definite), line.hits[0])
+            secrets.append(Secret(number + 1, worst.kind, worst.is_definite))
+    return Redacted("\n".join(lines), tuple(secrets)) if is_changed else Redacted(text)
+
+
+def _is_value(hit: Hit, line: str) -> bool:
+    return hit.is_definite or _NAME.fullmatch(line, hit.start, hit.end) is None
+
+
+def _scanner() -> Scanner | None:
+    """None without the extra `assistant`: then only private keys over several lines are found."""
+    try:
+        return scanner()
+    except ImportError:
+        return None
