@@ -102,7 +102,7 @@ def test_a_key_in_a_file_is_neither_sent_nor_kept_nor_said(served, project, plac
     later = served.call("chat", prompt="and now", continuation_id=thread)
 
     assert "100 % 7" in sent(served)
-    assert "***" in sent(served)
+    assert "***" in sent(served) or "[secret]" in sent(served)
     said = json.dumps([answered, later])
     assert leaks(sent(served)) == leaks(said) == leaks(kept(place)) == []
 
@@ -153,5 +153,5 @@ def test_a_thread_that_was_kept_with_a_key_goes_on_without_it(served, project, t
         whole = after.request("resources/read", {"uri": f"thread://{thread}/1"})
 
     assert "result" in answered, answered
-    assert "Is *** a key?" in sent(after)
+    assert "Is [secret] a key?" in sent(after)
     assert leaks(sent(after)) == leaks(json.dumps([answered, whole])) == []

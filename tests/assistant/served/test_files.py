@@ -78,22 +78,24 @@ def test_links_that_lead_out_of_a_scanned_folder_are_not_followed(serve, project
     assert "inside = 1" in served.model.requests[-1].users[-1]
 
 
-def test_secrets_are_sent_only_when_they_are_asked_for_by_name(serve, project):
+def test_files_for_secrets_are_sent_only_when_they_are_named_and_then_masked(serve, project):
     (project / "app.py").write_text("run()\n")
-    (project / ".env").write_text("PASSWORD=hunter2-hunter2\n")
+    (project / ".env").write_text("COLOUR=hunter-green\nPASSWORD=Tr0ub4dor-3-x\n")
     (project / "deploy.pem").write_text("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\n")
     served = serve(Say("yes"))
 
     scanned = served.ask("analyze", files=["."], question="?")
 
-    assert "hunter2" not in served.model.requests[-1].users[-1]
+    assert "hunter-green" not in served.model.requests[-1].users[-1]
     assert {each["path"] for each in scanned["skipped"]} == {".env", "deploy.pem"}
     assert all(each["reason"] for each in scanned["skipped"])
 
     named = served.ask("analyze", files=[".env"], question="?")
 
     assert named["files_processed"] == [".env"]
-    assert "hunter2" in served.model.requests[-1].users[-1]
+    asked = served.model.requests[-1].users[-1]
+    assert "1| COLOUR=hunter-green\n2| PASSWORD=[secret]\n" in asked
+    assert "Tr0ub4dor" not in asked
 
 
 def test_what_git_ignores_is_not_scanned_and_source_comes_before_docs_and_logs(serve, project):

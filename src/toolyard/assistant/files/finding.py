@@ -179,7 +179,7 @@ def find(gate: Gate, names: Sequence[str], limits: AssistantLimits, *, field: st
 def read_again(gate: Gate, path: str, digest: str, limits: AssistantLimits) -> Source | Skipped:
     """A file that an earlier turn of a thread showed, as it is now; `digest` is of what was shown.
 
-    What may hold secrets was named then. Another version was not, nor was the file of that name in another workspace,
+    A file for secrets was named then. Another version was not, nor was the file of that name in another workspace,
     whose server goes on with the thread.
     """
     try:

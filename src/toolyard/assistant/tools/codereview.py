@@ -36,7 +36,7 @@ def codereview(arguments: CodereviewArguments, case: Case) -> Output:
         return _by_linters(question, linted, without_model, case, missing)
     with case.exchange(question) as exchange:
         lines_of = {source.path: source.lines for source in found.sources}
-        result = review(exchange, lines_of, arguments.severity_filter, secrets)
+        result = review(exchange, lines_of, arguments.severity_filter, local=secrets)
         if not result.is_whole:
             result = _with_linters(result, without_model)
         output = exchange.keep(result.content, "success" if result.is_whole else "partial")

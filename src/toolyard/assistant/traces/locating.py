@@ -60,7 +60,7 @@ def located(
     """Every frame once: first those of the workspace, the deepest of each trace before its callers, then the others.
 
     At most `most` have an excerpt, of `around` lines before and after. `named` are the files that may be shown though
-    they may hold secrets, as paths of the workspace.
+    they are for secrets, as paths of the workspace.
     """
     frames = list(islice(dict.fromkeys(frame for trace in traces for frame in trace.frames), MOST_FOLLOWED))
     paths = _paths(frames, gate)
