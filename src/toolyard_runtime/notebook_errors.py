@@ -23,7 +23,7 @@ def render(fault: BaseException) -> str:
     try:
         return shorten(_traceback_text(fault))
     except Exception as broken:  # noqa: BLE001 (the exception's class is the agent's and may do anything)
-        return f"{type(fault).__name__} (its traceback cannot be shown: {type(broken).__name__})"
+        return f"{summary(fault)} (its traceback cannot be shown: {type(broken).__name__})"
 
 
 def summary(fault: BaseException) -> str:

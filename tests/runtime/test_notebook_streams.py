@@ -100,7 +100,7 @@ def test_code_that_holds_every_descriptor_does_not_end_the_session(talk):
     free = "for fd in held[:10]: os.close(fd)"
     result = talk(hold, "print('full')", "import os; os.close(1)", free, "print('on')")
     assert [answer["status"] for answer in result.answers] == ["error", "ok", "ok", "ok", "ok"]
-    assert result.answers[0]["error"].endswith("Too many open files: '/dev/null'")
+    assert "Too many open files: '/dev/null'" in result.answers[0]["error"]
     assert result.out[1] == "full\n"
 
 

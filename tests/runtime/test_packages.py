@@ -57,8 +57,9 @@ def test_nothing_else_of_that_folder_can_be_imported(python, tmp_path):
 
 
 def test_what_is_not_there_is_missed_by_its_name(python):
-    code = "try: import servers.a\nexcept ModuleNotFoundError as error: print(error.name)"
-    assert python(code) == "servers\n"
+    code = "try: import {}.a\nexcept ModuleNotFoundError as error: print(error.name)"
+    assert python(code.format("tools")) == "tools\n"
+    assert python(code.format("servers")) == "servers.a\n"  # `servers` itself has our own file tools in it
 
 
 def test_a_package_of_ones_own_is_not_replaced(python, tmp_path):

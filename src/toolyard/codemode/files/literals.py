@@ -10,6 +10,7 @@ from typing import Any
 
 _SIMPLE = re.compile(r"[ !#-\[\]-~]*")
 """Printable ASCII without a quote or a backslash: such a text is its own literal."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _ODD = re.compile(r"[^\n -~]")
 _LINE_ENDS = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _BLANKS = re.compile(r"[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
@@ -42,6 +43,8 @@ def tidy(text: str) -> str:
 
 def docstring(text: str, indent: str = "    ") -> str:
     """A docstring of this text, which must be tidy."""
+    # As text: a docstring that holds a lone surrogate does not compile from Python 3.13 on.
+    text = _SURROGATE.sub(_escape, text)
     escaped = _visible(_LOOSE_QUOTE.sub(r"\"", text.replace("\\", "\\\\")))
     if "\n" in escaped:
         lines = escaped.split("\n")
