@@ -7,6 +7,7 @@ read-only (`toolyard.testing.private_mounts`).
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -31,17 +32,23 @@ class ContainedFile(pytest.Item):
         self.add_marker(pytest.mark.timeout(_SECONDS + 60))
 
     def runtest(self) -> None:
-        pytest_again = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *self.node_ids]
-        ran = subprocess.run(
-            private_mounts.command(pytest_again),
-            cwd=self.config.rootpath,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=_SECONDS,
-            check=False,
-        )
+        # In a file: hundreds of names would fill every list of processes that these tests look at.
+        with os.fdopen(os.memfd_create("node-ids"), "w", encoding="utf-8") as names:
+            names.write("\n".join(self.node_ids))
+            names.flush()
+            named = f"@/proc/self/fd/{names.fileno()}"
+            pytest_again = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", named]
+            ran = subprocess.run(
+                private_mounts.command(pytest_again),
+                cwd=self.config.rootpath,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=_SECONDS,
+                check=False,
+                pass_fds=(names.fileno(),),
+            )
         if ran.returncode == private_mounts.UNAVAILABLE_EXIT:
             pytest.skip(ran.stdout.strip())
         if ran.returncode != 0:
