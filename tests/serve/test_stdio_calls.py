@@ -146,7 +146,7 @@ def test_forty_calls_at_once_are_all_answered_and_each_is_recorded_once(place, m
         }
         answers = [client.receive() for _ in asked]
     shown = {asked[answer["id"]]: answer["result"]["structuredContent"]["content"] for answer in answers}
-    assert shown == {number: f"     1\tfile {number}" for number in range(40)}
+    assert shown == {number: f"file {number}\n" for number in range(40)}
     assert endings(place.events()) == [("Read", Outcome.OK)] * 40
 
 

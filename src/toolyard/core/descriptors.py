@@ -33,6 +33,11 @@ def _says_so(error: BaseException) -> bool:
     )
 
 
+def names_descriptors(text: str) -> bool:
+    """Whether the text of another program's error says that there were none left."""
+    return _SAID in text
+
+
 def are_few_left() -> bool:
     """Whether this process has hardly any left. For errors that do not say what was missing."""
     try:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from toolyard.core.descriptors import descriptor_fault, names_descriptors
 from toolyard.core.errors import SecurityError
 from toolyard.sandbox import probe
 from toolyard.sandbox.boxes import BoxSandbox
@@ -80,6 +81,13 @@ def _note(tier: Tier, failed: list[probe.TierReport]) -> str:
 
 
 def _refusal(failed: list[probe.TierReport], minimum: Tier) -> SecurityError:
+    if any(names_descriptors(report.reason) for report in failed):
+        fault = descriptor_fault()
+        return SecurityError(
+            f"{fault.message} No sandbox could be started, so nothing was run.",
+            hint=f"Try again in a moment. {fault.hint}",
+            retryable=True,
+        )
     why = "; ".join(f"{report.tier.value}: {report.reason.rstrip('.')}" for report in failed)
     passing = any(report.is_passing for report in failed)
     ways = ["Try again in a moment."] if passing else []
