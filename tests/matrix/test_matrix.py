@@ -6,6 +6,7 @@ no, and one that cannot be asked: all three where the table says "asks", in turn
 """
 
 import contextlib
+import glob
 import json
 import os
 import sys
@@ -279,8 +280,9 @@ async def ran(client: InProcess | Wire, world: World, run: str, number: int) -> 
 
 
 def last_decision(world: World) -> str:
-    (state,) = os.listdir(f"{world.base}/state")
-    with open(f"{world.base}/state/{state}/audit.jsonl") as file:
+    # Beside it lie the snapshots of further roots, and sockets.
+    (path,) = glob.glob("*/audit.jsonl", root_dir=f"{world.base}/state")
+    with open(f"{world.base}/state/{path}") as file:
         *_, line = file
     return json.loads(line)["decision"]
 
