@@ -102,8 +102,8 @@ SAID = {
         "- bolts: 3\n- washers: 2\n",
         "helper  ✓ execute_python  from servers.weather import forecast  Lima: sunny for 3 days.",
         "ok helper mcp__shop__list_stock",
-        "tokens before the task: 1,418 for tools, ",
-        "tokens before the task: 11,530 for tools, ",
+        "tokens before the task: 1,587 for tools, ",
+        "tokens before the task: 11,699 for tools, ",
         "helper  ✓ shop__list_stock",
     ),
 }
