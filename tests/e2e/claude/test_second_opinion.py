@@ -62,7 +62,7 @@ def shown(model: ScriptedModel) -> list[str]:
 
 
 def thread_of(text: str) -> str:
-    found = re.search(r"continuation_id: (\w{32})", text)
+    found = re.search(r"## Continuation ID: (\w{32})", text)
     assert found is not None, text
     return found.group(1)
 
@@ -91,12 +91,13 @@ def test_the_model_has_code_reviewed_and_goes_on_in_the_thread(yard, installed):
         "It loses money.\n"
         "1. **high** (bug) cart.py:2: The remainder is lost\n"
         "   Fix: Use divmod.\n\n"
-        "---\n"
-        'Left out: "The remainder is lost": cart.py has no line 40, only 2\n'
-        "files: cart.py\n"
-        "google:gemini-2.5-pro: "
+        "## Metadata\n"
+        "- status: success\n"
+        '- note: Left out: "The remainder is lost": cart.py has no line 40, only 2\n'
+        "- model: google:gemini-2.5-pro\n"
     )
-    assert chat.startswith("With divmod.\n\n---\n")
+    assert "## Files Processed\n- cart.py\n" in review
+    assert chat.startswith("With divmod.\n\n## Metadata\n")
     assert thread_of(chat) == thread_of(review)
     assert "2| " in "".join(first.users)  # the lines, with their numbers
     assert second.turn == 1
@@ -110,7 +111,7 @@ def test_a_planted_key_is_a_no_go_without_a_model_and_is_shown_to_none(yard, ins
     model = ScriptedModel((Call("precommit", {"path": "."}),), PREFIX)
     installed(model, TOOLYARD_MODEL="google:gemini-2.5-pro")  # else Claude Code's own key would do
     (alone,) = shown(model)
-    assert alone.startswith("Verdict: no-go\n- secrets: billing.py:1 AWS Access Key\n")
+    assert alone.startswith("Verdict: no-go\nchecks: no-go\nreview: none\n- secrets: billing.py:1 AWS Access Key\n")
     assert "There is no key for Gemini API. Set GEMINI_API_KEY" in alone
     with serving(Say('{"summary": "Fine.", "findings": []}')) as opinion:
         installed(model, GEMINI_API_KEY=KEY, GOOGLE_GEMINI_BASE_URL=opinion.gemini)
