@@ -134,6 +134,8 @@ def test_no_commit_with_a_secret_is_simply_a_go(served, project, how):
     UNSEEN[how](project)
     answer = served.ask("precommit", path=".")
     # Either it was found, or somebody is told that it was not looked into.
-    assert any(check["outcome"] in ("warned", "failed") for check in answer["check_results"] if check["name"] != "tests")
+    assert any(
+        check["outcome"] in ("warned", "failed") for check in answer["check_results"] if check["name"] != "tests"
+    )
     assert TOKEN not in sent(served) + json.dumps(answer)
     assert BODY not in sent(served) + json.dumps(answer)
