@@ -75,7 +75,9 @@ class Driving:
 
     def leftovers(self) -> list[str]:
         """Folders of runs, and processes that stand in one."""
-        found = [str(path) for path in self.temporary.rglob("toolyard-drive-*")]
+        # os.walk passes over folders that go while it looks; rglob raises.
+        walked = os.walk(self.temporary)
+        found = [os.path.join(at, name) for at, names, _ in walked for name in names if "toolyard-drive-" in name]
         for pid in filter(str.isdecimal, os.listdir("/proc")):
             with contextlib.suppress(OSError):
                 variables = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
