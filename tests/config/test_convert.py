@@ -5,10 +5,13 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 from toolyard.config.convert import MCPFilesystemConverter
+from toolyard.config.load import load_config
 from toolyard.core.errors import ConfigError
 from toolyard.core.modes import PermissionMode
+from toolyard.team.places import workspace_of
 from toolyard.testing.client import StdioClient
 
 WEATHER = {"name": "weather", "type": "stdio", "command": "npx", "args": ["-y", "weather"]}
@@ -28,15 +31,37 @@ def entry(folder, mode="strict"):
     [
         {},
         {"type": "gemini", "mcp_servers": [WEATHER]},
-        {"type": "gemini", "permission_mode": "plan", "mcp_servers": {"weather": {"command": "npx"}}},
-        {"cwd": "", "permission_mode": "strict"},
-        {"cwd": None},
+        {"cwd": ""},
+        {"cwd": None, "permission_mode": None},
     ],
 )
 def test_a_config_without_a_folder_is_returned_untouched(config):
     before = copy.deepcopy(config)
     assert MCPFilesystemConverter.convert_config(config) is config
     assert config == before
+
+
+@pytest.mark.parametrize("cwd", [{}, {"cwd": ""}, {"cwd": None}])
+@pytest.mark.parametrize("agent", ["writer", "agent"])
+def test_without_a_folder_an_agent_gets_the_one_it_has_in_a_run(tmp_path, cwd, agent):
+    backend = {"permission_mode": "plan", **cwd}
+    source = tmp_path / "toolyard.yaml"
+    source.write_text(yaml.safe_dump({"agents": [{"id": agent, "backend": {"type": "gemini", **backend}}]}))
+    config = load_config(str(source))
+
+    converted = MCPFilesystemConverter.convert_config(
+        backend, base=str(tmp_path), agent=None if agent == "agent" else agent
+    )
+
+    folder = workspace_of(config, config.agents[0])
+    assert folder == str(tmp_path / "toolyard_workspace" / "agents" / agent / "workspace")
+    options = ["--agent", "writer"] if agent == "writer" else []
+    assert converted["mcp_servers"][0]["args"] == [*entry(folder, "plan")["args"], *options]
+
+
+def test_an_agents_name_that_is_no_folder_name_is_spelled_as_in_a_run(tmp_path):
+    converted = MCPFilesystemConverter.convert_config({"permission_mode": "plan"}, str(tmp_path), "../../etc")
+    assert f"{tmp_path}/toolyard_workspace/agents/etc~" in converted["mcp_servers"][0]["args"][4]
 
 
 def test_a_folder_becomes_our_server_with_strict_as_the_mode(tmp_path):
@@ -177,5 +202,6 @@ def test_the_methods_of_the_class_serve_one_by_one(tmp_path):
     converter = MCPFilesystemConverter()
     assert converter.filesystem_server_name == "filesystem"
     assert converter.should_add_filesystem_server({"cwd": "x"}) is True
-    assert converter.should_add_filesystem_server({"permission_mode": "strict"}) is False
+    assert converter.should_add_filesystem_server({"permission_mode": "strict"}) is True
+    assert converter.should_add_filesystem_server({"type": "gemini"}) is False
     assert converter.generate_filesystem_mcp_server(str(tmp_path), "plan") == entry(tmp_path, "plan")

@@ -11,11 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolyard.config.models import Memory as Rules
+from toolyard.core.agent_folders import folder_name
 from toolyard.core.errors import SystemFault, ValidationError
 from toolyard.core.modes import Access
 from toolyard.fs.roots import Root
 from toolyard.testing.together import together
-from toolyard.workspace.layout import create, folder_name, skills_folder
+from toolyard.workspace.layout import create, skills_folder
 from toolyard.workspace.view import view
 
 EVERYTHING = {

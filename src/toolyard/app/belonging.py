@@ -13,11 +13,12 @@ import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from toolyard.core.agent_folders import AGENTS
 from toolyard.core.errors import ToolyardError
 from toolyard.core.paths import is_beneath
 from toolyard.fs.temporary import temporary_name
 from toolyard.storage.state import ensure_state_dir, state_dir
-from toolyard.workspace.layout import AGENTS, MEMORY, SERVERS, SHARED, SKILLS, TASKS, TOOLS
+from toolyard.workspace.layout import MEMORY, SERVERS, SHARED, SKILLS, TASKS, TOOLS
 
 if TYPE_CHECKING:
     from toolyard.app.home import Home

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from toolyard.app.settling import apart
 from toolyard.codemode.folder import SERVERS, TOOLS, is_ours, place_of
+from toolyard.core.agent_folders import WORKSPACE, agent_folder
 from toolyard.core.closing import Closing
 from toolyard.core.errors import ConfigError
 from toolyard.core.ids import workspace_id
 from toolyard.core.paths import beneath, is_beneath
 from toolyard.fs.faults import shown
-from toolyard.workspace.layout import WORKSPACE, agent_folder
 
 if TYPE_CHECKING:
     from toolyard.app.home import Home

@@ -16,10 +16,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from toolyard.config.agents import agent_of
+from toolyard.core.agent_folders import DEFAULT_AGENT, WORKSPACE, agent_folder
 from toolyard.core.errors import ConfigError
 from toolyard.core.paths import is_beneath
 from toolyard.storage.state import state_dir
-from toolyard.workspace.layout import MEMORY, SHARED, SKILLS, TASKS, WORKSPACE, agent_folder, skills_folder
+from toolyard.workspace.layout import MEMORY, SHARED, SKILLS, TASKS, skills_folder
 from toolyard.workspace.memory.access import rules_of
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from toolyard.config.models import Memory as MemoryRules
     from toolyard.config.settings import Settings
 
-NOBODY = "agent"
+NOBODY = DEFAULT_AGENT
 """Who acts where no agent is configured or named."""
 _SNAPSHOTS = "snapshots"
 CREATE_FOLDER = "Create it, or name another one."

@@ -16,6 +16,7 @@ from toolyard.app.belonging import links_into_a_layout
 from toolyard.app.excluding import exclude
 from toolyard.app.home import Home
 from toolyard.codemode.folder import SERVERS, TOOLS, place_of
+from toolyard.core.agent_folders import AGENTS, WORKSPACE, agent_folder
 from toolyard.core.errors import ConfigError
 from toolyard.core.modes import Access, PermissionMode
 from toolyard.core.paths import beneath, is_beneath
@@ -24,7 +25,7 @@ from toolyard.fs.temporary import temporary_name
 from toolyard.policy.build import hiding
 from toolyard.policy.roots import ContextPath
 from toolyard.storage.state import PRIVATE_FOLDER
-from toolyard.workspace.layout import AGENTS, MEMORY, SKILLS, TASKS, WORKSPACE, agent_folder, create, former_trees
+from toolyard.workspace.layout import MEMORY, SKILLS, TASKS, create, former_trees
 from toolyard.workspace.memory.access import Wish, may
 from toolyard.workspace.view import View, view
 

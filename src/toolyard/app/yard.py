@@ -30,6 +30,7 @@ from toolyard.app.walls import runs_code
 from toolyard.config.agents import agent_of
 from toolyard.config.settings import Settings
 from toolyard.core.actions import Effect, Kind
+from toolyard.core.agent_folders import folder_name
 from toolyard.core.closing import Closing
 from toolyard.core.errors import ConfigError, ErrorForm, SecurityError, SystemFault, ToolyardError
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
@@ -44,7 +45,6 @@ from toolyard.storage.private import own_folders
 from toolyard.storage.state import ensure_state_dir
 from toolyard.storage.trust import TrustStore
 from toolyard.workspace.detecting import FilesystemToolDetector, OperationOutcome
-from toolyard.workspace.layout import folder_name
 
 if TYPE_CHECKING:
     from toolyard.app.freshness import Session

@@ -12,9 +12,10 @@ from toolyard.app.memory.memories import Memories
 from toolyard.cli.audit import printable
 from toolyard.cli.memory_opening import SHORTEST_PREFIX, command, echo_json, end, open_memories
 from toolyard.cli.standing import Where
+from toolyard.core.agent_folders import agent_folder
 from toolyard.core.errors import ValidationError
 from toolyard.workspace.documents import FILE_BYTES
-from toolyard.workspace.layout import TASKS, agent_folder
+from toolyard.workspace.layout import TASKS
 from toolyard.workspace.memory.facts import Fact
 from toolyard.workspace.memory.history import PastTask
 from toolyard.workspace.memory.memory import FACTS, HISTORY, PATTERNS, PREFERENCES, Memory

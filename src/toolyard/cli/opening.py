@@ -19,9 +19,9 @@ from toolyard.config.expansion import how_to_trust
 from toolyard.config.load import find_config, load_config
 from toolyard.config.models import Agent, Backend, Config, ToolyardSection
 from toolyard.config.settings import Settings
+from toolyard.core.agent_folders import AGENTS, WORKSPACE, agent_folder
 from toolyard.core.errors import ConfigError
 from toolyard.storage.trust import TrustStore
-from toolyard.workspace.layout import AGENTS, WORKSPACE, agent_folder
 
 _SEVERAL = 2
 

@@ -11,8 +11,8 @@ import click
 from toolyard.cli.audit import printable
 from toolyard.cli.options import runnable
 from toolyard.cli.skill_opening import Skills, Where, command, opened
+from toolyard.core.agent_folders import COMMUNITY
 from toolyard.core.errors import ToolyardError, ValidationError
-from toolyard.workspace.layout import COMMUNITY
 from toolyard.workspace.skills import Checks, check, export_skill, import_skill, remove, restore, versions
 from toolyard.workspace.skills.archive import ARCHIVES, read_source, skills_in
 from toolyard.workspace.skills.imports import Resolver

@@ -12,8 +12,8 @@ import click
 
 from toolyard.cli.audit import printable
 from toolyard.cli.skill_opening import Skills, Where, command, opened
+from toolyard.core.agent_folders import COMMUNITY
 from toolyard.core.errors import ToolyardError, ValidationError
-from toolyard.workspace.layout import COMMUNITY
 from toolyard.workspace.skills import Report, check, promote, versions
 from toolyard.workspace.skills.archive import read_folder, read_source, skills_in
 from toolyard.workspace.skills.manifest import Version

@@ -15,10 +15,10 @@ from toolyard.cli.opening import Place, find_place
 from toolyard.cli.placed import placed
 from toolyard.cli.standing import Kept, Where, find_kept, require_agent
 from toolyard.config.suggest import did_you_mean
+from toolyard.core.agent_folders import COMMUNITY
 from toolyard.core.errors import ValidationError
 from toolyard.core.events import Outcome
 from toolyard.fs.roots import Root
-from toolyard.workspace.layout import COMMUNITY
 from toolyard.workspace.skills import SkillEntry
 
 _WHO = "Whose skills come first.  [default: the first agent]"

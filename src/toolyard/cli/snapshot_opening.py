@@ -17,10 +17,11 @@ from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli import snapshot_printing as printing
 from toolyard.cli.placed import placed
 from toolyard.cli.standing import Kept, Where, find_kept, require_agent
+from toolyard.core.agent_folders import AGENTS, WORKSPACE
 from toolyard.core.errors import ConfigError, ToolError, ToolyardError, ValidationError
 from toolyard.core.events import Outcome
 from toolyard.core.paths import beneath
-from toolyard.workspace.layout import AGENTS, MEMORY, TASKS, WORKSPACE
+from toolyard.workspace.layout import MEMORY, TASKS
 from toolyard.workspace.snapshots import LATEST, DiffLimits, Snapshot, SnapshotStore
 
 DIFF_LIMITS = DiffLimits(chars_each=200_000, chars=20_000_000)

@@ -23,11 +23,12 @@ from toolyard.config.load import find_config
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.config.suggest import did_you_mean
+from toolyard.core.agent_folders import AGENTS, COMMUNITY, folder_name
 from toolyard.core.errors import ConfigError
 from toolyard.core.paths import beneath, is_beneath
 from toolyard.storage.state import state_dir
 from toolyard.threads.sqlite import FILE as THREADS_FILE
-from toolyard.workspace.layout import AGENTS, COMMUNITY, MEMORY, SKILLS, folder_name
+from toolyard.workspace.layout import MEMORY, SKILLS
 
 _PACKS = "snapshots/packs"
 """Empty where snapshots were looked for, and none was ever taken."""

@@ -1,7 +1,8 @@
 """A backend's `cwd` and `permission_mode` become an `mcp_servers` entry for our own server.
 
 This works on backend configurations as they are written (plain mappings), for platforms that hand them to their
-own MCP client. The input is never changed. A folder is created when it is missing. `fresh`, `allowed_tools`,
+own MCP client. The input is never changed. A folder is created when it is missing; without `cwd` it is the one that
+`toolyard run` gives the agent, `toolyard_workspace/agents/<agent>/workspace`. `fresh`, `allowed_tools`,
 `exclude_tools` and the agent's name become options of `toolyard mcp`, so that the server treats them as those of an
 agent in a configuration: a fresh folder is emptied when the server starts, after a snapshot of what was in it.
 """
@@ -16,25 +17,29 @@ from typing import Any, cast
 
 from toolyard.config.settings import Settings
 from toolyard.config.suggest import did_you_mean
+from toolyard.core.agent_folders import DEFAULT_AGENT, DEFAULT_ROOT, workspace_path
 from toolyard.core.errors import ConfigError
 from toolyard.core.modes import PermissionMode
 
 
 class MCPFilesystemConverter:
-    """Adds the file tools' server to a backend configuration that names a `cwd`."""
+    """Adds the file tools' server to a backend configuration that names a `cwd` or a `permission_mode`."""
 
     def __init__(self, base: str | None = None, agent: str | None = None) -> None:
-        """`agent` is whose backend it is: its name in the audit log and in snapshots."""
+        """`agent` is whose backend it is: its name in the audit log, in snapshots and in the path of its folder."""
         self.filesystem_server_name = "filesystem"
         self._base = base
         self._agent = agent
 
     def should_add_filesystem_server(self, config: Mapping[str, Any]) -> bool:
-        """True when the configuration names a folder; a permission mode alone has nothing to govern."""
-        return bool(config.get("cwd"))
+        """True when the configuration names a folder or a permission mode."""
+        return bool(config.get("cwd")) or config.get("permission_mode") is not None
 
-    def setup_workspace_directory(self, cwd: str, base: str | None = None) -> str:
-        """Makes sure the folder is there and returns its absolute path. Never removes anything."""
+    def setup_workspace_directory(self, cwd: str | None, base: str | None = None) -> str:
+        """Makes sure the folder is there and returns its absolute path. Never removes anything.
+
+        Without `cwd` it is the agent's folder beneath the usual root.
+        """
         path = self._absolute(cwd, base)
         try:
             os.makedirs(path, exist_ok=True)
@@ -46,7 +51,7 @@ class MCPFilesystemConverter:
         return path
 
     def generate_filesystem_mcp_server(
-        self, cwd: str, permission_mode: str, base: str | None = None, *, options: Sequence[str] = ()
+        self, cwd: str | None, permission_mode: str, base: str | None = None, *, options: Sequence[str] = ()
     ) -> dict[str, Any]:
         """The entry that starts our server on the folder, with this interpreter and more `options`."""
         mode = _mode(permission_mode)
@@ -59,12 +64,12 @@ class MCPFilesystemConverter:
         }
 
     def inject_filesystem_server(self, config: dict[str, Any]) -> dict[str, Any]:
-        """The configuration with our entry first in `mcp_servers`; the same object where there is no `cwd`."""
+        """The configuration with our entry first in `mcp_servers`; the same object where none is wanted."""
         if not self.should_add_filesystem_server(config):
             return config
         servers = _listed(config.get("mcp_servers"))
         mode = _mode(config.get("permission_mode"))
-        entry = self.generate_filesystem_mcp_server(config["cwd"], mode, options=self._options(config))
+        entry = self.generate_filesystem_mcp_server(config.get("cwd"), mode, options=self._options(config))
         if not any(_name(server) == self.filesystem_server_name for server in servers):
             servers.insert(0, entry)
         converted = {key: copy.deepcopy(value) for key, value in config.items() if key != "mcp_servers"}
@@ -88,11 +93,12 @@ class MCPFilesystemConverter:
         return options
 
     def _absolute(self, cwd: object, base: str | None) -> str:
-        if not isinstance(cwd, str) or not cwd.strip() or "\0" in cwd:
+        start = os.path.abspath(base or self._base or os.getcwd())
+        home = Settings.from_environment().home
+        if cwd is not None and (not isinstance(cwd, str) or (cwd and not cwd.strip()) or "\0" in cwd):
             raise ConfigError("`cwd` must be the path of a folder.", hint='Write it as text, such as "work".')
-        if cwd == "~" or cwd.startswith("~/"):
-            cwd = Settings.from_environment().home + cwd[1:]
-        return os.path.normpath(os.path.join(os.path.abspath(base or self._base or os.getcwd()), cwd))
+        agent = self._agent or DEFAULT_AGENT
+        return workspace_path(agent, cwd, base=start, root=os.path.join(start, DEFAULT_ROOT), home=home)
 
 
 def _mode(value: object) -> str:

@@ -22,6 +22,7 @@ from toolyard.config.filesystem import Filesystem
 from toolyard.config.section import REFUSED, UNKNOWN_KEY, Seconds, Section, Size, expected
 from toolyard.config.server_entry import ServerEntry, Servers
 from toolyard.config.snapshots import Snapshots
+from toolyard.core.agent_folders import DEFAULT_AGENT, DEFAULT_ROOT
 from toolyard.core.errors import ErrorForm
 from toolyard.core.limits import DEFAULT_LIMITS, Limits
 from toolyard.core.modes import Access, PermissionMode
@@ -83,7 +84,7 @@ class ToolLimit(Section):
 class ToolyardSection(Section):
     """The workspace, where code runs in it, and which tools there are."""
 
-    workspace: str = "toolyard_workspace"
+    workspace: str = DEFAULT_ROOT
     """The workspace root, beside the configuration file."""
     execution_mode: Literal["filesystem_first", "context_based"] = "context_based"
     """Whether agents are given every tool, or the essential ones and the others as files to call from code."""
@@ -176,7 +177,7 @@ class Memory(Section):
 class Agent(Section):
     """Who works, with which model, and what it is told."""
 
-    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)] = "agent"
+    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)] = DEFAULT_AGENT
     backend: Backend = Backend()
     system_message: str | None = None
     """What the agent is told before anything else."""

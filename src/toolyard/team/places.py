@@ -11,10 +11,11 @@ import re
 from collections.abc import Iterator
 
 from toolyard.config.models import Agent, Config
+from toolyard.config.settings import Settings
+from toolyard.core.agent_folders import workspace_path
 from toolyard.core.errors import ConfigError, ToolError
 from toolyard.storage.state import ensure_state_dir, state_dir
 from toolyard.team.store import FILE
-from toolyard.workspace.layout import WORKSPACE, agent_folder
 
 RUNS = "runs"
 _RUN = re.compile(r"[0-9a-f]{4,32}")
@@ -50,9 +51,8 @@ def root_of(config: Config) -> str:
 
 def workspace_of(config: Config, agent: Agent) -> str:
     base = config.folder(os.getcwd())
-    if agent.backend.cwd:
-        return os.path.normpath(os.path.join(base, os.path.expanduser(agent.backend.cwd)))
-    return os.path.join(root_of(config), agent_folder(agent.id, WORKSPACE))
+    home = Settings.from_environment().home
+    return workspace_path(agent.id, agent.backend.cwd, base=base, root=root_of(config), home=home)
 
 
 def make_folders(config: Config) -> None:

@@ -11,19 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from toolyard.core.agent_folders import COMMUNITY, agent_folder
 from toolyard.core.modes import Access
 from toolyard.policy.roots import ContextPath
-from toolyard.workspace.layout import (
-    COMMUNITY,
-    MEMORY,
-    SERVERS,
-    SHARED,
-    SKILLS,
-    TASKS,
-    TOOLS,
-    agent_folder,
-    skills_folder,
-)
+from toolyard.workspace.layout import MEMORY, SERVERS, SHARED, SKILLS, TASKS, TOOLS, skills_folder
 from toolyard.workspace.memory.access import Wish, may, reachable
 
 if TYPE_CHECKING:

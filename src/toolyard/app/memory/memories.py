@@ -13,10 +13,11 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from toolyard.core.agent_folders import AGENTS, agent_folder, folder_name
 from toolyard.core.closing import Closing
 from toolyard.core.errors import ValidationError
 from toolyard.fs.roots import Root
-from toolyard.workspace.layout import AGENTS, MEMORY, TASKS, agent_folder, folder_name
+from toolyard.workspace.layout import MEMORY, TASKS
 from toolyard.workspace.memory.access import Wish, reachable, require
 from toolyard.workspace.memory.memory import Memory
 from toolyard.workspace.memory.tasks import Tasks

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from toolyard.app.gate import Gate
 from toolyard.app.sharing.sharing import Sharing
 from toolyard.core.actions import Action, Kind
+from toolyard.core.agent_folders import folder_name
 from toolyard.core.errors import ToolError, ToolyardError, ValidationError
 from toolyard.fs import files
 from toolyard.fs.faults import explain
 from toolyard.fs.files import Contents
 from toolyard.fs.mounts import Target
-from toolyard.workspace.layout import folder_name
 from toolyard.workspace.sharing.markers import Side
 from toolyard.workspace.sharing.merging import Decision, Outcome
 from toolyard.workspace.sharing.notes import Published

@@ -5,7 +5,7 @@ Looking costs a few microseconds and may be done on the event loop's thread.
 
 from __future__ import annotations
 
-from toolyard.workspace.layout import folder_name
+from toolyard.core.agent_folders import folder_name
 from toolyard.workspace.sharing.notes import Step
 from toolyard.workspace.sharing.peers import Following, Peers
 

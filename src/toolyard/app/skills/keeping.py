@@ -22,13 +22,14 @@ from toolyard.app.recording import EventLog
 from toolyard.app.skills.shelf import Shelf
 from toolyard.codemode.broker import BrokerRequest
 from toolyard.core.actions import Action, Decision, Effect, Kind
+from toolyard.core.agent_folders import COMMUNITY
 from toolyard.core.calls import Asker
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SecurityError, SystemFault, ToolError, ToolyardError, ValidationError
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
 from toolyard.core.ids import new_id
 from toolyard.policy.policy import Policy
-from toolyard.workspace.layout import COMMUNITY, skills_folder
+from toolyard.workspace.layout import skills_folder
 
 if TYPE_CHECKING:
     from toolyard.workspace.skills import Checks

@@ -18,10 +18,10 @@ from toolyard.app.sharing.sharing import Sharing
 from toolyard.app.snapshots.telling import change_line
 from toolyard.app.tool import STRINGS, Arguments, Tool, output_schema
 from toolyard.app.tools.reading import READ, ReadArguments, read
+from toolyard.core.agent_folders import folder_name
 from toolyard.core.calls import Result, Text
 from toolyard.core.errors import ValidationError
 from toolyard.fs.faults import shown
-from toolyard.workspace.layout import folder_name
 from toolyard.workspace.sharing.markers import Side
 from toolyard.workspace.sharing.merging import Outcome
 from toolyard.workspace.sharing.notes import Published

@@ -11,11 +11,12 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from toolyard.core.agent_folders import AGENTS
 from toolyard.core.modes import Access, PermissionMode
 from toolyard.core.paths import is_beneath
 from toolyard.policy.policy import Policy
 from toolyard.policy.roots import ContextPath
-from toolyard.workspace.layout import AGENTS, MEMORY, SERVERS, SHARED, SKILLS, TASKS, TOOLS, former_trees
+from toolyard.workspace.layout import MEMORY, SERVERS, SHARED, SKILLS, TASKS, TOOLS, former_trees
 from toolyard.workspace.sharing.notes import NOTE
 from toolyard.workspace.snapshots.objects import Entry, Kind
 

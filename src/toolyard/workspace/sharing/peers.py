@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Iterable
 
-from toolyard.workspace.layout import folder_name
+from toolyard.core.agent_folders import folder_name
 from toolyard.workspace.sharing.notes import NOTE, Published, Step, read_note
 
 

@@ -20,12 +20,13 @@ from dataclasses import dataclass
 from itertools import islice
 from stat import S_ISDIR
 
+from toolyard.core.agent_folders import folder_name
 from toolyard.core.errors import SystemFault
 from toolyard.fs.faults import shown as name_shown
 from toolyard.fs.temporary import TEMPORARY_PREFIX, temporary_name
 from toolyard.kernel.renameat2 import exchange, rename_without_replacing
 from toolyard.storage.state import ensure_state_dir
-from toolyard.workspace.layout import folder_name, former_trees
+from toolyard.workspace.layout import former_trees
 from toolyard.workspace.sharing.authors import Interval, recorded_authors
 from toolyard.workspace.sharing.filtering import Filter
 from toolyard.workspace.sharing.notes import MOST_PATHS, MOST_STEPS, NOTE, Published, Step, read_note, write_note

@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 
+from toolyard.core.agent_folders import COMMUNITY, folder_name
 from toolyard.fs.roots import Root
-from toolyard.workspace.layout import COMMUNITY, SERVERS, SKILLS, TOOLS, folder_name
+from toolyard.workspace.layout import SERVERS, SKILLS, TOOLS
 from toolyard.workspace.places import open_folder, read_file
 from toolyard.workspace.skills.page import module_name
 

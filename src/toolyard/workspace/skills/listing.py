@@ -9,9 +9,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from toolyard.core.agent_folders import COMMUNITY, folder_name
 from toolyard.core.errors import ToolyardError, ValidationError
 from toolyard.fs.roots import Root
-from toolyard.workspace.layout import COMMUNITY, SKILLS, folder_name
+from toolyard.workspace.layout import SKILLS
 from toolyard.workspace.places import open_folder, read_file
 from toolyard.workspace.skills.manifest import Manifest, Version
 from toolyard.workspace.skills.page import PAGE, module_name, parse_page

@@ -6,8 +6,8 @@ import ast
 import keyword
 from dataclasses import dataclass
 
+from toolyard.core.agent_folders import COMMUNITY
 from toolyard.core.errors import ValidationError
-from toolyard.workspace.layout import COMMUNITY
 from toolyard.workspace.skills.page import MOST_DESCRIPTION, MOST_NAME, PAGE, one_line, page_name, written_page
 
 FOLDER = "skills"

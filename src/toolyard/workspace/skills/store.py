@@ -18,13 +18,14 @@ import stat
 from collections.abc import Generator
 from dataclasses import dataclass
 
+from toolyard.core.agent_folders import COMMUNITY, folder_name
 from toolyard.core.errors import SecurityError, SystemFault, ToolError, ToolyardError, ValidationError
 from toolyard.core.limits import DEFAULT_LIMITS
 from toolyard.fs import files
 from toolyard.fs.roots import OPEN_FOLDER, Root
 from toolyard.fs.temporary import TEMPORARY_PREFIX
 from toolyard.kernel.renameat2 import exchange, rename_without_replacing
-from toolyard.workspace.layout import COMMUNITY, SKILLS, folder_name, skills_folder
+from toolyard.workspace.layout import SKILLS, skills_folder
 from toolyard.workspace.places import make_folder, open_folder, refused
 from toolyard.workspace.skills.checking import Checks, check, refusal
 from toolyard.workspace.skills.manifest import VERSIONS, Manifest, Version, stamped

@@ -12,8 +12,9 @@ import secrets
 import time
 from collections.abc import Generator
 
+from toolyard.core.agent_folders import folder_name
 from toolyard.fs.roots import Root
-from toolyard.workspace.layout import folder_name, skills_folder
+from toolyard.workspace.layout import skills_folder
 from toolyard.workspace.places import make_folder
 from toolyard.workspace.skills.manifest import VERSIONS
 from toolyard.workspace.skills.tree import Tree, remove_tree, write_tree
