@@ -34,6 +34,31 @@ def ended(tmp_path):
     return run
 
 
+def test_of_two_runs_in_one_folder_each_tells_what_its_own_agent_changed(tmp_path):
+    (tmp_path / "ws").mkdir()
+
+    def run(agent, peer):
+        settings = DriveOptions(
+            *(str(tmp_path / "ws"),),
+            agent=agent,
+            program=PYTHON,
+            variables=variables(),
+            state=str(tmp_path / "state"),
+        )
+        meet = ["call", "yard_Bash", {"command": f"until [ -e {peer}.txt ]; do sleep 0.05; done"}]
+        steps = script(["connect"], ["list"], write(f"{agent}.txt"), meet, ["over"])
+        return Run(ScriptedDriver(), steps, settings).finish()
+
+    async def both():
+        return await asyncio.wait_for(asyncio.gather(run("anna", "bert"), run("bert", "anna")), SECONDS)
+
+    anna, bert = asyncio.run(both())
+
+    assert (anna.changed, bert.changed) == (("anna.txt",), ("bert.txt",))
+    assert anna.snapshot
+    assert bert.snapshot
+
+
 def write(path, content="new\n"):
     return ["call", "Write", {"file_path": path, "content": content}]
 

@@ -192,7 +192,7 @@ class Gate:
     def begin_change(self, keeper: Keeper, path: str | None = None) -> None:
         """Name this call as the one that changes `path`, or anything, in the keeper's folder from now on."""
         if (keeper, path) not in self.began:
-            if keeper.calls.authors is not None:
+            if keeper.calls.is_recorded:
                 self.takes_long()
             self.began[keeper, path] = keeper.calls.begin(self.call.tool, path)
 

@@ -20,7 +20,7 @@ from toolyard.core.agent_folders import DEFAULT_AGENT, WORKSPACE, agent_folder
 from toolyard.core.errors import ConfigError
 from toolyard.core.paths import is_beneath
 from toolyard.storage.state import state_dir
-from toolyard.workspace.layout import MEMORY, SHARED, SKILLS, TASKS, skills_folder
+from toolyard.workspace.layout import MEMORY, SHARED, SHARING, SKILLS, TASKS, skills_folder
 from toolyard.workspace.memory.access import rules_of
 
 if TYPE_CHECKING:
@@ -103,10 +103,20 @@ class Home:
         """Where agents publish their work; empty where there is nobody to share with."""
         return (self.shared_override or os.path.join(self.root, SHARED)) if self.has_layout else ""
 
+    @property
+    def authors(self) -> str:
+        """The folder of the record of whose call changed what; empty where no other agent works in the workspace."""
+        return "" if self.is_own_folder else authors_folder(self.state, self.agent)
+
     @cached_property
     def snapshots(self) -> str:
         """The folder of the one snapshot store of the root."""
         return self.snapshots_override or os.path.join(self.state, _SNAPSHOTS)
+
+
+def authors_folder(state: str, agent: str) -> str:
+    """Where changes of `agent` are recorded; empty for one without a name, which nothing tells from others."""
+    return "" if agent == NOBODY else os.path.join(state, SHARING)
 
 
 def has_layout(config: Config) -> bool:

@@ -139,7 +139,8 @@ class Yard(Closing):
             self.sandboxes.attach(self.codemode.broker_folder, self.agent, home.root, skills)
         self.detector = FilesystemToolDetector()
         self.snapshots = Keeper(
-            Place(home.workspace, home.snapshots, self.agent, self._own_links), options.config.snapshots, self._told
+            Place(home.workspace, home.snapshots, self.agent, self._own_links, authors=home.authors),
+            *(options.config.snapshots, self._told),
         )
         self.contexts = context_keepers(contexts, options.config.snapshots, self._told)
         self.sharing = self._sharing()
@@ -324,7 +325,6 @@ class Yard(Closing):
 
         sharing = sharing_for(self.home, self.options.config, self.options.settings, self._told)
         self.snapshots.on_taken(sharing.taken)
-        self.snapshots.calls.authors = sharing.open_authors()
         return sharing
 
     def _own_links(self) -> list[str]:

@@ -1,4 +1,7 @@
-"""What a run changed in its workspace: what the snapshots say that were taken meanwhile."""
+"""What a run changed in its workspace: what the snapshots say that were taken meanwhile.
+
+Where several agents work in the folder, the changes of the run are those that its agent's calls made.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,11 @@ from typing import Final, NamedTuple
 from toolyard.app.snapshots.keeper import BASELINE, Place
 from toolyard.app.snapshots.telling import paths_of
 from toolyard.core.errors import ToolyardError
-from toolyard.workspace.snapshots import DiffLimits, Snapshot, SnapshotStore
+from toolyard.workspace.sharing.authors import Interval, changes_by_author, recorded_authors
+from toolyard.workspace.snapshots import Diff, DiffLimits, Snapshot, SnapshotStore
 
 _MOST_PATHS: Final = 1000
-_LIMITS: Final = DiffLimits(changes=_MOST_PATHS, chars=0, folds_git=True)
+_LIMITS: Final = DiffLimits(changes=10_000, chars=0, folds_git=True)
 _LOOK_SECONDS: Final = 5.0
 """So long the last message waits for the paths."""
 
@@ -40,7 +44,7 @@ def _looked(place: Place, began_ns: int) -> Changes:
     try:
         with closing(SnapshotStore(place.folder)) as store:
             ends = ends_of(store.list(place.root), began_ns)
-            return _between(store, *ends) if ends is not None else Changes()
+            return _between(store, place, *ends) if ends is not None else Changes()
     except (ToolyardError, OSError, sqlite3.Error):  # the run is over, whatever has become of its snapshots
         return Changes()
 
@@ -57,8 +61,19 @@ def ends_of(every: Sequence[Snapshot], began_ns: int) -> tuple[Snapshot, Snapsho
     return (before, last) if before is not None else None
 
 
-def _between(store: SnapshotStore, before: Snapshot, after: Snapshot) -> Changes:
-    found = store.diff(before.id, after.id, limits=_LIMITS)
-    if not found.total:
+def _between(store: SnapshotStore, place: Place, before: Snapshot, after: Snapshot) -> Changes:
+    found = _own_part(store.diff(before.id, after.id, limits=_LIMITS), place, before, after)
+    if found is None or not found.total:
         return Changes()
     return Changes(tuple(islice(paths_of(found), _MOST_PATHS)), after.id, before.id)
+
+
+def _own_part(found: Diff, place: Place, before: Snapshot, after: Snapshot) -> Diff | None:
+    """What the agent of the run changed; everything, where no other works in the folder."""
+    if not place.authors:
+        return found
+    with recorded_authors(place.authors) as authors:
+        if authors is None or not authors.has_others(place.root, place.agent):
+            return found
+        interval = Interval(place.root, authors.since(place.root, before.time_ns), after.time_ns)
+        return changes_by_author(found, interval).get(place.agent)

@@ -9,18 +9,18 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from toolyard.app.snapshots.telling import paths_of
 from toolyard.core.errors import ToolyardError
 from toolyard.team.events import FilesChanged, Notice, TeamEvent
+from toolyard.workspace.sharing.authors import changes_by_author
 from toolyard.workspace.snapshots import DiffLimits
 
 if TYPE_CHECKING:
     from toolyard.app.yard import Yard
-    from toolyard.workspace.snapshots import Change, Diff, Snapshot, Taken
+    from toolyard.workspace.snapshots import Diff, Snapshot, Taken
 
 _MOST_PATHS: Final = 200
 _LIMITS: Final = DiffLimits(changes=10_000, chars=0, folds_git=True)
@@ -64,15 +64,7 @@ class AgentFiles:
         keeper = self._yard.snapshots
         parent = keeper.store.get(snapshot.parent or snapshot.id)
         interval = keeper.calls.interval(parent.time_ns, snapshot.time_ns)
-        if interval is None:
-            return {self._yard.agent: found}
-        changes: dict[str, list[Change]] = {}
-        for change in found.changes:
-            for agent in interval.authors_of(change.path):
-                changes.setdefault(agent, []).append(change)
-        return {
-            agent: replace(found, changes=tuple(made), folded=(), total=len(made)) for agent, made in changes.items()
-        }
+        return {self._yard.agent: found} if interval is None else changes_by_author(found, interval)
 
     async def hold(self, reason: str) -> str:
         """A snapshot of now, shared with the peers; its id. Empty for an agent that has no files to work on."""

@@ -21,6 +21,8 @@ from toolyard.workspace.places import ensure_folder
 
 SERVERS, TOOLS, SKILLS = "servers", "tools", "skills"
 MEMORY, TASKS, SHARED = "memory", "tasks", "shared"
+SHARING = "sharing"
+"""In the state folder: records of who shared, merged and changed what."""
 _SHARED_FOLDERS = (SERVERS, TOOLS, f"{SKILLS}/{COMMUNITY}", AGENTS)
 _AGENTS_FOLDERS = (WORKSPACE, MEMORY, TASKS)
 

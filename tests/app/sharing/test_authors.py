@@ -108,6 +108,19 @@ async def test_a_snapshot_that_a_watcher_asked_for_names_the_agent_at_work(pair)
     assert (newest.agent, newest.reason) == ("agent_a", "after Bash")
 
 
+async def test_a_snapshot_after_a_call_of_ones_own_that_holds_a_peers_change_alone_names_the_peer(pair):
+    a, b = pair
+    await a.call("Bash", command="echo 1 > made.txt")
+    await b.write("b.txt", "1")
+    b.yard.snapshots.create()
+    await b.call("Bash", command="echo 1 > other.txt")
+    a.yard.snapshots.flush()
+
+    with SnapshotStore(a.yard.home.snapshots) as store:
+        newest = store.list()[0]
+    assert newest.agent == "agent_b"
+
+
 async def test_an_agent_in_its_own_folder_keeps_no_list_of_authors(a):
     await a.write("a.txt", "1")
     await share(a)

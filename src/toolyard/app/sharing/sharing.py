@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from toolyard.config.models import Config
     from toolyard.config.settings import Settings
     from toolyard.policy.policy import Policy
-    from toolyard.workspace.sharing.authors import Authors
     from toolyard.workspace.sharing.filtering import Filter
     from toolyard.workspace.sharing.provenance import Provenance
     from toolyard.workspace.snapshots import Snapshot, Taken
@@ -77,7 +76,6 @@ class Sharing(Closing):
         self._deadline = float("inf")
         self._catch_up_at = float("-inf")
         self._provenance: Provenance | None = None
-        self._authors: Authors | None = None
 
     def taken(self, taken: Taken) -> None:
         """A snapshot of this agent was taken: it will be published."""
@@ -130,19 +128,6 @@ class Sharing(Closing):
         policy = self._policy_at(workspace)
         return Filter(policy, workspace=workspace, root=self.home.root, place=self.peers.place(agent))
 
-    def open_authors(self) -> Authors | None:
-        """Where calls are recorded, if other agents may work in the same folder; None also where that fails."""
-        if self.home.is_own_folder:
-            return None
-        from toolyard.workspace.sharing.authors import Authors
-        from toolyard.workspace.sharing.publishing import SHARING
-
-        try:
-            self._authors = Authors(os.path.join(self.home.state, SHARING))
-        except (ToolyardError, OSError, sqlite3.Error) as error:
-            self._tell(f"Which agent changes what cannot be recorded: {error}")
-        return self._authors
-
     @property
     def provenance(self) -> Provenance:
         """Where merged files came from, for all agents of the layout. Opened when first asked for."""
@@ -160,9 +145,8 @@ class Sharing(Closing):
             self._ready.notify_all()
         if self._thread is not None:
             self._thread.join(_CLOSE_SECONDS + 1)  # one that hangs on a dead disk goes with the process
-        for kept in (self._provenance, self._authors):
-            if kept is not None:
-                kept.close()
+        if self._provenance is not None:
+            self._provenance.close()
 
     def _main(self) -> None:
         while (snapshot := self._next()) is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from toolyard.app.home import home_of
+from toolyard.app.home import authors_folder, home_of
 from toolyard.app.snapshots.keeper import Keeper, Place
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
@@ -24,7 +24,10 @@ def context_places(policy: Policy, settings: Settings, state_home: str, agent: s
     roots = {os.path.realpath(each.path) for each in policy.context if each.access is Access.WRITE}
     folders = sorted(root for root in roots if os.path.isdir(root) and not is_beneath(root, policy.workspace))
     homes = ((root, home_of(Config(), root, None, settings, state_home)) for root in folders)
-    return tuple(Place(root, home.snapshots, agent, is_context=True) for root, home in homes)
+    return tuple(
+        Place(root, home.snapshots, agent, is_context=True, authors=authors_folder(home.state, agent))
+        for root, home in homes
+    )
 
 
 def context_keepers(places: Sequence[Place], section: Snapshots, tell: Callable[[str], None]) -> tuple[Keeper, ...]:

@@ -80,6 +80,8 @@ class Place:
     """Names in the workspace that are links of ours at this moment: they are no part of it."""
     is_context: bool = False
     """Whether it is a context path, and not the workspace."""
+    authors: str = ""
+    """The folder of the record of whose call changed what; empty where only one agent works here."""
 
 
 class Keeper(Closing):
@@ -88,7 +90,7 @@ class Keeper(Closing):
         self.place = place
         self.section = section
         self._tell = tell
-        self.calls = RunningCalls(place.root, place.agent)
+        self.calls = RunningCalls(place.root, place.agent, place.authors, tell)
         self._lock = threading.Lock()
         self._opened: SnapshotStore | None = None
         self._watcher: Watcher | None = None
@@ -102,8 +104,7 @@ class Keeper(Closing):
         self._deadline = float("inf")
         self.notices = Notices(tell, f" of {place.root}" if place.is_context else "")
         self._on_taken: list[OnTaken] = []
-        self.newest = ""
-        """The id of the last snapshot that this keeper took or found."""
+        self.newest = ""  # the id of the last snapshot that this keeper took or found
         self._recorded = 0
         self._folders = 0
         self._collect_at = 1
@@ -234,10 +235,11 @@ class Keeper(Closing):
         if self._watcher is not None:
             self._watcher.close()
         with self._lock:
-            # A thread that hangs on a dead disk still uses it; it goes with the process.
-            if self._opened is not None and ended:
-                self._opened.close()
-                self._opened = None
+            if ended:  # a thread that hangs on a dead disk still uses them; they go with the process
+                self.calls.close()
+                if self._opened is not None:
+                    self._opened.close()
+                    self._opened = None
 
     def _ready(self) -> SnapshotStore:
         """The store, with the rules of now. The lock is held."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
+from toolyard.core.closing import Closing
+from toolyard.core.errors import ToolyardError
 from toolyard.core.paths import is_beneath
 
 if TYPE_CHECKING:
@@ -17,32 +20,66 @@ WATCHED = "a change from outside"
 _SHOWN_TOOLS = 3
 
 
-class RunningCalls:
-    """Used from any thread."""
+class RunningCalls(Closing):
+    """Used from any thread. Owns the record of authors, from its first use until `close()`."""
 
-    def __init__(self, root: str, agent: str) -> None:
+    def __init__(
+        self, root: str, agent: str, authors_folder: str = "", tell: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """`authors_folder` is where calls are recorded; empty where only one agent works in `root`."""
         self._root = root
         self._agent = agent
+        self._folder = authors_folder
+        self._tell = tell
         self._numbers = itertools.count(1)
         self._running: dict[int, tuple[str, int]] = {}
-        self.authors: Authors | None = None
-        """Where calls are recorded, if other agents may work in the same folder. That takes a moment."""
+        self._opening = threading.Lock()
+        self._opened: Authors | None = None
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether other agents may work in the same folder. Recording a call takes a moment."""
+        return bool(self._folder)
 
     def begin(self, tool: str, path: str | None = None) -> int:
         """A call is about to change `path`, or anything. The number to end it with."""
         number = next(self._numbers)
         recorded = 0
-        if self.authors is not None:
+        if (authors := self._authors()) is not None:
             inside = os.path.relpath(path, self._root) if path is not None and is_beneath(path, self._root) else "."
             named = b"" if inside == "." else os.fsencode(inside)
-            recorded = self.authors.begin(self._root, self._agent, tool, named)
+            recorded = authors.begin(self._root, self._agent, tool, named)
         self._running[number] = (tool, recorded)
         return number
 
     def end(self, number: int) -> None:
         _, recorded = self._running.pop(number)
-        if recorded and self.authors is not None:
-            self.authors.end(recorded)
+        if recorded and (authors := self._authors()) is not None:
+            authors.end(recorded)
+
+    def close(self) -> None:
+        with self._opening:
+            self._folder = ""
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
+
+    def _authors(self) -> Authors | None:
+        """The record, opened when it is first used; None where there is none, or it cannot be opened."""
+        if not self._folder:
+            return None
+        import sqlite3
+
+        from toolyard.workspace.sharing.authors import Authors
+
+        with self._opening:
+            if self._opened is None and self._folder:
+                try:
+                    self._opened = Authors(self._folder)
+                except (ToolyardError, OSError, sqlite3.Error) as error:
+                    self._folder = ""
+                    self._tell(f"Which agent changes what cannot be recorded: {error}")
+            return self._opened
 
     def makers_of_watched(self) -> tuple[str, ...]:
         """The tools that a change is put down to which only the watcher saw."""
@@ -50,22 +87,23 @@ class RunningCalls:
 
     def interval(self, since_ns: int, until_ns: int) -> Interval | None:
         """Who changed what between two snapshots; None where no other agent works in this folder."""
-        if self.authors is None or not self.authors.has_others(self._root, self._agent):
+        authors = self._authors()
+        if authors is None or not authors.has_others(self._root, self._agent):
             return None
         from toolyard.workspace.sharing.authors import Interval
 
-        return Interval(self._root, self.authors.since(self._root, since_ns), until_ns)
+        return Interval(self._root, authors.since(self._root, since_ns), until_ns)
 
     def attribute(self, tools: Collection[str], newest_ns: Callable[[], int]) -> tuple[str, str]:
         """The agent and the reason of a snapshot after changes by `tools`. `newest_ns`: when the last one was taken.
 
-        What only a watcher saw is the work of another agent, if one alone was at work since then.
+        It is the work of another agent if that one alone was at work since then.
         """
         agent, names = self._agent, sorted({*tools} - {WATCHED})
-        if not names and self.authors is not None:
-            calls = self.authors.since(self._root, newest_ns())
-            if len({call.agent for call in calls}) == 1:
-                agent, names = calls[0].agent, sorted({call.tool for call in calls})
+        if (authors := self._authors()) is not None and authors.has_others(self._root, agent):
+            calls = authors.since(self._root, newest_ns())
+            if len(at_work := {call.agent for call in calls}) == 1 and agent not in at_work:
+                agent, names = at_work.pop(), sorted({call.tool for call in calls})
         names = names or sorted(tools)
         more = ", ..." if len(names) > _SHOWN_TOOLS else ""
         return agent, f"after {', '.join(names[:_SHOWN_TOOLS])}{more}"

@@ -15,12 +15,15 @@ import sqlite3
 import threading
 import time
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolyard.core.closing import Closing
 from toolyard.storage.databases import make_private, write_ahead
 from toolyard.storage.state import ensure_state_dir
+
+if TYPE_CHECKING:
+    from toolyard.workspace.snapshots import Change, Diff
 
 _FILE = "authors.sqlite3"
 _BUSY_SECONDS = 2.0
@@ -145,6 +148,15 @@ class Interval:
             return os.stat(os.path.join(os.fsencode(self.root), path), follow_symlinks=False).st_ctime_ns
         except OSError:
             return 0
+
+
+def changes_by_author(found: Diff, interval: Interval) -> dict[str, Diff]:
+    """The changes that each agent made. One without an author is in none of them."""
+    changes: dict[str, list[Change]] = {}
+    for change in found.changes:
+        for agent in interval.authors_of(change.path):
+            changes.setdefault(agent, []).append(change)
+    return {agent: replace(found, changes=tuple(made), folded=(), total=len(made)) for agent, made in changes.items()}
 
 
 def _holds(folder: bytes, path: bytes) -> bool:

@@ -20,7 +20,7 @@ from toolyard.core.errors import SystemFault
 from toolyard.storage.databases import make_private, write_ahead
 from toolyard.storage.fullness import FREE_SPACE, check_descriptors, is_full
 from toolyard.storage.state import ensure_state_dir
-from toolyard.workspace.sharing.publishing import SHARING
+from toolyard.workspace.layout import SHARING
 
 _FILE = "provenance.sqlite3"
 _BUSY_SECONDS = 30.0

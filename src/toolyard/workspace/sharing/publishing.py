@@ -26,7 +26,7 @@ from toolyard.fs.faults import shown as name_shown
 from toolyard.fs.temporary import TEMPORARY_PREFIX, temporary_name
 from toolyard.kernel.renameat2 import exchange, rename_without_replacing
 from toolyard.storage.state import ensure_state_dir
-from toolyard.workspace.layout import former_trees
+from toolyard.workspace.layout import SHARING, former_trees
 from toolyard.workspace.sharing.authors import Interval, recorded_authors
 from toolyard.workspace.sharing.filtering import Filter
 from toolyard.workspace.sharing.notes import MOST_PATHS, MOST_STEPS, NOTE, Published, Step, read_note, write_note
@@ -40,7 +40,6 @@ from toolyard.workspace.snapshots.reading import ObjectReader
 from toolyard.workspace.snapshots.records import Damaged, Snapshot
 from toolyard.workspace.snapshots.store import SnapshotStore
 
-SHARING = "sharing"
 _LOCK_SECONDS = 120.0
 _KEPT = 2
 """Former trees that stay."""
