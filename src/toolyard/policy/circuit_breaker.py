@@ -105,11 +105,17 @@ class CircuitBreaker:
     def loss_by(self, command: str, folder: str | None, rules: RulesOf) -> str | None:
         """As `loss`, by other rules than ours. Raises ParseFailure."""
         from toolyard.policy.analysis.destruction import destructions
-        from toolyard.policy.analysis.shell import Shell
+        from toolyard.policy.analysis.shell import Shell, Value
         from toolyard.policy.analysis.values import TOP
 
         known = {**self.environment, TOP: self.workspace}
-        shell = Shell((folder or self.workspace,), self.home, {name: (value,) for name, value in known.items()})
+        start = folder or self.workspace
+        shell = Shell(
+            (start,),
+            self.home,
+            {name: (Value(value),) for name, value in known.items()},
+            existing=frozenset((start, self.workspace, self.home, *self.context, *self.temporary, *_SYSTEM)),
+        )
         hits = destructions(command, shell, rules)
         assets = self._assets() if hits else ()
         for hit in hits:
@@ -156,7 +162,7 @@ def _lost(hit: Destruction, assets: tuple[tuple[Asset, str], ...]) -> Iterator[t
         empties = (
             (whole or (hidden and asset is Asset.HOME))
             and len(own) == len(names) - 1
-            and (hit.reach is not Reach.ENTRY or asset is Asset.ROOT)
+            and (hit.reach is not Reach.ENTRY or asset is Asset.ROOT or _leaves(hit.into, path))
         )
         exactly = own == names or empties
         if _matters(hit.reach, asset, exactly=exactly) and _covers(
@@ -172,7 +178,14 @@ def _matters(reach: Reach, asset: Asset, *, exactly: bool) -> bool:
         return asset is Asset.ROOT
     if reach is Reach.FILES:
         return asset is not Asset.REPOSITORY
+    if reach is Reach.ALL_BUT_A_KIND:
+        return asset not in {Asset.REPOSITORY, Asset.WORKSPACE, Asset.CONTEXT}
     return reach is not Reach.MODES or asset in _OF_MODES or (asset is Asset.MOUNT and exactly)
+
+
+def _leaves(into: str, folder: str) -> bool:
+    """Whether what is in the folder is moved out of it."""
+    return bool(into) and not is_beneath(into, folder)
 
 
 def _names(path: str) -> list[str]:
@@ -207,6 +220,8 @@ def _sentence(hit: Destruction, lost: list[tuple[Asset, str]]) -> str:
     others = [] if outermost is Asset.ROOT else [one for one in lost[1:] if one[0] not in left_out]
     for asset, other in others[:_MOST_NAMED]:
         text += f"{' with' if is_beneath(other, path) else ' and'} {asset.value.format(path=other)}"
+    if hit.if_unmoved:
+        text += " if a `cd` before it fails (join them with `&&`)"
     return f"{hit.verb} {text}. {_ABOUT.get(outermost, _UNSAVED)}".rstrip()
 
 

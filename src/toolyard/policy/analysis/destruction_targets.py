@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import posixpath
+import re
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from toolyard.policy.analysis.rules import gives
 from toolyard.policy.analysis.tree import Word
 
 if TYPE_CHECKING:
@@ -14,6 +17,12 @@ if TYPE_CHECKING:
     from toolyard.policy.analysis.tree import Simple
 
 _HERE: Final = Word(".")
+_MAGIC: Final = re.compile(r"[*?\[]")
+_GROWS: Final = ("+", ">", "/", "%")
+"""Sizes of `truncate` with which no file loses anything, or next to nothing."""
+_DRY_FORMATS: Final = frozenset({"mkfs.ext2", "mkfs.ext3", "mkfs.ext4", "mkfs.ntfs", "mke2fs"})
+"""Programs whose `-n` writes nothing. For others it is a label or a size."""
+_DRY_TYPES: Final = frozenset({"ext2", "ext3", "ext4", "ntfs"})
 _VALUES: Final[dict[str, frozenset[str]]] = {
     "cp": frozenset({"-t", "--target-directory", "-S", "--suffix"}),
     "mv": frozenset({"-t", "--target-directory", "-S", "--suffix"}),
@@ -36,7 +45,7 @@ _FIND_RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FIND_ASKS: Final = frozenset({"test", "[", "grep", "egrep", "fgrep", "rg"})
 """What `-exec` runs to find out whether a file is meant."""
 _FIND_WHOLE_TYPES: Final = frozenset("fd")
-DELETERS: Final = frozenset({"rm", "shred", "unlink", "srm", "trash"})
+_DELETERS: Final = frozenset({"rm", "shred", "unlink", "srm", "trash"})
 _FIND_TAKES_ALL: Final = frozenset(
     {"-depth", "-d", "-xdev", "-mount", "-print", "-print0", "-delete", "-ls", "-a", "-and", "-noleaf", "-prune"}
 )
@@ -60,6 +69,46 @@ def plain_operands(simple: Simple) -> list[Word]:
         else:
             found.append(word)
     return found
+
+
+def removed(simple: Simple) -> list[Word]:
+    """The operands of `rm`, unless it asks: a command has no terminal, so that the answer is no."""
+    asks = False
+    for word in simple.arguments:
+        if word.text.startswith("--interactive"):
+            asks = word.text != "--interactive=never"
+        elif word.literal and re.fullmatch(r"-[A-Za-z]+|--force", word.text):
+            letters = re.sub(r"[^fiI]", "", "f" if word.text == "--force" else word.text)
+            asks = letters[-1] != "f" if letters else asks
+    return [] if asks and not simple.place.fed else plain_operands(simple)
+
+
+def removed_one_by_one(simple: Simple) -> list[Word]:
+    """The operands that stand for every file of a tree."""
+    return [word for word in removed(simple) if word.deep]
+
+
+def patterns(simple: Simple) -> list[Word]:
+    """The operands of a program that reads `*` in them itself."""
+    return [
+        Word(word.text, literal=False, globs=True, head="./") if word.literal and _MAGIC.search(word.text) else word
+        for word in plain_operands(simple)
+    ]
+
+
+def emptied(simple: Simple) -> list[Word]:
+    """The operands of `truncate`, unless it only makes files longer."""
+    sizes = [word.text for word in option_values(simple, "-s", "--size")]
+    return [] if any(size.startswith(_GROWS) for size in sizes) else plain_operands(simple)
+
+
+def formatted(simple: Simple) -> list[Word]:
+    """The operands of `mkfs`, unless it only says what it would do."""
+    of_type = [word.text for word in option_values(simple, "-t", "--type")] or ["ext2"]
+    dry = simple.name in _DRY_FORMATS or (simple.name == "mkfs" and of_type[-1] in _DRY_TYPES)
+    if gives(simple, ("-n",) if dry else ("-N",) if simple.name == "mkfs.xfs" else ()):
+        return []
+    return plain_operands(simple)
 
 
 def option_values(simple: Simple, *options: str) -> list[Word]:
@@ -112,11 +161,13 @@ def extracted_by_tar(simple: Simple) -> list[Word]:
     return (option_values(simple, "-C", "--directory") or [_HERE]) if extracts else []
 
 
-def operands_with(*words: str) -> Callable[[Simple], list[Word]]:
+def operands_with(
+    *words: str, operands_of: Callable[[Simple], list[Word]] = plain_operands
+) -> Callable[[Simple], list[Word]]:
     """The operands where one of these is among them: `npx rimraf FOLDER`, `parted DEVICE mklabel`."""
 
     def operands(simple: Simple) -> list[Word]:
-        found = plain_operands(simple)
+        found = operands_of(simple)
         return found if any(word.text in words for word in found) else []
 
     return operands
@@ -141,13 +192,51 @@ def git_paths(subcommand: str, *, everything: bool) -> Callable[[Simple], list[W
     return paths
 
 
+def printed_by(simple: Simple) -> list[Word]:
+    """The words that a command writes for `xargs` or `read`, where its own words tell them."""
+    if simple.name in {"echo", "printf"}:
+        return plain_operands(simple)
+    if simple.name == "find":
+        return found_by(simple)
+    if simple.name != "ls":
+        return []
+    names = ("*", ".*") if gives(simple, ("-a", "-A", "--all", "--almost-all")) else ("*",)
+    folders = plain_operands(simple) or [_HERE]
+    return [Word(f"{word.text}/{name}", literal=False, globs=True, head="./") for word in folders for name in names]
+
+
 def found_by(simple: Simple) -> list[Word]:
-    """The folders of `find`, unless a test like `-name` leaves only some of what is in them."""
+    """The folders of `find`, unless a test like `-name` leaves only some of what is in them.
+
+    Where all files but those of a kind are left, that is at least the repository.
+    """
+    folders, tests = _parts_of_find(simple)
+    if _narrows(tests):
+        return []
+    if not _spares_a_kind(tests):
+        return [replace(word, deep=True) for word in folders]
+    if any(".git" in value for _, value in _negated(tests)):
+        return []
+    return [Word(f"{word.text}/.git", deep=True) for word in folders if word.literal]
+
+
+def _parts_of_find(simple: Simple) -> tuple[list[Word], list[Word]]:
+    """Its folders and its tests."""
     words = list(simple.arguments)
     while words and words[0].text in _FIND_GLOBAL:
         words.pop(0)
     at = next((n for n, word in enumerate(words) if word.text.startswith(("-", "(", "!"))), len(words))
-    return [] if _narrows(words[at:]) else words[:at] or [_HERE]
+    return words[:at] or [_HERE], words[at:]
+
+
+def _negated(tests: list[Word]) -> list[tuple[str, str]]:
+    """The tests after `!`, with their values."""
+    texts = [word.text for word in tests]
+    return [(texts[n + 1], texts[n + 2]) for n in range(len(texts) - 2) if texts[n] in _FIND_NEGATES]
+
+
+def _spares_a_kind(tests: list[Word]) -> bool:
+    return any(test in {"-name", "-iname"} and _MAGIC.search(value) for test, value in _negated(tests))
 
 
 def _narrows(tests: list[Word]) -> bool:
@@ -175,7 +264,22 @@ def _narrows(tests: list[Word]) -> bool:
 
 
 def deleted_by_find(simple: Simple) -> list[Word]:
-    words = [word.text for word in simple.arguments]
+    """What `-delete` deletes. What `-exec` runs is judged as a command."""
+    return found_by(simple) if any(word.text == "-delete" for word in simple.arguments) else []
+
+
+def deleted_but_for_a_kind(simple: Simple) -> list[Word]:
+    folders, tests = _parts_of_find(simple)
+    words = [word.text for word in tests]
     runs = [after.rpartition("/")[2] for word, after in pairwise(words) if word in _FIND_RUNS]
-    deletes = "-delete" in words or any(program in DELETERS for program in runs)
-    return found_by(simple) if deletes else []
+    deletes = "-delete" in words or any(program in _DELETERS for program in runs)
+    return folders if deletes and _spares_a_kind(tests) and not _narrows(tests) else []
+
+
+def run_on(executed: Simple, found: Word) -> Simple:
+    """What `find -exec` runs, with a thing that it found in the place of `{}`."""
+    arguments = tuple(
+        found if word.text == "{}" else replace(word, text=word.text.replace("{}", found.text), fragments=())
+        for word in executed.arguments
+    )
+    return replace(executed, arguments=arguments)

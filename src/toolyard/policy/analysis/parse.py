@@ -19,7 +19,7 @@ from toolyard.policy.analysis.shape import (
     refuse_unsure_keyword,
     refuse_unsure_text,
 )
-from toolyard.policy.analysis.tree import Assignment, Place, Redirection, Scope, Script, Simple, Word
+from toolyard.policy.analysis.tree import Assignment, Fragment, Place, Redirection, Scope, Script, Simple, Word
 from toolyard.policy.analysis.words import is_plain_expansion, spelled, word_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,11 @@ _GROUPS: Final = frozenset(
     }
 )
 _BRANCHES: Final = frozenset({"if_statement", "while_statement", "case_item", "for_statement"})
-_SCOPES: Final = _BRANCHES | {"subshell", "elif_clause", "else_clause"}
+_TESTED: Final = frozenset({"if_statement", "elif_clause", "else_clause", "case_item"})
+_SCOPES: Final = _BRANCHES | _TESTED | {"subshell"}
+_ALL_PARAMETERS: Final = Word(
+    '"$@"', literal=False, splits=True, fragments=(Fragment("$@", quoted=True, expands=True),)
+)
 _FOLLOWS: Final = frozenset({"&&", "||", "|", "|&"})
 
 
@@ -83,7 +87,13 @@ def parse(text: str) -> Script:
         raise ParseFailure("it is not complete shell syntax")
     reader = _Reader(source)
     reader.visit(root, Place(), 0)
-    return Script(tuple(reader.commands), frozenset(reader.functions), tuple(reader.obscure), reader.comments)
+    return Script(
+        tuple(reader.commands),
+        frozenset(reader.bodies),
+        tuple(reader.obscure),
+        reader.comments,
+        tuple(reader.bodies.items()),
+    )
 
 
 @dataclass(slots=True)
@@ -92,7 +102,7 @@ class _Reader:
 
     source: bytes
     commands: list[Simple] = field(default_factory=list[Simple])
-    functions: set[str] = field(default_factory=set[str])
+    bodies: dict[str, str] = field(default_factory=dict[str, str])
     obscure: list[str] = field(default_factory=list[str])
     comments: bool = False
 
@@ -127,19 +137,26 @@ class _Reader:
         if node.type == "compound_statement" and spelled(node).startswith("(("):
             self.obscure.append(spelled(node))
         if node.type == "for_statement" and (variable := node.child_by_field_name("variable")):
-            choices = tuple(word_of([value]) for value in node.children_by_field_name("value"))
+            choices = tuple(word_of([value]) for value in node.children_by_field_name("value")) or (_ALL_PARAMETERS,)
             self._add(Simple(None, assignments=(Assignment(spelled(variable), None, choices),), place=place))
         branch = place.conditional or node.type in _BRANCHES
         inner = replace(place, conditional=branch, subshell=place.subshell or node.type == "subshell")
-        if node.type in _SCOPES:
+        children = node.children
+        if node.type == "if_statement":
+            # The test is run in any case, and what it does to the shell holds after the branches too.
+            then = next((at for at, child in enumerate(children) if child.type == "then"), 0)
+            self._children(children[:then], inner, depth)
+            negated = any(child.type == "negated_command" for child in children[:then])
+            inner, children = replace(inner, joined="||" if negated else "&&"), children[then:]
+        if node.type in _SCOPES or (node.type == "compound_statement" and place.joined in {"&&", "||", "|"}):
             inner = _scoped(inner, node)
-        self._children(node.children, inner, depth)
+        self._children(children, inner, depth)
 
     def function(self, node: Node, place: Place, depth: int) -> None:
-        self.functions.add(spelled(node.child_by_field_name("name") or node))
+        body = node.child_by_field_name("body")
+        self.bodies[spelled(node.child_by_field_name("name") or node)] = spelled(body) if body else ""
         redirects = node.children_by_field_name("redirect")
         self._add(Simple(None, redirections=tuple(self._redirections(redirects, place, depth)), place=place))
-        body = node.child_by_field_name("body")
         # Its input is that of whoever calls it.
         self._children([body] if body else [], _scoped(replace(place, function=True, fed=True), node), depth)
 
@@ -309,8 +326,10 @@ class _Reader:
 
 
 def _scoped(place: Place, node: Node) -> Place:
-    is_shell = node.type not in _SCOPES or node.type == "subshell"
-    return replace(place, scopes=(*place.scopes, Scope(node.start_byte, is_shell)))
+    # Each part of a pipe is run by a shell apart.
+    is_shell = node.type not in {*_SCOPES, "compound_statement"} or node.type == "subshell" or place.joined == "|"
+    scope = Scope(node.start_byte, is_shell, place.joined, node.type in _TESTED)
+    return replace(place, scopes=(*place.scopes, scope))
 
 
 _HANDLERS: Final[dict[str, Callable[[_Reader, Node, Place, int], None]]] = {

@@ -33,6 +33,8 @@ class Word:
     """Whether it may become several words: an unquoted `$x`, `{a,b}`, `"$@"`."""
     globs: bool = False
     """Not literal, and only because of `*`, `?` or `[`."""
+    deep: bool = field(default=False, compare=False, repr=False)
+    """Stands for every file below `text`, one after the other, as `find` prints them."""
     fragments: tuple[Fragment, ...] = field(default=(), compare=False, repr=False)
     """What the word is made of, in order; empty when it was not read from a text."""
 
@@ -92,6 +94,10 @@ class Scope:
     """The byte of the text at which it begins."""
     is_shell: bool
     """Whether it is a shell apart, which changes nothing outside; otherwise a branch or loop that may not run."""
+    joined: str = ""
+    """What stands before it: `&&`, `||`, `|` or nothing. The body of `if ! ...` counts as joined by `||`."""
+    tests: bool = False
+    """Whether it is a branch of `if` or `case`, which runs only where a test holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +155,5 @@ class Script:
     obscure: tuple[str, ...] = ()
     """Constructs through which a shell may run what the text does not show: arithmetic, `${x@P}`, a subscript."""
     comments: bool = False
+    bodies: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
+    """The name and the text of each function."""

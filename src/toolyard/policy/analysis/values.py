@@ -7,16 +7,21 @@ part is unknown has no value.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import groupby, islice, pairwise
 from typing import TYPE_CHECKING, Final
 
+from toolyard.policy.analysis.destruction_targets import printed_by
+from toolyard.policy.analysis.parse import parse
+from toolyard.policy.analysis.shape import ParseFailure
+from toolyard.policy.analysis.shell import EMPTY, Value
 from toolyard.policy.analysis.tree import Fragment, Word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from toolyard.policy.analysis.shell import Shell
+    from toolyard.policy.analysis.shell import Shell, Values
+    from toolyard.policy.analysis.tree import Simple
 
 MAX_VALUES: Final = 64
 """Of one word. What has more (`{a,b}{c,d}{...`) is not followed any further."""
@@ -24,29 +29,46 @@ MAX_CHARS: Final = 8_192
 """Of one value: no path is longer."""
 _MAX_BRACES: Final = 8
 _MAGIC: Final = re.compile(r"([*?\[])")
-_VARIABLE: Final = re.compile(r"\$(?:(?P<bare>\w+)|\{(?P<name>\w+)(?P<operation>:?[-=?][^{}$`'\"]*)?\})")
+_VARIABLE: Final = re.compile(
+    r"\$(?:(?P<bare>\w+|[@*])|\{(?P<name>\w+|[@*])(?::?(?P<operation>[-=?+])(?P<word>.*))?\})"
+)
+_SUBSTITUTION: Final = re.compile(r"\$\((?P<modern>[^()`]*)\)|`(?P<old>[^()`]*)`")
+_IN_DEFAULT: Final = re.compile(r"\$\w+|\$\{[^{}]*\}|\A~(?=/|\Z)|[^$`{}\"'\\]+")
 _WORKING_FOLDER: Final = frozenset({"$(pwd)", "`pwd`", "$(pwd -P)", "$(realpath .)", "$(readlink -f .)"})
 _TOP_FOLDER: Final = frozenset({"$(git rev-parse --show-toplevel)", "`git rev-parse --show-toplevel`"})
-_LISTINGS: Final = {
-    spelling.format(command): found
-    for command, found in {"ls": "*", "ls .": "*", "ls -A": "* .*", "ls -a": "* .*"}.items()
-    for spelling in ("$({})", "`{}`")
-}
 TOP: Final = "top of the repository"
 """Holds the top folder of the repository around the shell. With blanks, so that no text assigns it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
-    text: str
-    is_pattern: bool = False
-    """Whether `text` is a pattern, in which a bracket stands around each character that only looks like one."""
+def resolved(simple: Simple, shell: Shell) -> Simple:
+    """The command with every word replaced by the values it has, where the text tells them."""
+    words = [value for word in simple.words for value in _resolved_word(word, shell)]
+    redirections = tuple(
+        replace(one, target=(_resolved_word(one.target, shell) or (one.target,))[0]) if one.target else one
+        for one in simple.redirections
+    )
+    if not words:
+        return replace(simple, program=None, arguments=(), redirections=redirections)
+    return replace(simple, program=words[0], arguments=tuple(words[1:]), redirections=redirections)
 
-    def as_word(self) -> Word:
-        if not self.is_pattern:
-            return Word(self.text)
-        # A file that `*` finds may look like an option; here it is read as a file.
-        return Word(self.text, literal=False, globs=True, head=_MAGIC.split(self.text, maxsplit=1)[0] or "./")
+
+def _resolved_word(word: Word, shell: Shell) -> tuple[Word, ...]:
+    values = values_of(word, shell)
+    if not values and not is_known(word, shell):
+        return (word,)
+    return tuple(map(_as_word, values))
+
+
+def _as_word(value: Value) -> Word:
+    if not value.is_pattern:
+        return Word(value.text, deep=value.is_deep)
+    # A file that `*` finds may look like an option; here it is read as a file.
+    return Word(value.text, literal=False, globs=True, head=_MAGIC.split(value.text, maxsplit=1)[0] or "./")
+
+
+def value_of(word: Word) -> Value | None:
+    """The value of a word that was resolved; None when it is unknown."""
+    return Value(word.text, word.globs, word.deep) if word.literal or word.globs else None
 
 
 def values_of(word: Word, shell: Shell) -> tuple[Value, ...]:
@@ -102,10 +124,10 @@ def _fields(tokens: list[Fragment], shell: Shell) -> Iterator[Value]:
     # Each way to expand it: the words that are complete, and the one under way (None: nothing was put in it).
     ways: list[tuple[list[Value], Value | None]] = [([], None)]
     for token in _merged(_without_tilde(tokens)):
-        choices = _expansion(token, shell) if token.expands else (token.text,)
+        choices = _expansion(token, shell) if token.expands else (Value(token.text),)
         if choices is None:
             return
-        ways = [_with(way, text, token) for way in ways for text in choices][:MAX_VALUES]
+        ways = [_with(way, value, token) for way in ways for value in choices][:MAX_VALUES]
         if any(last is not None and len(last.text) > MAX_CHARS for _, last in ways):
             return
     for done, last in ways:
@@ -123,8 +145,11 @@ def _merged(tokens: Iterable[Fragment]) -> Iterator[Fragment]:
             yield Fragment("".join(token.text for token in run), quoted=False)
 
 
-def _with(way: tuple[list[Value], Value | None], text: str, token: Fragment) -> tuple[list[Value], Value | None]:
+def _with(way: tuple[list[Value], Value | None], value: Value, token: Fragment) -> tuple[list[Value], Value | None]:
     done, last = way
+    text = value.text
+    if value.is_pattern or value.is_deep:  # names of files that were found, which are not expanded again
+        return done, replace(_joined(last, text, is_pattern=value.is_pattern), is_deep=value.is_deep)
     if token.quoted:
         return done, _joined(last, text, is_pattern=False)
     if not token.expands:
@@ -140,12 +165,12 @@ def _with(way: tuple[list[Value], Value | None], text: str, token: Fragment) -> 
 
 
 def _joined(value: Value | None, text: str, *, is_pattern: bool) -> Value:
-    before = value or Value("")
+    before = value or EMPTY
     if is_pattern and not before.is_pattern:
         before = Value(_MAGIC.sub(r"[\1]", before.text), is_pattern=True)
     elif before.is_pattern and not is_pattern:
         text = _MAGIC.sub(r"[\1]", text)
-    return Value(before.text + text, before.is_pattern)
+    return Value(before.text + text, before.is_pattern, before.is_deep and not text)
 
 
 def _without_tilde(tokens: list[Fragment]) -> list[Fragment]:
@@ -161,20 +186,60 @@ def _without_tilde(tokens: list[Fragment]) -> list[Fragment]:
     return [Fragment(home, quoted=True), *tokens[end:]]
 
 
-def _expansion(fragment: Fragment, shell: Shell) -> tuple[str, ...] | None:
+def _expansion(fragment: Fragment, shell: Shell) -> Values | None:
     if fragment.text in _WORKING_FOLDER:
         return shell.value("PWD")
     if fragment.text in _TOP_FOLDER:
         return shell.variables.get(TOP)
-    if fragment.text in _LISTINGS and not fragment.quoted:
-        return (_LISTINGS[fragment.text],)
-    found = _VARIABLE.fullmatch(fragment.text)
-    if found is None:
-        return None
+    if found := _VARIABLE.fullmatch(fragment.text):
+        return _variable(found, shell)
+    found = _SUBSTITUTION.fullmatch(fragment.text)
+    # In quotes, the whole output would be one name.
+    return None if found is None or fragment.quoted else _listed(found["modern"] or found["old"] or "", shell)
+
+
+def _variable(found: re.Match[str], shell: Shell) -> Values | None:
     known = shell.value(found["bare"] or found["name"])
-    operation = (found["operation"] or "").removeprefix(":")
+    operation = found["operation"]
     if known is None or not operation:
         return known
+    if operation == "+":
+        return _default(found["word"], shell) if any(value.text for value in known) else (EMPTY,)
+    if all(value.text for value in known):
+        return known
     # `${x:?}` never runs with an empty value.
-    instead = () if operation.startswith("?") else (operation[1:],)
-    return tuple(dict.fromkeys(choice for value in known for choice in ((value,) if value else instead))) or None
+    instead = () if operation == "?" else _default(found["word"], shell)
+    if instead is None:
+        return None
+    return tuple(dict.fromkeys((*(value for value in known if value.text), *instead))) or None
+
+
+def _default(text: str, shell: Shell) -> Values | None:
+    """What stands for an empty variable, as in `${x:-$HOME/y}`."""
+    quoteless = text.replace('"', "")
+    pieces = _IN_DEFAULT.findall(quoteless)
+    if "".join(pieces) != quoteless:
+        return None
+    found: list[str] = [""]
+    for piece in pieces:
+        if piece == "~":
+            choices: Values | None = shell.value("HOME")
+        elif match := _VARIABLE.fullmatch(piece):
+            choices = shell.value(match["bare"] or match["name"]) if not match["operation"] else None
+        else:
+            choices = (Value(piece),)
+        if choices is None:
+            return None
+        found = [before + choice.text for before in found for choice in choices][:MAX_VALUES]
+    return tuple(map(Value, found))
+
+
+def _listed(text: str, shell: Shell) -> Values | None:
+    """The files that `ls` or `find` prints."""
+    try:
+        commands = parse(text).commands
+    except ParseFailure:
+        return None
+    words = printed_by(resolved(commands[0], shell)) if len(commands) == 1 else []
+    values = tuple(value for word in words if (value := value_of(word)))
+    return values if words and len(values) == len(words) else None
