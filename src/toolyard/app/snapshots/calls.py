@@ -27,6 +27,7 @@ from toolyard.app.snapshots.telling import (
 )
 from toolyard.core.actions import Kind
 from toolyard.core.calls import Result, Text
+from toolyard.core.errors import ValidationError
 from toolyard.fs.content.render import render
 from toolyard.workspace.snapshots import Diff, DiffLimits, Entry, Restored, Snapshot
 from toolyard.workspace.snapshots import Kind as EntryKind
@@ -36,14 +37,42 @@ from toolyard.workspace.snapshots.reading import find
 
 if TYPE_CHECKING:
     from toolyard.app.gate import Gate
+    from toolyard.app.snapshots.keeper import Keeper
 
 _NOTES_SHOWN = 20
 _SECONDS_A_DAY = 86_400.0
 
 
-def create(reason: str, gate: Gate) -> Result:
-    Reach(gate).named("", Kind.READ)
-    taken = gate.snapshots.create(reason=reason, check=gate.check_time)
+class Folder:
+    """The workspace or a context path: its snapshots, and what one call may see and write of them."""
+
+    def __init__(self, gate: Gate, context: str) -> None:
+        """Raises ValidationError where `context` is no writable context path."""
+        self.gate = gate
+        self.keeper = _keeper_of(gate, context) if context else gate.snapshots
+        root = self.keeper.place.root if context else gate.mounts.workspace.path
+        self.reach = Reach(gate, root)
+
+    @property
+    def history(self) -> History:
+        return History(self.keeper.store, self.keeper.place.root)
+
+
+def _keeper_of(gate: Gate, context: str) -> Keeper:
+    """By the path of a context path, or by its last name."""
+    found = {each.place.root: each for each in gate.resources.contexts}
+    wanted = os.path.realpath(gate.mounts.clean(context, field="context"))
+    named = [root for root in found if root == wanted or os.path.basename(root) == context]
+    if len(named) == 1:
+        return found[named[0]]
+    why = "is the name of several context paths" if named else "is no writable context path"
+    paths = ", ".join(found) or "there is none"
+    raise ValidationError.of("context", f"{context} {why} ({paths})", hint="Give the path of one of them.")
+
+
+def create(reason: str, folder: Folder) -> Result:
+    folder.reach.named("", Kind.READ)
+    taken = folder.keeper.create(reason=reason, check=folder.gate.check_time)
     snapshot = taken.snapshot
     text = f"Took snapshot {snapshot.id} ({counted(snapshot.counts.files, 'file')})."
     if not taken.changed:
@@ -51,26 +80,26 @@ def create(reason: str, gate: Gate) -> Result:
     return Result((Text(text),), {**snapshot_fields(snapshot), "changed": taken.changed})
 
 
-def list_snapshots(limit: int, gate: Gate) -> Result:
-    Reach(gate).named("", Kind.READ)
-    found = _history(gate).listed(limit)
+def list_snapshots(limit: int, folder: Folder) -> Result:
+    folder.reach.named("", Kind.READ)
+    found = folder.history.listed(limit)
     text = "\n".join(each.line() for each in found) or "There is no snapshot yet."
     return Result((Text(text),), {"snapshots": [each.fields() for each in found]})
 
 
-def show(name: str, path: str, gate: Gate) -> Result:
-    reach = Reach(gate)
+def show(name: str, path: str, folder: Folder) -> Result:
+    reach = folder.reach
     place = reach.named(path, Kind.READ)
-    snapshot = _history(gate).get(name)
-    with gate.snapshots.store.reader() as reader:
+    snapshot = folder.history.get(name)
+    with folder.keeper.store.reader() as reader:
         entry = find(reader, top_of(snapshot), place)
         if entry.is_file:
-            return _file(snapshot, place, reader.content(entry, gate.limits.file_bytes), gate)
+            return _file(snapshot, place, reader.content(entry, folder.gate.limits.file_bytes), folder)
         is_folder = entry.kind is EntryKind.FOLDER
         inside = reader.entries(entry.ref) if is_folder else [entry]
     above = place if is_folder else os.path.dirname(place)
     entries = [each for each in inside if _is_shown(each, above, reach)]
-    text = cut("\n".join(map(entry_line, entries)) or "(empty)", gate.limits.output_chars)
+    text = cut("\n".join(map(entry_line, entries)) or "(empty)", folder.gate.limits.output_chars)
     fields = {"snapshot": snapshot.id, "path": path_of(place), "entries": [entry_fields(each) for each in entries]}
     return Result((Text(text),), fields)
 
@@ -79,18 +108,18 @@ def _is_shown(entry: Entry, above: bytes, reach: Reach) -> bool:
     return reach.shows(join(above, entry.name))
 
 
-def _file(snapshot: Snapshot, path: bytes, data: bytes, gate: Gate) -> Result:
-    rendered = render(data, os.fsdecode(path), limits=gate.limits)
+def _file(snapshot: Snapshot, path: bytes, data: bytes, folder: Folder) -> Result:
+    rendered = render(data, os.fsdecode(path), limits=folder.gate.limits)
     fields = {"snapshot": snapshot.id, "path": path_of(path), "content": rendered.content, "bytes": len(data)}
     return Result(rendered.parts, fields)
 
 
-def diff(before: str, after: str | None, path: str, gate: Gate, *, with_git: bool) -> Result:
-    reach = Reach(gate)
+def diff(before: str, after: str | None, path: str, folder: Folder, *, with_git: bool) -> Result:
+    reach = folder.reach
     place = reach.named(path, Kind.READ)
-    old = _history(gate).get(before)
-    new = _history(gate).get(after) if after is not None else None
-    found = _diff(old, new, place, gate, folds_git=not with_git)
+    old = folder.history.get(before)
+    new = folder.history.get(after) if after is not None else None
+    found = _diff(old, new, place, folder, folds_git=not with_git)
     told = [change for change in found.changes if reach.shows_change(change)]
     folded = [each for each in found.folded if reach.shows(each.path)]
     hidden = len(found.changes) - len(told) + sum(each.count for each in found.folded if each not in folded)
@@ -108,17 +137,18 @@ def diff(before: str, after: str | None, path: str, gate: Gate, *, with_git: boo
         "hidden": hidden,
         "folded": [{"path": path_of(each.path), "changes": each.count} for each in folded],
     }
-    return Result((Text(cut("\n".join(lines) or "Nothing differs.", gate.limits.output_chars)),), fields)
+    return Result((Text(cut("\n".join(lines) or "Nothing differs.", folder.gate.limits.output_chars)),), fields)
 
 
-def restore(name: str, paths: Sequence[str] | None, gate: Gate, *, dry_run: bool, with_git: bool) -> Result:
-    reach = Reach(gate)
+def restore(name: str, paths: Sequence[str] | None, folder: Folder, *, dry_run: bool, with_git: bool) -> Result:
+    reach = folder.reach
     places = [reach.named(path, Kind.WRITE) for path in ([""] if paths is None else paths)]
-    snapshot = _history(gate).get(name)
+    snapshot = folder.history.get(name)
     if dry_run:
-        return _would_restore(snapshot, places, reach, gate, with_git=with_git)
-    gate.changes = True  # what is there now is kept by the restore itself
-    gate.begin_change(gate.snapshots)
+        return _would_restore(snapshot, places, reach, folder, with_git=with_git)
+    folder.gate.changes = True  # what is there now is kept by the restore itself
+    folder.gate.touched.append(folder.keeper)
+    folder.gate.begin_change(folder.keeper)
     has_begun = False
 
     def may(path: bytes) -> bool:
@@ -128,15 +158,15 @@ def restore(name: str, paths: Sequence[str] | None, gate: Gate, *, dry_run: bool
 
     def check() -> None:
         if not has_begun:  # half a restore helps nobody
-            gate.check_time()
+            folder.gate.check_time()
 
-    root, agent = gate.snapshots.place.root, gate.snapshots.place.agent
+    root, agent = folder.keeper.place.root, folder.keeper.place.agent
     wanted = None if paths is None else places
-    store = gate.snapshots.store
+    store = folder.keeper.store
     restored = store.restore(
         snapshot.id, root=root, paths=wanted, agent=agent, check=check, may=may, leaves_git=not with_git
     )
-    gate.remark(restored_line(restored))
+    folder.gate.remark(restored_line(restored))
     same = [*(["the same paths"] if paths is not None else ()), *(["with_git"] if with_git else ())]
     return _told(restored, reach, f" with {' and '.join(same)}" if same else "")
 
@@ -161,9 +191,9 @@ def _left(left: Sequence[bytes], verb: str) -> list[str]:
 
 
 def _would_restore(
-    snapshot: Snapshot, places: Sequence[bytes], reach: Reach, gate: Gate, *, with_git: bool
+    snapshot: Snapshot, places: Sequence[bytes], reach: Reach, folder: Folder, *, with_git: bool
 ) -> Result:
-    diffs = [_diff(snapshot, None, place, gate, leaves_git=not with_git) for place in places]
+    diffs = [_diff(snapshot, None, place, folder, leaves_git=not with_git) for place in places]
     changes = [change for each in diffs for change in each.changes]
     left = [path for each in diffs for path in each.left if reach.shows(path)]
     told = [change for change in changes if reach.shows_change(change)]
@@ -183,12 +213,12 @@ def _would_restore(
         "may_not": [path_of(path) for path in kept],
         "would_leave": [path_of(path) for path in left],
     }
-    return Result((Text(cut("\n".join(lines), gate.limits.output_chars)),), fields)
+    return Result((Text(cut("\n".join(lines), folder.gate.limits.output_chars)),), fields)
 
 
 def gc(gate: Gate) -> Result:
     """Drop what the configuration lets go, and nothing else: history is the user's."""
-    Reach(gate).named("", Kind.WRITE)
+    Folder(gate, "").reach.named("", Kind.WRITE)
     section = gate.snapshots.section
     seconds = section.days * _SECONDS_A_DAY
     done = gate.snapshots.store.gc(keep=section.keep, newer_than=seconds, check=gate.check_time)
@@ -196,25 +226,21 @@ def gc(gate: Gate) -> Result:
     return Result((Text(text),), {"dropped": len(done.snapshots), "bytes_freed": done.bytes_freed})
 
 
-def _history(gate: Gate) -> History:
-    return History(gate.snapshots.store, gate.snapshots.place.root)
-
-
 def _diff(
     before: Snapshot,
     after: Snapshot | None,
     path: bytes,
-    gate: Gate,
+    folder: Folder,
     *,
     folds_git: bool = False,
     leaves_git: bool = False,
 ) -> Diff:
-    limits = DiffLimits(changes=gate.limits.list_entries, chars=gate.limits.output_chars)
-    return gate.snapshots.store.diff(
+    limits = DiffLimits(changes=folder.gate.limits.list_entries, chars=folder.gate.limits.output_chars)
+    return folder.keeper.store.diff(
         before.id,
         after.id if after is not None else None,
-        root=gate.snapshots.place.root,
+        root=folder.keeper.place.root,
         path=path,
         limits=replace(limits, folds_git=folds_git, leaves_git=leaves_git),
-        check=gate.check_time,
+        check=folder.gate.check_time,
     )

@@ -19,19 +19,20 @@ if TYPE_CHECKING:
 
 
 class Reach:
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate, root: str) -> None:
+        """`root` is the folder that the snapshots are of."""
         self._gate = gate
-        self._root = gate.mounts.workspace.path
+        self._root = root
         self._answered: set[str] | None = None
 
     def named(self, path: str, *kinds: Kind) -> bytes:
-        """A path as the caller wrote it, relative to the workspace, if this call may do all of `kinds` there."""
-        spelled = self._gate.mounts.clean(path or ".")
+        """A path as the caller wrote it, relative to the folder, if this call may do all of `kinds` there."""
+        spelled = self._gate.mounts.clean(os.path.join(self._root, path))
         inside = beneath(spelled, self._root)
         if inside is None:
             raise SecurityError(
-                f"{path} lies outside the workspace, of which the snapshots are.",
-                hint="Name a path in the workspace.",
+                f"{path} lies outside {self._root}, of which the snapshots are.",
+                hint=f"Name a path in {self._root}, or another `context`.",
             )
         for kind in kinds:
             self._gate.require(Action(kind, self._gate.call.tool, spelled, spelled, agent=self._gate.call.agent))

@@ -22,27 +22,31 @@ Id = Annotated[
 Path = Annotated[str, Field(description="Absolute, or relative to the workspace; all of it when left out")]
 
 
-class CreateArguments(Arguments):
+class FolderArguments(Arguments):
+    context: Annotated[str, Field(description="A writable context path to use instead of the workspace")] = ""
+
+
+class CreateArguments(FolderArguments):
     reason: Annotated[str, Field(description="What it is for, in a few words", max_length=_REASON_CHARS)] = ""
 
 
-class ListArguments(Arguments):
+class ListArguments(FolderArguments):
     limit: Annotated[int, Field(description="How many, the newest first", ge=1, le=_MOST_LISTED)] = _LISTED
 
 
-class ShowArguments(Arguments):
+class ShowArguments(FolderArguments):
     snapshot: Id = _LATEST
     path: Path = ""
 
 
-class DiffArguments(Arguments):
+class DiffArguments(FolderArguments):
     before: Id = _LATEST
     after: Annotated[str | None, Field(description="A later snapshot; the folder as it is when left out")] = None
     path: Path = ""
     with_git: Annotated[bool, Field(description="Tell also what changed inside .git, instead of how much")] = False
 
 
-class RestoreArguments(Arguments):
+class RestoreArguments(FolderArguments):
     snapshot: Id
     paths: Annotated[
         list[str] | None, Field(description="Files or folders; everything when left out", max_length=_MOST_PATHS)
@@ -58,32 +62,34 @@ class GcArguments(Arguments):
 def create(arguments: CreateArguments, gate: Gate) -> Result:
     from toolyard.app.snapshots import calls
 
-    return calls.create(arguments.reason, gate)
+    return calls.create(arguments.reason, calls.Folder(gate, arguments.context))
 
 
 def list_snapshots(arguments: ListArguments, gate: Gate) -> Result:
     from toolyard.app.snapshots import calls
 
-    return calls.list_snapshots(arguments.limit, gate)
+    return calls.list_snapshots(arguments.limit, calls.Folder(gate, arguments.context))
 
 
 def show(arguments: ShowArguments, gate: Gate) -> Result:
     from toolyard.app.snapshots import calls
 
-    return calls.show(arguments.snapshot, arguments.path, gate)
+    return calls.show(arguments.snapshot, arguments.path, calls.Folder(gate, arguments.context))
 
 
 def diff(arguments: DiffArguments, gate: Gate) -> Result:
     from toolyard.app.snapshots import calls
 
-    return calls.diff(arguments.before, arguments.after, arguments.path, gate, with_git=arguments.with_git)
+    folder = calls.Folder(gate, arguments.context)
+    return calls.diff(arguments.before, arguments.after, arguments.path, folder, with_git=arguments.with_git)
 
 
 def restore(arguments: RestoreArguments, gate: Gate) -> Result:
     from toolyard.app.snapshots import calls
 
+    folder = calls.Folder(gate, arguments.context)
     return calls.restore(
-        arguments.snapshot, arguments.paths, gate, dry_run=arguments.dry_run, with_git=arguments.with_git
+        arguments.snapshot, arguments.paths, folder, dry_run=arguments.dry_run, with_git=arguments.with_git
     )
 
 
