@@ -20,6 +20,13 @@ NOT_RPC = {
 }
 
 
+def repeats(key: str):
+    return {
+        "code": -32600,
+        "message": f"Refused: the message has the key {key!r} twice in one object. Send each key once.",
+    }
+
+
 def test_the_handshake_names_the_server_its_abilities_and_the_workspace(place):
     with place.stdio() as client:
         assert client.greeting["result"] == {
@@ -134,6 +141,7 @@ def test_an_unknown_method_is_refused_and_the_server_goes_on(place, modern):
         assert success(client.call("LS"))
 
 
+CALL = b'{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"LS","arguments":'
 BROKEN_LINES = {
     b'{"jsonrpc": "2.0", ': (None, NOT_JSON),
     b"\xff\xfe\x00": (None, NOT_JSON),
@@ -144,6 +152,15 @@ BROKEN_LINES = {
     b'{"jsonrpc":"2.0","id":"x","method":5}': ("x", NOT_RPC),
     b'{"jsonrpc":"2.0","id":true,"method":5}': (None, NOT_RPC),
     rb'{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"\ud800"}}': (8, NOT_RPC),
+    CALL + b'{"path":".","path":"/"}}}': (9, repeats("path")),
+    CALL + rb'{"path":".","p\u0061th":"/"}}}': (9, repeats("path")),
+    CALL + b'{},"arguments":{}}}': (9, repeats("arguments")),
+    CALL + b'{}},"params":{"name":"Bash"}}': (9, repeats("params")),
+    CALL + b'{"id":1,"id":2}}}': (9, repeats("id")),
+    CALL + b'{}},"id":10}': (None, repeats("id")),
+    b'{"jsonrpc":"2.0","id":9,"method":"ping","method":"tools/list"}': (9, repeats("method")),
+    b'[{"id":9,"id":9}]': (None, repeats("id")),
+    CALL + b'{"n":1,"n":' + b"9" * 5000 + b"}}}": (None, repeats("n")),
 }
 
 

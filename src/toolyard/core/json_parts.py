@@ -55,27 +55,37 @@ def number_in(body: bytes) -> int | None:
     return int(found[1]) if found else None
 
 
-class _RepeatedKeyError(ValueError):
+class RepeatedKeyError(ValueError):
+    """A key stands twice in one object: readers differ in which of the two counts."""
+
     def __init__(self, key: str) -> None:
         super().__init__(key)
         self.key = key
+
+
+def loads_unique(text: str | bytes) -> object:
+    """Parse JSON. Raises RepeatedKeyError, or what `json.loads` raises."""
+    return json.loads(text, object_pairs_hook=_unique_object)
 
 
 def repeated_key(body: bytes) -> str | None:
     """A key that stands twice in one object of a JSON text. None also where the text is no JSON or too deep."""
     try:
         # Numbers are not needed, and converting a long one is refused.
-        json.loads(body, object_pairs_hook=_check_keys, parse_int=len, parse_float=len)
-    except _RepeatedKeyError as error:
+        json.loads(body, object_pairs_hook=_unique_object, parse_int=len, parse_float=len)
+    except RepeatedKeyError as error:
         return error.key
     except (ValueError, RecursionError):
         return None
     return None
 
 
-def _check_keys(pairs: list[tuple[str, object]]) -> None:
-    seen: set[str] = set()
-    for key, _ in pairs:
-        if key in seen:
-            raise _RepeatedKeyError(key)
-        seen.add(key)
+def _unique_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise RepeatedKeyError(key)
+            seen.add(key)
+    return found

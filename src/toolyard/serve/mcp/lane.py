@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, cast
@@ -21,6 +20,7 @@ import anyio
 
 from toolyard.core.calls import Progress, Result, no_progress
 from toolyard.core.errors import ToolyardError
+from toolyard.core.json_parts import loads_unique
 from toolyard.serve.mcp.line_writer import LineWriter
 from toolyard.serve.mcp.plain import CONNECTION_CLOSED, INTERNAL_ERROR, answer_json, error_json, line_of
 
@@ -186,7 +186,7 @@ def _failed(error: Exception) -> dict[str, Any]:
 def _plain_request(line: bytes) -> _Request | None:
     """The call in a line, when there is nothing about it that the SDK should look at."""
     try:
-        raw = json.loads(line)
+        raw = loads_unique(line)
     except (ValueError, RecursionError):
         return None
     if not isinstance(raw, dict):

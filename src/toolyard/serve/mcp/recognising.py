@@ -6,11 +6,11 @@ protocol names, each of its type. Whatever has more to it is left to the SDK.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from toolyard.core.json_parts import loads_unique
 from toolyard.serve.mcp.greeting import MODERN_VERSION
 
 _META = "io.modelcontextprotocol/"
@@ -64,7 +64,7 @@ def plain_message(line: bytes) -> Request | Notice | None:
     if b"\\u" in line:  # may spell text that is not Unicode
         return None
     try:
-        raw = json.loads(line.decode("ascii"))
+        raw = loads_unique(line.decode("ascii"))
     except (ValueError, RecursionError):
         return None
     if not isinstance(raw, dict):

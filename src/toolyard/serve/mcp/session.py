@@ -18,6 +18,7 @@ from mcp_types.jsonrpc import (
 )
 
 from toolyard.app.yard import Yard
+from toolyard.core.json_parts import repeated_key
 from toolyard.serve.mcp.changes import Changes
 from toolyard.serve.mcp.front import Front
 from toolyard.serve.mcp.lane import Lane
@@ -89,6 +90,9 @@ class _Reading(_Stream):
         self._lines.close()
 
     async def _parse(self, line: bytes) -> SessionMessage | None:
+        if (key := repeated_key(line)) is not None:
+            await self._lines.refuse_repeated_key(line, key)
+            return None
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:

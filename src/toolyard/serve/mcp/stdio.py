@@ -29,6 +29,8 @@ _LONGEST_LINE = 64 << 20
 _HIGH_WATER = 256  # messages waiting to be taken before we stop reading
 _TURN_SECONDS = 0.05  # of calls run at once, before signals and everybody else get their turn
 _SHOWN_ID_CHARS = 200
+_SHOWN_KEY_CHARS = 100
+_SEND_MESSAGES = "Send one JSON-RPC 2.0 message a line, as UTF-8."
 
 
 class Bypass(Protocol):
@@ -105,12 +107,17 @@ class LineReader:
         except (ValueError, RecursionError):
             await self._answer(None, PARSE_ERROR, "the line is not JSON")
             return
-        known = asked if isinstance(asked, int | str) and not isinstance(asked, bool) else None
-        if isinstance(known, str):
-            known = known[:_SHOWN_ID_CHARS]
         await self._answer(
-            known, INVALID_REQUEST, "the message is not valid JSON-RPC, or its text is not valid Unicode"
+            _shown_id(asked), INVALID_REQUEST, "the message is not valid JSON-RPC, or its text is not valid Unicode"
         )
+
+    async def refuse_repeated_key(self, line: bytes, key: str) -> None:
+        """Refuse a message in which a key stands twice, under its id where it has only one."""
+        asked = None
+        with contextlib.suppress(ValueError):  # a number too long to convert
+            asked = _id_in(line)
+        message = f"the message has the key {key[:_SHOWN_KEY_CHARS]!r} twice in one object"
+        await self._answer(_shown_id(asked), INVALID_REQUEST, message, hint="Send each key once.")
 
     async def fail(self, line: bytes, fault: SystemFault) -> None:
         """Answer a line, where it asks for an answer, with what is wrong with us."""
@@ -122,8 +129,7 @@ class LineReader:
             return
         await self.refuse(line)
 
-    async def _answer(self, request: int | str | None, code: int, message: str) -> None:
-        hint = "Send one JSON-RPC 2.0 message a line, as UTF-8."
+    async def _answer(self, request: int | str | None, code: int, message: str, *, hint: str = _SEND_MESSAGES) -> None:
         error = {"code": code, "message": f"Refused: {message}. {hint}"}
         await self._writer.send_line(json.dumps({"jsonrpc": "2.0", "id": request, "error": error}).encode())
 
@@ -232,8 +238,20 @@ class LineReader:
 
 
 def _id_in(line: bytes) -> object:
-    raw = json.loads(line)
+    raw = json.loads(line, object_pairs_hook=_only_id)
     return cast("dict[str, Any]", raw).get("id") if isinstance(raw, dict) else None
+
+
+def _only_id(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """The `id` of an object that has one, not several."""
+    ids = [value for key, value in pairs if key == "id"]
+    return {"id": ids[0]} if len(ids) == 1 else {}
+
+
+def _shown_id(asked: object) -> int | str | None:
+    if isinstance(asked, str):
+        return asked[:_SHOWN_ID_CHARS]
+    return asked if isinstance(asked, int) and not isinstance(asked, bool) else None
 
 
 @contextlib.contextmanager
