@@ -135,7 +135,7 @@ def _config_of(resume: str, state_home: str) -> str:
     from toolyard.team.store import RunStore
 
     with RunStore(find_run(resume, state_home)) as store:
-        return store.fact("config", "")
+        return store.required_fact("config")
 
 
 def _check(config: Config, settings: Settings, state: str | None, limits: TeamLimits, *, wants_json: bool) -> None:

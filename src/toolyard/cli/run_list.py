@@ -18,7 +18,8 @@ _SHORT = 8
 
 
 def show_runs(config_file: str | None, state_home: str, *, wants_json: bool) -> None:
-    runs = list_runs(state_home, os.path.abspath(config_file) if config_file is not None else None)
+    config = os.path.abspath(config_file) if config_file is not None else None
+    runs = list_runs(state_home, config, lambda error: click.echo(printable(f"! {error}"), err=True))
     if wants_json:
         click.echo(json.dumps([{**asdict(run), "resumable": not run.is_over} for run in runs], indent=1))
         return

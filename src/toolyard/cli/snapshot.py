@@ -168,12 +168,18 @@ def verify(where: Where, *, forget: bool, rebuild: bool, wants_json: bool) -> No
         count = len(store.list())
         if forget and not result.is_sound:
             store.forget_damaged(result)
+    rebuilt = opened.rebuilt
+    is_sound = result.is_sound and (rebuilt is None or rebuilt.is_whole)
     if wants_json:
         harmed = [{"snapshot": harm.snapshot.id, "path": path_of(harm.path)} for harm in result.harmed]
         counts = {"objects": result.objects, "snapshots": count, "bytes_read": result.bytes_read}
         damaged = [digest.hex() for digest in result.damaged]
-        printing.as_json({"sound": result.is_sound, **counts, "damaged": damaged, "harmed": harmed})
+        lost = {
+            "lost": [snapshot.id for snapshot in rebuilt.lost] if rebuilt else [],
+            "unreadable": dict(rebuilt.unreadable) if rebuilt else {},
+        }
+        printing.as_json({"sound": is_sound, **counts, "damaged": damaged, "harmed": harmed, **lost})
     else:
-        printing.verified(result, count)
-    if not result.is_sound:
+        printing.verified(result, count, rebuilt, forgotten=forget)
+    if not is_sound:
         sys.exit(FAILED)

@@ -22,7 +22,7 @@ from toolyard.core.errors import ConfigError, ToolError, ToolyardError, Validati
 from toolyard.core.events import Outcome
 from toolyard.core.paths import beneath
 from toolyard.workspace.layout import MEMORY, TASKS
-from toolyard.workspace.snapshots import LATEST, DiffLimits, Snapshot, SnapshotStore
+from toolyard.workspace.snapshots import LATEST, DiffLimits, Rebuilt, Snapshot, SnapshotStore
 
 DIFF_LIMITS = DiffLimits(chars_each=200_000, chars=20_000_000)
 all_option = click.option("--all", "wants_all", is_flag=True, help="Tell also what changed inside .git folders.")
@@ -50,6 +50,8 @@ class Opened:
     yard: Yard
     keeper: Keeper
     every: History
+    rebuilt: Rebuilt | None = None
+    """What making the index again came to, where that was asked for."""
 
     @property
     def history(self) -> History:
@@ -116,12 +118,14 @@ def opened_store(where: Where, *, acts: bool = True, adds: bool = False, rebuild
     with Yard.open(options) as yard:
         everybody = yard.home.has_layout and not yard.home.is_member
         keeper = yard.snapshots
+        rebuilt = None
         if rebuild:
-            printing.rebuilt(SnapshotStore.rebuild(keeper.place.folder, printing.ticking("Rebuilding")))
+            rebuilt = SnapshotStore.rebuild(keeper.place.folder, printing.ticking("Rebuilding"))
+            printing.rebuilt(rebuilt)
         if where.agent is not None:
             taken_by = (each.agent for each in keeper.store.list(keeper.place.root))
             require_agent(place.config, yard.home, where.agent, taken_by, adds=adds)
-        yield Opened(yard, keeper, History(keeper.store, None if everybody else keeper.place.root))
+        yield Opened(yard, keeper, History(keeper.store, None if everybody else keeper.place.root), rebuilt)
 
 
 def _team(root: str) -> list[str]:

@@ -175,8 +175,12 @@ def left(paths: Sequence[bytes], verb: str) -> None:
 def rebuilt(result: Rebuilt) -> None:
     """On standard error: what is verified afterwards is the answer."""
     found = f"{counted(result.snapshots, 'snapshot')} and {counted(result.objects, 'object')}"
-    lost = f"; lost for good: {', '.join(each.id for each in result.lost)}" if result.lost else ""
-    click.echo(f"Made the index again from the packs, with {found}{lost}.", err=True)
+    click.echo(f"Made the index again from the packs, with {found}.", err=True)
+    for path, size in result.unreadable.items():
+        click.echo(printable(f"Lost: {counted(size, 'byte')} of {path} cannot be read."), err=True)
+    for snapshot in result.lost:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(snapshot.time_ns / 1e9))
+        click.echo(printable(f"Lost for good: snapshot {snapshot.id} of {when} ({snapshot.reason})."), err=True)
 
 
 def collected(result: Collected) -> None:
@@ -184,13 +188,22 @@ def collected(result: Collected) -> None:
     click.echo(f"Dropped {counted(len(result.snapshots), 'snapshot')}, freed {freed}.")
 
 
-def verified(result: Verified, snapshots: int) -> None:
+def verified(result: Verified, snapshots: int, rebuilt: Rebuilt | None, *, forgotten: bool) -> None:
     read = f"{counted(result.objects, 'object')} of {counted(snapshots, 'snapshot')}"
+    if result.is_sound and rebuilt is not None and not rebuilt.is_whole:
+        lost = f"{counted(len(rebuilt.lost), 'snapshot')}, {counted(sum(rebuilt.unreadable.values()), 'byte')}"
+        click.echo(f"Incomplete: {lost} lost. What is left is sound: read {read}.")
+        return
     if result.is_sound:
         click.echo(f"Sound: read {read}, {counted(result.bytes_read, 'byte')}.")
         return
-    click.echo(f"Damaged: {counted(len(result.damaged), 'object')} among {read}.")
+    where = f" in {', '.join(result.packs)}" if result.packs else ""
+    click.echo(f"Damaged: {counted(len(result.damaged), 'object')}{where} among {read}.")
     for harm in result.harmed[:_NOTES_SHOWN]:
         click.echo(f"  {harm.snapshot.id}  {printable(path_of(harm.path))}")
     if len(result.harmed) > _NOTES_SHOWN:
         click.echo(f"  and {counted(len(result.harmed) - _NOTES_SHOWN, 'more path')}")
+    if not forgotten:
+        click.echo(
+            "`toolyard snapshot verify --forget` gives up what is damaged, so that the next snapshot stores it anew."
+        )

@@ -14,6 +14,7 @@ import os
 import secrets
 from typing import TYPE_CHECKING, Any, cast
 
+from toolyard.core.errors import SystemFault
 from toolyard.servers.masking import Mask
 
 if TYPE_CHECKING:
@@ -41,21 +42,31 @@ class TokenFile:
         return "tokens" in self._kept
 
     async def get_tokens(self) -> OAuthToken | None:
+        if not self.is_signed_in:
+            return None
+        try:
+            return self._sign_in()
+        except ValueError:  # damaged: nothing of it may be mixed with the next sign-in
+            self._kept = {name: value for name, value in self._kept.items() if name == "client"}
+            return None
+
+    def _sign_in(self) -> OAuthToken:
+        """The tokens; the rest goes into the context once all of it is valid. Raises ValueError."""
         from mcp.shared.auth import OAuthMetadata, OAuthToken, ProtectedResourceMetadata
 
-        with contextlib.suppress(ValueError):
-            tokens = OAuthToken.model_validate(self._kept["tokens"]) if self.is_signed_in else None
-            self._keep_secret(tokens)
-            if self.context is not None and tokens is not None:
-                self.context.token_expiry_time = self._kept.get("ends")
-                if "authorization" in self._kept:
-                    self.context.oauth_metadata = OAuthMetadata.model_validate(self._kept["authorization"])
-                if "resource" in self._kept:
-                    found = ProtectedResourceMetadata.model_validate(self._kept["resource"])
-                    self.context.protected_resource_metadata = found
-                self.context.auth_server_url = self._kept.get("authorization_url")
-            return tokens
-        return None
+        kept = self._kept
+        tokens = OAuthToken.model_validate(kept["tokens"])
+        ends, url = kept.get("ends"), kept.get("authorization_url")
+        if not isinstance(ends, int | float | None) or not isinstance(url, str | None):
+            raise ValueError("a sign-in with fields of other types")  # noqa: TRY004 - its caller expects one kind
+        authorization = OAuthMetadata.model_validate(kept["authorization"]) if "authorization" in kept else None
+        resource = ProtectedResourceMetadata.model_validate(kept["resource"]) if "resource" in kept else None
+        self._keep_secret(tokens)
+        if (context := self.context) is not None:
+            context.token_expiry_time, context.auth_server_url = ends, url
+            context.oauth_metadata = authorization or context.oauth_metadata
+            context.protected_resource_metadata = resource or context.protected_resource_metadata
+        return tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         self._keep_secret(tokens)
@@ -91,23 +102,32 @@ class TokenFile:
 
     def _read(self) -> dict[str, Any]:
         if self._path is not None:
-            with contextlib.suppress(OSError, ValueError), open(self._path, encoding="utf-8") as file:
+            with contextlib.suppress(OSError, ValueError, RecursionError), open(self._path, encoding="utf-8") as file:
                 kept = json.load(file)
                 if isinstance(kept, dict):
                     return cast("dict[str, Any]", kept)
         return {}
 
     def _write(self) -> None:
-        """In one step: a process that is killed leaves the old file or the new one."""
+        """In one step: a process that is killed leaves the old file or the new one. Raises SystemFault."""
         if self._path is None:
             return
-        os.makedirs(os.path.dirname(self._path), mode=_FOLDER_MODE, exist_ok=True)
-        fresh = f"{self._path}.{secrets.token_hex(4)}"
+        try:
+            self._replace(self._path)
+        except OSError as error:
+            raise SystemFault(
+                f"The sign-in cannot be kept in {self._path}: {error.strerror}.",
+                hint="Look at what is there and at its disk. Move it away, then sign in again with `toolyard sync`.",
+            ) from error
+
+    def _replace(self, path: str) -> None:
+        os.makedirs(os.path.dirname(path), mode=_FOLDER_MODE, exist_ok=True)
+        fresh = f"{path}.{secrets.token_hex(4)}"
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE)
         try:
             with open(descriptor, "w", encoding="utf-8") as file:
                 json.dump(self._kept, file)
-            os.replace(fresh, self._path)
+            os.replace(fresh, path)
         except BaseException:
             os.unlink(fresh)
             raise

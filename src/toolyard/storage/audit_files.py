@@ -54,14 +54,21 @@ class Line:
 
 def open_regular(name: str, flags: int, directory: int) -> int:
     """A handle on a plain file in the folder. Raises SecurityError for anything else, OSError as open does."""
-    handle = os.open(name, flags | _CAREFUL, PRIVATE_FILE, dir_fd=directory)
+    try:
+        handle = os.open(name, flags | _CAREFUL, PRIVATE_FILE, dir_fd=directory)
+    except IsADirectoryError:
+        raise _not_a_plain_file(name) from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise SecurityError(
-            f"{name} in the state folder is not a plain file.",
-            hint="Look at what was put there, move it away, and start again.",
-        )
+        raise _not_a_plain_file(name)
     return handle
+
+
+def _not_a_plain_file(name: str) -> SecurityError:
+    return SecurityError(
+        f"{name} in the state folder is not a plain file.",
+        hint="Look at what was put there, move it away, and start again.",
+    )
 
 
 def lock(handle: int, operation: int, state_dir: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,9 +33,11 @@ class KnownRun:
         return self.ended in _OVER
 
 
-def list_runs(state_home: str, config: str | None = None) -> list[KnownRun]:
-    """The newest first; with `config` those of that file."""
-    runs = [run for run in _known(state_home) if config is None or run.config == config]
+def list_runs(
+    state_home: str, config: str | None = None, on_damage: Callable[[ToolyardError], None] = lambda _: None
+) -> list[KnownRun]:
+    """The newest first; with `config` those of that file. Runs that cannot be read are given to `on_damage`."""
+    runs = [run for run in _known(state_home, on_damage) if config is None or run.config == config]
     return sorted(runs, key=lambda run: run.began, reverse=True)
 
 
@@ -55,9 +57,9 @@ def known_run(folder: str) -> KnownRun:
         )
 
 
-def _known(state_home: str) -> Iterator[KnownRun]:
+def _known(state_home: str, on_damage: Callable[[ToolyardError], None]) -> Iterator[KnownRun]:
     for folder in all_runs(state_home):
         try:
             yield known_run(folder)
-        except ToolyardError:  # damaged, or just being made: the others are there
-            continue
+        except ToolyardError as error:
+            on_damage(error)

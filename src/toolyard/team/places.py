@@ -88,7 +88,7 @@ def find_run(run: str, state_home: str) -> str:
 def all_runs(state_home: str) -> Iterator[str]:
     for state in _subfolders(state_home):
         for folder in _subfolders(os.path.join(state, RUNS)):
-            if os.path.isfile(os.path.join(folder, FILE)):
+            if os.path.lexists(os.path.join(folder, FILE)):
                 yield folder
 
 

@@ -24,6 +24,7 @@ from toolyard.storage.fullness import FREE_SPACE, check_descriptors, is_full
 
 FILE = "run.sqlite3"
 _BUSY_SECONDS = 30.0
+_START_ANOTHER = "Where this file is damaged the run cannot be resumed: start another run."
 _VERSION = 1
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -101,6 +102,13 @@ class RunStore(Closing):
         row = self._row("SELECT value FROM facts WHERE name = ?", name)
         return otherwise if row is None else self._tried(lambda: json.loads(row[0]))
 
+    def required_fact(self, name: str) -> Any:
+        """A fact that every run begins with. Raises StateFault where the file has lost it."""
+        found = self.fact(name)
+        if found is None:
+            raise StateFault(f"The state of the run in {self._path} is damaged: it is empty.", hint=_START_ANOTHER)
+        return found
+
     # What agents do
 
     def agent(self, agent: str) -> AgentState:
@@ -152,12 +160,12 @@ class RunStore(Closing):
             return work()
         except (TypeError, ValueError) as error:
             raise StateFault(
-                f"The state of the run in {self._path} is damaged: {error}.", hint="Start another run."
+                f"The state of the run in {self._path} is damaged: {error}.", hint=_START_ANOTHER
             ) from error
         except (OSError, sqlite3.Error) as error:
             if isinstance(error, sqlite3.Error):
                 check_descriptors(error)
             full = isinstance(error, sqlite3.Error) and is_full(error, self._path)
             why = "the disk is full" if full else str(error)
-            hint = FREE_SPACE if full else "Look at the folder and the disk it is on."
+            hint = FREE_SPACE if full else f"Look at the folder and the disk it is on. {_START_ANOTHER}"
             raise StateFault(f"The state of the run cannot be kept in {self._path}: {why}.", hint=hint) from error

@@ -141,7 +141,7 @@ class Database(Closing):
                     raise self._damaged(str(error)) from error
             raise SystemFault(
                 f"The threads in {self._path} cannot be used: {error}.",
-                hint="Look at the folder and the disk it is on.",
+                hint="Look at what is there and at its disk. Move it away to begin anew.",
                 retryable=isinstance(error, sqlite3.OperationalError),
             ) from error
 

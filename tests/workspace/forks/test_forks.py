@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import threading
 
 import pytest
 
+from toolyard.core.errors import SystemFault
 from toolyard.core.limits import DEFAULT_LIMITS
 from toolyard.fs.files import read, rewrite
 from toolyard.fs.mounts import Mounts
@@ -347,3 +349,21 @@ def test_a_damaged_file_is_told_and_the_rest_is_there(filled):
     assert [line.partition(":")[0] for line in fork.missing] == ["d/e/h"]
     assert not os.path.lexists(f"{fork.path}/d/e/h")
     assert os.path.exists(f"{fork.path}/d/e/g")
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_damaged_tree_is_named_and_written_out_again_once_it_is_removed(filled, is_gone):
+    snapshot = filled.take()
+    filled.fork(snapshot).close()
+    damaged = list(filled.folder.rglob("notes"))
+    for notes in damaged:
+        notes.unlink()
+        if not is_gone:
+            notes.mkdir()
+        with pytest.raises(SystemFault, match="is damaged") as raised:
+            filled.fork(snapshot)
+        assert str(notes.parent) in raised.value.message
+        assert "Remove that folder" in raised.value.hint
+        shutil.rmtree(notes.parent)
+    assert damaged or filled.how is How.COPIED
+    filled.fork(snapshot).close()

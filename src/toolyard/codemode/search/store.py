@@ -293,7 +293,7 @@ def _created(path: str) -> sqlite3.Connection:
             check_descriptors(error)
         raise SystemFault(
             f"The search index {path} cannot be written: {error}.",
-            hint="Choose another state folder with --state DIR.",
+            hint="Move it away, or choose another state folder with --state DIR.",
         ) from error
 
 

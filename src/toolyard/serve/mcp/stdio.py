@@ -129,7 +129,9 @@ class LineReader:
             return
         await self.refuse(line)
 
-    async def _answer(self, request: int | str | None, code: int, message: str, *, hint: str = _SEND_MESSAGES) -> None:
+    async def _answer(
+        self, request: int | str | None, code: int, message: str, *, hint: str = _SEND_MESSAGES
+    ) -> None:
         error = {"code": code, "message": f"Refused: {message}. {hint}"}
         await self._writer.send_line(json.dumps({"jsonrpc": "2.0", "id": request, "error": error}).encode())
 

@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Generator
 
 from toolyard.core.closing import Closing
-from toolyard.core.errors import ToolError
+from toolyard.core.errors import SystemFault, ToolError
 from toolyard.fs.temporary import TEMPORARY_PREFIX, temporary_name
 from toolyard.kernel.overlay import sync_file_system
 from toolyard.workspace.snapshots.folders import RootFolder
@@ -40,8 +40,14 @@ class Frozen(Closing):
     def __init__(self, folder: str, held: int) -> None:
         self.path = os.path.join(folder, _TREE)
         self._held = held
-        with open(os.path.join(folder, _NOTES), encoding="utf-8", errors="surrogateescape") as file:
-            self.missing = tuple(file.read().splitlines())
+        try:
+            with open(os.path.join(folder, _NOTES), encoding="utf-8", errors="surrogateescape") as file:
+                self.missing = tuple(file.read().splitlines())
+        except OSError as error:
+            raise SystemFault(
+                f"The written-out snapshot {folder} is damaged: {_NOTES}: {error.strerror}.",
+                hint="Remove that folder: the next fork writes it out again.",
+            ) from error
 
     def close(self) -> None:
         if self._held >= 0:

@@ -61,8 +61,8 @@ class Seen(NamedTuple):
 
 
 @contextlib.contextmanager
-def in_words(path: str = "") -> Generator[None]:
-    """What SQLite says, as an error of ours. `path` is where the index lies, for who opens it."""
+def in_words(path: str) -> Generator[None]:
+    """What SQLite says of the index at `path`, as an error of ours."""
     try:
         yield
     except sqlite3.Error as error:
@@ -70,13 +70,14 @@ def in_words(path: str = "") -> Generator[None]:
         if is_full(error, path):
             raise SystemFault("The disk is full; the snapshots taken so far are whole.", hint=FREE_SPACE) from error
         if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
-            raise SystemFault("The snapshot index is in use.", hint="Try again.", retryable=True) from error
-        raise SystemFault(f"The snapshot index cannot be used: {error}.", hint=_REBUILD) from error
+            raise SystemFault(f"The snapshot index {path} is in use.", hint="Try again.", retryable=True) from error
+        raise SystemFault(f"The snapshot index {path} cannot be used: {error}.", hint=_REBUILD) from error
 
 
 class Index(Closing):
     def __init__(self, path: str) -> None:
         """Opens the index at `path`, made when it is missing."""
+        self.path = path
         make_private(path)
         with in_words(path):
             # Whoever uses it makes sure that no two threads do so at once.
@@ -116,7 +117,7 @@ class Index(Closing):
     @contextlib.contextmanager
     def reading(self) -> Generator[None]:
         """Many questions about one state: together they cost a fraction of what they cost one by one."""
-        with in_words():
+        with in_words(self.path):
             self._db.execute("BEGIN")
             try:
                 yield
@@ -129,7 +130,7 @@ class Index(Closing):
 
         Without `synced` a killed process loses nothing either, but a machine that loses power may.
         """
-        with in_words():
+        with in_words(self.path):
             self._db.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -150,7 +151,7 @@ class Index(Closing):
     def places_of(self, digests: Sequence[bytes]) -> dict[bytes, Place]:
         """Where those of them lie that are held."""
         found: dict[bytes, Place] = {}
-        with in_words():
+        with in_words(self.path):
             for start in range(0, len(digests), _ASKED_AT_ONCE):
                 asked = digests[start : start + _ASKED_AT_ONCE]
                 marks = ",".join("?" * len(asked))
@@ -168,7 +169,7 @@ class Index(Closing):
     def objects(self, pack: int | None = None) -> Iterator[tuple[bytes, int, int, int]]:
         """Every object with its place, in the order of the packs, some at a time."""
         for each in [pack] if pack is not None else sorted(self.packs()):
-            with in_words():
+            with in_words(self.path):
                 # SQLite sorts while other threads run.
                 yield from self._db.execute(
                     "SELECT digest, pack, at, size FROM objects WHERE pack = ? ORDER BY at", (each,)
@@ -176,7 +177,7 @@ class Index(Closing):
 
     def packs(self) -> dict[int, int]:
         """How many bytes count in each pack."""
-        with in_words():
+        with in_words(self.path):
             return dict(self._db.execute("SELECT pack, size FROM packs"))
 
     def next_pack(self) -> int:
@@ -208,7 +209,7 @@ class Index(Closing):
 
     def all_seen(self, most: int) -> dict[bytes, Seen] | None:
         """All of it at once, which is quicker than one by one; None when there are more than `most`."""
-        with in_words():
+        with in_words(self.path):
             if self._db.execute("SELECT count(*) FROM seen").fetchone()[0] > most:
                 return None
             return {row[0]: Seen(*row[1:]) for row in self._db.execute("SELECT * FROM seen")}
@@ -244,7 +245,7 @@ class Index(Closing):
     def snapshots(self, root: str | None = None) -> list[Snapshot]:
         """All of them, the newest first; with `root` those of that folder."""
         where, values = ("", ()) if root is None else ("WHERE root = ?", (os.fsencode(root),))
-        with in_words():
+        with in_words(self.path):
             rows = self._db.execute(
                 f"SELECT {_COLUMNS}, notes FROM snapshots {where} ORDER BY number DESC",  # noqa: S608 - constants
                 values,
@@ -260,7 +261,7 @@ class Index(Closing):
 
     def by_prefix(self, prefix: str) -> list[Snapshot]:
         """Those whose id begins with `prefix`: one, unless it is unknown or too short."""
-        with in_words():
+        with in_words(self.path):
             rows = self._db.execute(
                 f"SELECT {_COLUMNS}, notes FROM snapshots WHERE id >= ? AND id < ? LIMIT 2",  # noqa: S608 - constants
                 (prefix, prefix + "g"),
@@ -269,14 +270,14 @@ class Index(Closing):
 
     def records(self) -> dict[int, bytes]:
         """By the number of a snapshot, the digest of what the packs tell about it."""
-        with in_words():
+        with in_words(self.path):
             return dict(self._db.execute("SELECT number, record FROM snapshots WHERE record IS NOT NULL"))
 
     def drop_snapshots(self, numbers: Iterable[int]) -> None:
         self._db.executemany("DELETE FROM snapshots WHERE number = ?", ((number,) for number in numbers))
 
     def _one(self, statement: str, *values: object) -> tuple[Any, ...] | None:
-        with in_words():
+        with in_words(self.path):
             return self._db.execute(statement, values).fetchone()
 
 

@@ -12,7 +12,7 @@ import contextlib
 import os
 
 from toolyard.workspace.snapshots.index import Index
-from toolyard.workspace.snapshots.packs import OBJECT, SNAPSHOT, pack_path
+from toolyard.workspace.snapshots.packs import OBJECT, SNAPSHOT, open_pack, pack_path
 
 _MARK_BYTES = 4
 _ASIDE = ".damaged"
@@ -29,8 +29,7 @@ def forget_lost_objects(folder: str, index: Index) -> None:
         if len(held) == len(rows):
             continue
         if not held:  # nothing may be written behind what is no pack
-            with contextlib.suppress(FileNotFoundError):
-                os.rename(pack_path(folder, pack), pack_path(folder, pack) + _ASIDE)
+            set_aside(pack_path(folder, pack))
         with index.transaction():
             index.drop_objects([digest for digest, _, at, size in rows if at + size > end])
             if held:  # the next writer goes on behind the last object
@@ -40,11 +39,17 @@ def forget_lost_objects(folder: str, index: Index) -> None:
             index.forget_seen()
 
 
+def set_aside(path: str) -> None:
+    """Move what is no pack out of the way, under a name that says so."""
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(path, path + _ASIDE)
+
+
 def _end(folder: str, pack: int) -> int:
     """How much of a pack is there; nothing where it does not begin as one."""
-    try:
-        with open(pack_path(folder, pack), "rb") as file:
-            is_pack = file.read(_MARK_BYTES) in {OBJECT, SNAPSHOT}
-            return os.fstat(file.fileno()).st_size if is_pack else 0
-    except FileNotFoundError:
+    file = open_pack(pack_path(folder, pack))
+    if file is None:
         return 0
+    with file:
+        is_pack = file.read(_MARK_BYTES) in {OBJECT, SNAPSHOT}
+        return os.fstat(file.fileno()).st_size if is_pack else 0

@@ -15,9 +15,10 @@ import os
 import re
 import struct
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from toolyard.core.closing import Closing
+from toolyard.core.errors import SystemFault
 from toolyard.core.limits import MIB
 from toolyard.workspace.snapshots.objects import DIGEST_BYTES, digest_of
 from toolyard.workspace.snapshots.records import Damaged
@@ -47,8 +48,25 @@ Row = tuple[int, int, int]
 that holds up every thread."""
 
 
+def pack_name(pack: int) -> str:
+    return f"{pack:06d}.pack"
+
+
 def pack_path(folder: str, pack: int) -> str:
-    return os.path.join(folder, f"{pack:06d}.pack")
+    return os.path.join(folder, pack_name(pack))
+
+
+def open_pack(path: str) -> BinaryIO | None:
+    """A pack to read from; None where there is no file. Raises SystemFault where it cannot be read."""
+    try:
+        return open(path, "rb")
+    except (FileNotFoundError, IsADirectoryError):
+        return None
+    except OSError as error:
+        raise SystemFault(
+            f"The pack {path} cannot be read: {error.strerror}.",
+            hint="Mend its permissions or its disk, then try again.",
+        ) from error
 
 
 def packs_in(folder: str) -> set[int]:
@@ -137,9 +155,9 @@ class PackReader(Closing):
         """The object's bytes. FileNotFoundError when its pack was rewritten: ask the index again."""
         data = self.raw(place)
         if len(data) != place.size:
-            raise Damaged(digest, "its pack ends before it does")
+            raise Damaged(digest, f"{pack_name(place.pack)} ends before it does")
         if digest_of(data) != digest:
-            raise Damaged(digest, "its bytes have changed")
+            raise Damaged(digest, f"its bytes have changed in {pack_name(place.pack)}")
         return data
 
     def raw(self, place: Place) -> bytes:

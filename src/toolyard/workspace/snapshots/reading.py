@@ -23,7 +23,7 @@ from toolyard.workspace.snapshots.objects import (
     digest_of,
     page_digests,
 )
-from toolyard.workspace.snapshots.packs import PackReader, Place
+from toolyard.workspace.snapshots.packs import PackReader, Place, pack_name
 from toolyard.workspace.snapshots.records import Damaged
 
 _TRIES = 5
@@ -58,7 +58,7 @@ class ObjectReader(Closing):
             except FileNotFoundError:
                 continue
             except OSError as error:
-                raise Damaged(digest, f"its pack cannot be read: {error.strerror}") from error
+                raise Damaged(digest, f"{pack_name(place.pack)} cannot be read: {error.strerror}") from error
         raise Damaged(digest, "it is not there")
 
     def read_many(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes | memoryview | Damaged]]:

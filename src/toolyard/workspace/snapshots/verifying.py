@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolyard.workspace.snapshots.marking import harmed, needed
+from toolyard.workspace.snapshots.packs import Place, pack_name
 from toolyard.workspace.snapshots.reading import ObjectReader
 from toolyard.workspace.snapshots.records import Snapshot
 
@@ -27,6 +28,8 @@ class Verified:
     damaged: tuple[bytes, ...]
     """The digests of objects that are not what they were, or are missing."""
     harmed: tuple[Harm, ...]
+    packs: tuple[str, ...] = ()
+    """The names of the packs that damaged objects lie in."""
 
     @property
     def is_sound(self) -> bool:
@@ -37,7 +40,7 @@ def verify(
     reader: ObjectReader,
     objects: Sequence[bytes],
     snapshots: Sequence[Snapshot],
-    places_of: Callable[[Sequence[bytes]], Mapping[bytes, object]],
+    places_of: Callable[[Sequence[bytes]], Mapping[bytes, Place]],
     check: Callable[[], None],
 ) -> Verified:
     """Read and hash `objects` again, and see that `snapshots` need no others."""
@@ -52,7 +55,8 @@ def verify(
             else:
                 size += len(data)
     # What a collection dropped meanwhile is no loss.
-    bad &= set(places_of(list(bad)))
+    places = places_of(list(bad))
+    bad &= set(places)
     bad |= needed(reader, (snapshot.tree for snapshot in snapshots), check) - held
     clean: set[bytes] = set()
     harm = [
@@ -61,4 +65,5 @@ def verify(
         if bad
         for path in harmed(reader, snapshot.tree, bad, clean, check)
     ]
-    return Verified(len(objects), size, tuple(sorted(bad)), tuple(harm))
+    packs = tuple(pack_name(pack) for pack in sorted({place.pack for place in places.values()}))
+    return Verified(len(objects), size, tuple(sorted(bad)), tuple(harm), packs)
