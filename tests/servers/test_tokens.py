@@ -1,4 +1,4 @@
-"""The file with a sign-in: damaged, it counts as none; where it cannot be written, the error says which file it is."""
+"""The file with a sign-in: damaged, it counts as none; where it cannot be written, the error names the file."""
 
 from __future__ import annotations
 
