@@ -23,6 +23,11 @@ def test_a_message_over_the_limit_fails_its_call_alone(open_pool, entry):
     assert pool.status()["up"].starts == 1
 
 
+def test_a_notification_over_the_limit_fails_no_call(open_pool):
+    pool = open_pool(faulty("huge-notification"))
+    assert echo(pool) == "hi"
+
+
 def test_a_message_without_an_end_ends_the_server(open_pool, monkeypatch):
     monkeypatch.setattr(lines, "LINE_BYTES", 1 << 20)
     monkeypatch.setattr(lines, "ENDLESS_BYTES", 8 << 20)
@@ -44,6 +49,27 @@ def test_a_server_that_times_out_again_and_again_is_replaced(open_pool, monkeypa
     assert echo(pool) == "hi"
     until(lambda: not is_alive(first))
     assert pool.status()["up"].starts == 2
+
+
+def test_a_server_whose_own_time_limit_is_short_is_replaced_too(open_pool):
+    pool = open_pool(upstream(timeout=0.05))
+    pool.loop.run(pool.listing("up"))
+    first = pool.status()["up"].pid
+    for _ in range(3):
+        with pytest.raises(CallTimedOut):
+            pool.loop.run(pool.call("up", "wait", {"seconds": 60}))
+    until(lambda: not is_alive(first))
+
+
+def test_a_server_that_no_longer_lists_its_tools_is_replaced(open_pool, monkeypatch):
+    pool = open_pool(faulty("stops-listing"))
+    assert echo(pool) == "hi"
+    first = pool.status()["up"].pid
+    monkeypatch.setattr(pool._attached("up"), "_pace", upstreams.Pace(0.05, 0.05, 60.0))
+    for _ in range(3):
+        with pytest.raises(CallTimedOut):
+            pool.loop.run(pool.listing("up"))
+    until(lambda: not is_alive(first))
 
 
 def test_a_server_that_answers_in_between_is_not_replaced(open_pool, monkeypatch):

@@ -45,6 +45,10 @@ _QUIET_SECONDS = 0.5
 _SLOW_BYTES = 4 * MIB
 """The longest message that is read a second time, with the parser that is slow and takes more."""
 
+_METHOD = b'"method"'
+_BEGINNING_BYTES = 256
+"""A message that is not read and has a method here is a notification or a request of the server's, no answer."""
+
 
 class StdioConnection:
     goes_straight = True
@@ -239,6 +243,9 @@ class StdioConnection:
 
     def _unread(self, line: bytes, why: str) -> None:
         """Reading it would keep everybody waiting, so its call fails, where it can be told which one that is."""
+        if _METHOD in line[:_BEGINNING_BYTES]:
+            self._tail.add_odd(line)
+            return
         number = number_in(line)
         if number is None and len(self._waiting) == 1:  # it can only be the answer to the one call under way
             number = next(iter(self._waiting))

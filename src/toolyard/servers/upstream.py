@@ -29,7 +29,7 @@ _MOST_TIMEOUTS = 3
 _MOST_TIMEOUTS_AT_ALL = 10
 """The same, whatever is under way."""
 _FAIR_SECONDS = 1.0
-"""A call that gave the server less time than this says nothing about it."""
+"""A call that gave the server less time than this, and less than its entry says, tells nothing about it."""
 
 State = Literal["idle", "starting", "running", "failed", "closed"]
 Opener = Callable[[Callbacks], Awaitable[Connection]]
@@ -117,8 +117,8 @@ class Upstream:
             self._calls += 1
             answer = await connection.call(tool, arguments, seconds or self._pace.call_seconds, progress)
         except CallTimedOut:
-            if connection is not None and (seconds or self._pace.call_seconds) >= _FAIR_SECONDS:
-                self._timeouts += 1
+            if connection is not None:
+                self._count_timeout(seconds or self._pace.call_seconds)
             raise
         except (CallFailed, CallRefused):
             self._timeouts = 0
@@ -144,8 +144,12 @@ class Upstream:
                 return self._listing
             changes = self._changes
             listing = await connection.listing(self._pace.start_seconds)
+        except CallTimedOut:
+            self._count_timeout(self._pace.start_seconds)
+            raise
         finally:
             self._call_ended()
+            self._replace_if_stuck()
         if changes == self._changes:  # none was told while it was being read
             self._listing = listing
         return listing
@@ -233,6 +237,10 @@ class Upstream:
         self._used = time.monotonic()
         if self._slots is not None and not self._in_flight:
             self._slots.look_again()
+
+    def _count_timeout(self, seconds: float) -> None:
+        if seconds >= min(_FAIR_SECONDS, self._pace.call_seconds):
+            self._timeouts += 1
 
     def _replace_if_stuck(self) -> None:
         """A remote server is not ours to end."""

@@ -25,6 +25,8 @@ Json = dict[str, Any]
 FAULTS = {
     "mute": "never answers anything",
     "never-answers": "lists its tools, and never answers a call",
+    "stops-listing": "does not answer when it is asked for its tools after a call",
+    "huge-notification": "sends a notification of more than 64 MiB before each answer",
     "garbage": "answers every call with a line that is no JSON",
     "prints": "prints a banner on stdout before it speaks, and a line before each answer",
     "dies-at-start": "prints why on stderr and exits with 3",
@@ -173,7 +175,8 @@ class UpstreamServer:
         if self._era == "modern" and f"{_META}protocolVersion" not in params.get("_meta", ()):
             raise Refusal(_INVALID, "the envelope is missing")
         if method == "tools/list":
-            return self._page(params.get("cursor"))
+            stuck = self._fault == "stops-listing" and self._calls
+            return NotImplemented if stuck else self._page(params.get("cursor"))
         if method == "tools/call":
             return self._called(number, params)
         raise Refusal(_NOT_FOUND, f"no method {method}")
@@ -336,6 +339,9 @@ class UpstreamServer:
     def fault_huge_line(self) -> Any:
         self._print('{"result":"' + "x" * _HUGE + f'","jsonrpc":"2.0","id":{self._number}}}')
         return NotImplemented
+
+    def fault_huge_notification(self) -> None:
+        self._tell("notifications/message", {"level": "info", "data": "x" * _HUGE})
 
     def fault_many_values(self) -> Any:
         self._print(f'{{"jsonrpc":"2.0","id":{self._number},"result":{{"content":[{"[]," * 2_000_000}[]]}}}}')
