@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from toolyard.app.codemode import aside
 from toolyard.app.codemode.syncing import SyncWish, sync
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard, YardOptions
@@ -114,7 +115,10 @@ async def test_an_added_server_is_refused_to_an_agent_that_was_not_given_it(plac
     assert "not authorized" in await printed(yard, CALL_TWO)
 
 
-async def test_tools_that_a_trusted_server_says_it_has_can_be_called_at_once(place: Place, session) -> None:
+async def test_tools_that_a_trusted_server_says_it_has_can_be_called_at_once(
+    place: Place, session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aside, "_AFTER_SECONDS", 3600.0)  # they do not wait for what is written from time to time
     script = place.folder / "growing.py"
     script.write_text(GROWING)
     session.configure({"name": "grows", "command": sys.executable, "args": [str(script)], "pinned": False})

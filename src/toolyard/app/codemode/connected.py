@@ -199,6 +199,7 @@ class Connected(Closing):
                 self._changed.discard(server)
                 with contextlib.suppress(ToolyardError, sqlite3.Error):  # the next call meets the same, and says so
                     await self.upstream.verify(server)
+                    await asyncio.to_thread(self._learning.now)  # its files, for code that imports a new tool next
         finally:
             del self._taking_over[server]
 
