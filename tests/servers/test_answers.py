@@ -89,6 +89,9 @@ def test_an_answer_that_is_nested_too_deep_to_be_masked_is_refused_in_words():
             "SSL_CERT_FILE",
         ),
         ("Error: self-signed certificate in certificate chain", "NODE_EXTRA_CA_CERTS"),
+        ("PKIX path building failed: unable to find valid certification path to requested target", "SSL_CERT_FILE"),
+        ("The remote certificate is invalid because of errors in the certificate chain", "SSL_CERT_FILE"),
+        ("curl: (60) SSL certificate problem: unable to get issuer", "SSL_CERT_FILE"),
         ("Proxy Authentication Required", "HTTPS_PROXY"),
     ],
 )
@@ -102,6 +105,26 @@ def test_an_error_that_comes_of_the_network_says_what_to_set(open_pool, said, va
     assert failed.text.startswith(said)
     assert variable in failed.text
     assert pool.loop.run(pool.call("up", "fail", {"text": "no such row"})).text == "no such row"
+
+
+def test_what_a_server_logs_instead_of_answering_counts_for_its_own_call(open_pool, tmp_path):
+    """The MCP SDK's server answers "Error executing tool" and logs why, in lines that are broken at 80 characters."""
+    script = tmp_path / "server.py"
+    script.write_text(
+        "import ssl, sys\n"
+        "from mcp.server.mcpserver import MCPServer\n"
+        "server = MCPServer('up')\n"
+        "@server.tool()\n"
+        "def fetch(trusted: bool) -> str:\n"
+        "    if trusted: raise KeyError('row')\n"
+        "    raise ssl.SSLCertVerificationError('[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed')\n"
+        "server.run()\n"
+    )
+    pool = open_pool(ServerEntry(name="up", command=sys.executable, args=(str(script),)))
+    failed = pool.loop.run(pool.call("up", "fetch", {"trusted": False}))
+    assert failed.is_error
+    assert "SSL_CERT_FILE" in failed.text
+    assert "SSL_CERT_FILE" not in pool.loop.run(pool.call("up", "fetch", {"trusted": True})).text
 
 
 def test_a_certificate_that_is_not_trusted_says_what_to_set(open_pool, tmp_path):
@@ -118,6 +141,7 @@ def test_a_certificate_that_is_not_trusted_says_what_to_set(open_pool, tmp_path)
             echo(pool, "far")
         server.shutdown()
     assert "SSL_CERT_FILE" in told.value.hint
+    assert "env" not in told.value.hint  # a remote server has none
     pool.close()
 
 

@@ -25,8 +25,13 @@ Page = Callable[[str | None], Awaitable[Mapping[str, Any]]]
 Note = Callable[[str], None]
 
 
-def tool_answer(server: str, tool: str, result: object, mask: Mask) -> ToolAnswer:
-    """The answer of a call, without the secrets of the server's entry."""
+def tool_answer(
+    server: str, tool: str, result: object, mask: Mask, logged: Callable[[], str] = lambda: ""
+) -> ToolAnswer:
+    """The answer of a call, without the secrets of the server's entry.
+
+    `logged` returns what the server printed during the call: many answer a failure without its reason and log that.
+    """
     if not isinstance(result, dict):
         raise no_result(server, tool)
     body = cast("dict[str, Any]", result)
@@ -46,7 +51,7 @@ def tool_answer(server: str, tool: str, result: object, mask: Mask) -> ToolAnswe
     except RecursionError:
         raise no_result(server, tool) from None
     answer = ToolAnswer(tuple(blocks), structured, body.get("isError") is True)
-    hint = network_hint(answer.text) if answer.is_error else ""
+    hint = network_hint(answer.text) or network_hint(logged()) if answer.is_error else ""
     if not hint:
         return answer
     return replace(answer, content=(*answer.content, {"type": "text", "text": f"Hint of Toolyard: {hint}"}))

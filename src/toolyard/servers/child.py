@@ -28,6 +28,8 @@ from toolyard.servers.watchdog import Watchdog
 _GATE = ("/bin/sh", "-c", 'read -r _ && exec "$@"', "sh")
 _OPEN_THE_GATE = b"\n"
 _STDERR_BITE = 64 * KIB
+_STDERR_BITES = 4
+"""A pipe holds no more than these."""
 _LEAVE_SECONDS = 1.0
 """From the end of its input until a server is sent SIGTERM."""
 _TERMINATE_SECONDS = 2.0
@@ -149,6 +151,12 @@ class Child:
             self._loop.remove_reader(self._stderr)
         return bool(data)
 
+    def drain_stderr(self) -> None:
+        """Take what lies in the pipe now, and no more: it may be printed faster than it is read."""
+        for _ in range(_STDERR_BITES):
+            if not self._read_stderr():
+                return
+
     def _ended(self) -> None:
         """The process is a zombie: its group's number is still taken, so the rest of it can be killed by number."""
         self.signal(signal.SIGKILL)
@@ -156,8 +164,7 @@ class Child:
         self._loop.remove_reader(self._handle)
         os.close(self._handle)
         code = self._process.wait()
-        while self._read_stderr():
-            pass
+        self.drain_stderr()
         self._exited.set_result(None)
         self._on_exit(code)
         self._loop.remove_reader(self._stderr)

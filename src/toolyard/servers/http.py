@@ -46,7 +46,7 @@ from toolyard.servers.faults import (
     told_of_it,
 )
 from toolyard.servers.masking import Mask
-from toolyard.servers.network_hints import network_hint
+from toolyard.servers.network_hints import remote_network_hint
 from toolyard.servers.oauth import SignIn
 from toolyard.servers.tails import Tail
 
@@ -335,7 +335,7 @@ class HttpConnection:
         if self._last_media not in _MEDIA:
             return self._unavailable(f"answers with {self._last_media[:_MEDIA_CHARS]}, which is not MCP")
         kinds = ", ".join(sorted({type(cause).__name__ for cause in causes}))
-        hint = network_hint("\n".join(f"{type(cause).__name__}: {cause}" for cause in causes))
+        hint = remote_network_hint("\n".join(f"{type(cause).__name__}: {cause}" for cause in causes))
         return self._unavailable(f"cannot be reached ({kinds})" if kinds else "closed the connection", hint)
 
     def _how_to_be_known(self) -> str:

@@ -107,6 +107,7 @@ class StdioConnection:
         self, tool: str, arguments: Mapping[str, Any], seconds: float, progress: Progress | None
     ) -> ToolAnswer:
         n = self._last = self._last + 1
+        printed = self._tail.stderr_received
         if progress is not None:
             self._progress[n] = progress
         try:
@@ -116,11 +117,15 @@ class StdioConnection:
             members = b',"_meta":{%b}' % meta if meta else b""
             line = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%b,"arguments":%b%b}}\n'
             result = await self._answer(n, tool, line % (n, name, given, members), seconds)
-            return tool_answer(self._server, tool, result, self._mask)
+            return tool_answer(self._server, tool, result, self._mask, lambda: self._logged_since(printed))
         except RpcError as error:
             raise call_failure(self._server, tool, error) from None
         finally:
             self._progress.pop(n, None)
+
+    def _logged_since(self, received: int) -> str:
+        self._child.drain_stderr()  # its log may be read after its answer, though it was written before
+        return self._tail.stderr_since(received)
 
     async def listing(self, seconds: float) -> ServerListing:
         async def page(cursor: str | None) -> Mapping[str, Any]:

@@ -16,15 +16,18 @@ _SAID_CHARS = 300
 class Tail:
     """Bounded, whatever the server prints. Outlives the server, so that its end can be explained."""
 
-    __slots__ = ("_mask", "_odd", "_stderr")
+    __slots__ = ("_mask", "_odd", "_stderr", "stderr_received")
 
     def __init__(self, mask: Mask) -> None:
         self._mask = mask
         self._stderr = bytearray()
+        self.stderr_received = 0
+        """Bytes so far."""
         self._odd: deque[str] = deque(maxlen=_ODD_LINES)
 
     def add_stderr(self, data: bytes) -> None:
         self._stderr += data
+        self.stderr_received += len(data)
         if len(self._stderr) > 2 * STDERR_BYTES:  # cut seldom: each cut moves the rest
             del self._stderr[:-STDERR_BYTES]
 
@@ -35,6 +38,11 @@ class Tail:
     @property
     def stderr(self) -> str:
         return self._mask(bytes(self._stderr[-STDERR_BYTES:]).decode(errors="replace"))
+
+    def stderr_since(self, received: int) -> str:
+        """What came after so many bytes, as far as it is still held."""
+        new = self.stderr_received - received
+        return self._mask(bytes(self._stderr[-new:]).decode(errors="replace")) if new > 0 else ""
 
     @property
     def odd_lines(self) -> tuple[str, ...]:
