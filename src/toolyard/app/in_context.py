@@ -106,6 +106,18 @@ def in_context_tools(
     return tools
 
 
+def available_choices(choices: Mapping[str, Choice], mode: ToolSource) -> dict[str, Choice]:
+    """The choices without the groups and tools that are there no longer."""
+    available: dict[str, Choice] = {}
+    for group, choice in choices.items():
+        try:
+            known = _group(group, mode)
+        except ConfigError:
+            continue
+        available[group] = choice if choice == "*" else tuple(name for name in choice if name in known)
+    return available
+
+
 def _group(group: str, mode: ToolSource) -> dict[str, Tool[Any]]:
     if group in OWN_GROUPS:
         return OWN_GROUPS[group]()

@@ -20,12 +20,13 @@ from toolyard.app.gate import Resources
 from toolyard.app.home import CREATE_FOLDER, Home, home_of, outside_workspace
 from toolyard.app.sandboxes import Sandboxes, chosen, own_environment
 from toolyard.app.seen import Seen
+from toolyard.app.served_tools import ServedTools
 from toolyard.app.settling import apart, guarded, make_folders, make_links, standing_links, view_of
 from toolyard.app.snapshots.contexts import context_keepers, context_places
 from toolyard.app.snapshots.keeper import Keeper, Place, Waiter
 from toolyard.app.tool import Tool
 from toolyard.app.tools.resources import RESOURCE_TOOLS, SKILL_RESOURCE_TOOLS
-from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode, is_served, tools_of
+from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode
 from toolyard.app.walls import runs_code
 from toolyard.config.agents import agent_of
 from toolyard.config.settings import Settings
@@ -152,7 +153,8 @@ class Yard(Closing):
             for part in (self.sharing, self.snapshots, *self.contexts, self.codemode, self.sandboxes):
                 if part is not None:
                     undo.callback(part.close)
-            served = self._served()
+            self.served = ServedTools(options, self.codemode)
+            served = self.served.tools()
             undo.pop_all()
         self.dispatch = Dispatch(served, self._hidden(served), self._resources, audit)
 
@@ -267,28 +269,6 @@ class Yard(Closing):
             self._is_warming = True
             work = start if offering is None else offering.warm_up
             threading.Thread(target=work, name="toolyard-warm-up", daemon=True).start()
-
-    def _served(self) -> dict[str, Tool[Any]]:
-        """The toolset, or what the configuration puts into it, less what the agent's configuration leaves out."""
-        options = self.options
-        if options.offering is not None:
-            return dict(options.offering.tools)
-        if options.injected is not None:
-            from toolyard.app.injecting import injected_tools
-
-            return injected_tools(options.injected, options.config, options.agent, self.codemode)
-        choices = options.config.toolyard.in_context_tools
-        agent = agent_of(options.config, options.agent)
-        if choices:
-            from toolyard.app.in_context import is_for_agent, tools_in_context
-
-            tools = tools_in_context(options.toolset, choices, self.codemode)
-            return {name: tool for name, tool in tools.items() if is_for_agent(agent, tool, self.codemode)}
-        tools = tools_of(options.toolset)
-        if agent is None:
-            return tools
-        allowed, excluded = agent.backend.allowed_tools, agent.backend.exclude_tools
-        return {name: tool for name, tool in tools.items() if is_served(name, allowed, excluded)}
 
     def _hidden(self, served: Mapping[str, Tool[Any]]) -> Mapping[str, Tool[Any]]:
         """What answers for resources. Who is not served the reading tools does not get the files that way either."""

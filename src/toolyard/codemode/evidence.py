@@ -37,6 +37,11 @@ def is_of_entry(evidence: str, entry: ServerEntry) -> bool:
     return evidence.partition("-")[0] == _hash_of_entry(entry)
 
 
+def is_same_entry(one: ServerEntry, other: ServerEntry) -> bool:
+    """Whether two entries start the same server, whatever they say of time and of who may call what."""
+    return _hash_of_entry(one) == _hash_of_entry(other)
+
+
 def _hash_of_entry(entry: ServerEntry) -> str:
     return _hash(entry.model_dump(mode="json", exclude={"timeout", "allowed_tools", "exclude_tools"}))
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -84,6 +84,8 @@ class Authorization:
     allowed: Patterns = Patterns(())
     """Nothing here means everything."""
     excluded: Patterns = Patterns(())
+    also_allowed: Patterns = Patterns(())
+    """As `allowed`: both have to cover a tool."""
     entries: Mapping[str, ServerEntry] = field(default_factory=dict[str, ServerEntry])
 
     @classmethod
@@ -106,6 +108,11 @@ class Authorization:
             excluded=_excluded(agent),
         )
 
+    def within(self, other: Authorization) -> Authorization:
+        """The same rights, less what the lists of `other` leave out."""
+        excluded = Patterns((*self.excluded.texts, *other.excluded.texts))
+        return replace(self, excluded=excluded, also_allowed=other.allowed)
+
     @classmethod
     def for_custom_tools(cls, config: Config, agent_id: str | None) -> Authorization:
         """The rights to custom tools, whose groups stand in the place of servers: only the agent's lists count."""
@@ -120,7 +127,7 @@ class Authorization:
     def may_call(self, server: str, tool: str) -> bool:
         if not self.may_use(server) or self._is_excluded(server, tool):
             return False
-        if self.allowed.texts and not self.allowed.cover(server, tool):
+        if any(each.texts and not each.cover(server, tool) for each in (self.allowed, self.also_allowed)):
             return False
         entry = self.entries.get(server)
         if entry is None:

@@ -7,7 +7,7 @@ Credentials of the entries stay below: no error, status or `repr` shows a value 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from toolyard.config.models import ServerEntry
@@ -54,6 +54,8 @@ class ServerPool(Closing):
         self._on_authorize = on_authorize
         self._refuses = self._closed = False
         self._upstreams: dict[str, Upstream] = {}
+        self.entries: Mapping[str, ServerEntry] = {}
+        """Of the servers that are attached now, by name."""
         for entry in entries:
             self.add(entry)
 
@@ -63,6 +65,13 @@ class ServerPool(Closing):
         pace = Pace(entry.timeout or call_seconds, entry.startup_timeout or start_seconds, idle_seconds)
         use = Use(pace, self._on_list_changed, self._tokens_folder, self._on_authorize)
         self._upstreams[entry.name] = self._shared.take(self, entry, use)
+        self.entries = {**self.entries, entry.name: entry}
+
+    def detach(self, name: str) -> Coroutine[Any, Any, None]:
+        """Give a server up at once; what is returned ends it, and its calls, unless another agent uses it."""
+        upstream = self._upstreams.pop(name)
+        self.entries = {known: entry for known, entry in self.entries.items() if known != name}
+        return self._shared.give_back(self, upstream)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -93,11 +93,13 @@ class SharedServers(Closing):
                 shared.upstream.listeners[id(user)] = use.on_list_changed
             return shared.upstream
 
-    async def give_back(self, user: object) -> None:
-        """End what nobody else uses. For callers on the loop."""
+    async def give_back(self, user: object, only: Upstream | None = None) -> None:
+        """End what nobody else uses: of all that `user` has, or of `only` one. For callers on the loop."""
         unused: list[Upstream] = []
         with self._lock:
             for key, shared in list(self._servers.items()):
+                if only is not None and shared.upstream is not only:
+                    continue
                 shared.users.discard(id(user))
                 shared.upstream.listeners.pop(id(user), None)
                 if not shared.users:

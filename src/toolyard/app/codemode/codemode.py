@@ -27,6 +27,7 @@ from toolyard.fs.roots import Root
 
 if TYPE_CHECKING:
     from toolyard.app.codemode.connected import Connected
+    from toolyard.app.codemode.server_changes import Choices, ServerChanges
     from toolyard.app.codemode.upstream import UpstreamCall
     from toolyard.app.dispatch import Dispatch
     from toolyard.app.recording import EventLog
@@ -92,6 +93,8 @@ class CodeMode(Closing):
         self._catalog: Catalog | None = None
         self._index: ToolIndex | None = None
         self._connected: Connected | None = None
+        self.choices: Choices = around.config.toolyard.in_context_tools
+        self._generation = 0
         self._is_closed = False
         self._has_own_files = False
 
@@ -115,6 +118,29 @@ class CodeMode(Closing):
         """Let sync know now which servers said that their tools have changed."""
         if self._connected is not None:
             self._connected.write_stale()
+
+    def refresh(self) -> int:
+        """Take over what the configuration and the catalog say now; what it gives changes when they may have.
+
+        Servers that were added or changed count once they are synced; those that were removed are no longer called.
+        """
+        with self._open():
+            if self._changes.have_come():
+                attachment = self._changes.attachment()
+                if attachment is not None:
+                    self.resolved, self.authorization = attachment.resolved, attachment.authorization
+                    self.choices = attachment.choices
+                    self._servers_by_code_name = self._code_names()
+                    if self._connected is not None:
+                        self._connected.attach()
+                self._generation += 1
+            return self._generation
+
+    @cached_property
+    def _changes(self) -> ServerChanges:
+        from toolyard.app.codemode.server_changes import ServerChanges
+
+        return ServerChanges(self)
 
     @property
     def catalog(self) -> Catalog:
@@ -188,7 +214,7 @@ class CodeMode(Closing):
 
         return resolve_servers(self.around.config, self.around.settings)
 
-    @cached_property
+    @property
     def trusted(self) -> frozenset[str]:
         """The servers whose tools may change without being accepted again (`pinned: false`)."""
         return frozenset(entry.name for entry in self.resolved.entries if not entry.pinned)
@@ -242,6 +268,9 @@ class CodeMode(Closing):
 
     @cached_property
     def _servers_by_code_name(self) -> Mapping[str, str]:
+        return self._code_names()
+
+    def _code_names(self) -> Mapping[str, str]:
         from toolyard.codemode.files import code_name
 
         return {code_name(server, folder): server for server, folder in self.folders.items()}

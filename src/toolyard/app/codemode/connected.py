@@ -13,7 +13,6 @@ import time
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolyard.app.codemode.additions import added_server
 from toolyard.app.codemode.answering import SURFACE, Answering
 from toolyard.app.codemode.aside import Aside
 from toolyard.app.codemode.custom_calls import CustomCallee, CustomKnowledge
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 _STDERR_CHARS = 4_000
 
 _ADOPT_PAUSE_SECONDS = 1.0
+_WATCH_SECONDS = 1.0
 """After a name that no server was added under: reading the configuration holds up the loop."""
 
 T = TypeVar("T")
@@ -53,6 +53,7 @@ class Connected(Closing):
         """Trusted servers that said that their tools have changed, until those are taken over."""
         self._taking_over: dict[str, asyncio.Task[None]] = {}
         self._calls: set[concurrent.futures.Future[Any]] = set()
+        self._detaching: set[asyncio.Task[None]] = set()
         with contextlib.ExitStack() as undo:
             servers = around.servers
             if servers is None:
@@ -83,6 +84,8 @@ class Connected(Closing):
             broker = Broker.open(around.agent, answering, self.loop.loop, goes_straight=answering.goes_straight)
             self.broker = undo.enter_context(broker)
             undo.callback(self._cancel_calls)
+            self._watching = asyncio.run_coroutine_threadsafe(self._watch(), self.loop.loop)
+            undo.callback(self._watching.cancel)
             self._undo = undo.pop_all()
 
     def _upstream_calls(self, allowances: Allowances) -> Upstream:
@@ -203,20 +206,41 @@ class Connected(Closing):
         finally:
             del self._taking_over[server]
 
+    async def _watch(self) -> None:
+        """Follow the configuration, so that a server that is removed from it is no longer called."""
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            with contextlib.suppress(ToolyardError, sqlite3.Error):  # the next look may find it mended
+                self._mode.refresh()
+
+    def attach(self) -> None:
+        """Attach the servers that code mode has now, from any thread."""
+        self.loop.loop.call_soon_threadsafe(self._attach)
+
+    def _attach(self) -> None:
+        mode, upstream = self._mode, self.upstream
+        entries = {entry.name: entry for entry in mode.resolved.entries}
+        for name, entry in self.pool.entries.items():
+            if entries.get(name) is not entry:
+                self._detaching.add(task := self.loop.loop.create_task(self.pool.detach(name)))
+                task.add_done_callback(self._detaching.discard)
+                upstream.forget(name)
+        for name, entry in entries.items():
+            if name not in self.pool.entries:
+                self.pool.add(entry)
+        upstream.authorization = mode.authorization
+        upstream.servers, upstream.trusted = frozenset(entries), mode.trusted
+
     def _adopt(self, server: str) -> bool:
-        """Attach a server that was added to the configuration and synced after this session began."""
+        """Whether a server was added to the configuration and synced after this session began."""
         if time.monotonic() < self._adopts_after:
             return False
-        added = added_server(self._mode, server)
-        if added is None:
-            self._adopts_after = time.monotonic() + _ADOPT_PAUSE_SECONDS
-            return False
-        self.pool.add(added.entry)
-        self.upstream.authorization = added.authorization
-        self.upstream.servers = {*self.upstream.servers, server}
-        if not added.entry.pinned:
-            self.upstream.trusted = {*self.upstream.trusted, server}
-        return True
+        self._mode.refresh()
+        self._attach()
+        if server in self.pool.entries:
+            return True
+        self._adopts_after = time.monotonic() + _ADOPT_PAUSE_SECONDS
+        return False
 
     def _learnt(self) -> None:
         """It goes into the tools' files a moment later, with whatever else is learnt by then."""

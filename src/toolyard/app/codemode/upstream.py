@@ -219,6 +219,11 @@ class Upstream:
         """The tool, once it is known that the server that runs is the one that was pinned, not another version."""
         return self._allowed(call) if await self.verify(call.server) else known
 
+    def forget(self, server: str) -> None:
+        """What is known of a server that is attached no longer, or anew."""
+        self._known.clear()
+        self._verified.pop(server, None)
+
     async def verify(self, server: str) -> bool:
         """Record how the tools of a server differ from what is pinned. Returns whether it was listed anew."""
         listing = await self.callee.listing(server)

@@ -1,24 +1,22 @@
-"""Telling clients that another agent has published: a look a second, on the event loop, and whoever listens is told.
-
-A Changes owns one task, from `start()` until `close()` or the end of the loop. A look costs a few microseconds.
-"""
+"""What clients are told of: that another agent has published, that the list of tools has changed. A look a second."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Self
 
 from toolyard.app.sharing.sharing import Sharing
+from toolyard.app.yard import Yard
+from toolyard.core.errors import ToolyardError
 from toolyard.core.paths import beneath
 from toolyard.fs.faults import shown
+from toolyard.serve.mcp.watch import Watch
 from toolyard.workspace.sharing.notes import Step
 from toolyard.workspace.sharing.peers import Following
 
 _EVERY_SECONDS = 1.0
-_TELLING_SECONDS = 5.0
-"""Who does not read is not waited for any longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,37 +37,54 @@ class Changed:
         return step.total is None or step.total > len(step.paths) or inside == "." or shown(inside) in step.paths
 
 
-Listener = Callable[[list[Changed]], Awaitable[None]]
+class Changes(Watch[list[Changed]]):
+    """What other agents publish. A look costs a few microseconds."""
 
-
-class Changes:
     def __init__(self, sharing: Sharing) -> None:
         self._peers = sharing.peers
         self._following = Following(self._peers)
-        self._listeners: list[Listener] = []
-        self._task: asyncio.Task[None] | None = None
+        super().__init__(self._published, _EVERY_SECONDS)
 
-    def listen(self, listener: Listener) -> None:
-        self._listeners.append(listener)
+    async def _published(self) -> list[Changed] | None:
+        return [Changed(self._peers.place(agent), step) for agent, step in self._following.steps()] or None
+
+
+class ToolChanges(Watch[bool]):
+    """That the list of tools is another one. A look costs a few system calls."""
+
+    def __init__(self, yard: Yard) -> None:
+        self._yard = yard
+        super().__init__(self._refreshed, _EVERY_SECONDS)
+
+    async def _refreshed(self) -> bool | None:
+        yard = self._yard
+        with contextlib.suppress(ToolyardError):  # the next look meets the same, or finds it mended
+            # In a thread: where something has changed, files are read.
+            return await asyncio.to_thread(yard.served.refresh, yard.dispatch) or None
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Watches:
+    """What is watched for the clients of one yard."""
+
+    published: Changes | None
+    tools: ToolChanges | None
+
+    @classmethod
+    def of(cls, yard: Yard) -> Self | None:
+        """None where there is nothing that clients would be told of."""
+        if yard.sharing is None and not yard.served.can_change:
+            return None
+        published = Changes(yard.sharing) if yard.sharing is not None else None
+        return cls(published, ToolChanges(yard) if yard.served.can_change else None)
 
     def start(self) -> None:
-        """Watch from now on, in the running loop. Once is enough."""
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._watch())
+        for watch in (self.published, self.tools):
+            if watch is not None:
+                watch.start()
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
-
-    async def _watch(self) -> None:
-        while True:
-            await asyncio.sleep(_EVERY_SECONDS)
-            changed = [Changed(self._peers.place(agent), step) for agent, step in self._following.steps()]
-            for listener in self._listeners if changed else ():
-                # A client that has gone, or does not read, keeps nobody else from being told.
-                with contextlib.suppress(Exception):
-                    async with asyncio.timeout(_TELLING_SECONDS):
-                        await listener(changed)
+        for watch in (self.published, self.tools):
+            if watch is not None:
+                await watch.close()

@@ -40,7 +40,8 @@ from toolyard.serve.mcp.recognising import (
     plain_message,
 )
 
-_LIST_CHANGED = "notifications/resources/list_changed"
+_RESOURCES_CHANGED = "notifications/resources/list_changed"
+_TOOLS_CHANGED = "notifications/tools/list_changed"
 _LONGEST = 1 << 14  # nothing that is answered here is as long
 _SECRET_BYTES = 8  # so that no client calls a request of its own by the same id
 
@@ -98,10 +99,17 @@ class Front:
     def cancel(self, request: object) -> None:
         self._doors.lane.cancel(request)
 
-    async def tell_changed(self) -> None:
-        """Another agent has published. Once the SDK is there, it tells the client."""
+    async def tell_published(self) -> None:
+        """Another agent has published."""
+        await self._notify(_RESOURCES_CHANGED)
+
+    async def tell_tools_changed(self) -> None:
+        await self._notify(_TOOLS_CHANGED)
+
+    async def _notify(self, method: str) -> None:
+        """Once the SDK is there, it tells the client."""
         if self._is_alone and self._era is _Era.HANDSHAKE and self._heard.initialized:
-            await self._doors.writer.send_line(line_of({"jsonrpc": "2.0", "method": _LIST_CHANGED}))
+            await self._doors.writer.send_line(line_of({"jsonrpc": "2.0", "method": method}))
 
     def hand_over(self) -> list[dict[str, Any]]:
         """What the SDK has missed. From here on it hears every notification, and every first request."""

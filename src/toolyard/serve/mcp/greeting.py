@@ -51,31 +51,28 @@ class Greeting:
         )
 
     @property
-    def _tells(self) -> bool:
-        """Whether clients are told of changes: only of what other agents publish."""
+    def _publishes(self) -> bool:
+        """Whether clients are told of what other agents publish."""
         return self._yard.sharing is not None
-
-    def _capabilities(self, *, tools: bool) -> Json:
-        return {
-            "resources": {"listChanged": self._tells, "subscribe": self._tells},
-            "tools": {"listChanged": tools},
-        }
 
     def initialized(self, requested: str) -> Json:
         """The answer to `initialize`: the version that was asked for, or the latest with a handshake."""
         return {
-            "capabilities": self._capabilities(tools=False),
+            "capabilities": _capabilities(resources=self._publishes, tools=self._yard.served.can_change),
             "instructions": self.instructions,
             "protocolVersion": requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
             "serverInfo": _IDENTITY,
         }
 
     def discovered(self) -> Json:
+        # Who can be listened to may tell of anything.
+        listens = self._publishes or self._yard.served.can_change
+        capabilities = _capabilities(resources=listens, tools=listens)
         return _in_order(
             {
                 **MODERN_RESULT,
-                # What came with this era is said in it alone. Who can be listened to may tell of anything.
-                "capabilities": {"extensions": {EXTENSION: {}}, **self._capabilities(tools=self._tells)},
+                # What came with this era is said in it alone.
+                "capabilities": {"extensions": {EXTENSION: {}}, **capabilities},
                 "instructions": self.instructions,
                 "supportedVersions": [MODERN_VERSION],
             }
@@ -93,6 +90,10 @@ class Greeting:
                 said[schema] = _leading(said[schema], first)
             tools.append(said)
         return _in_order({**MODERN_RESULT, "tools": tools}) if modern else {"tools": tools}
+
+
+def _capabilities(*, resources: bool, tools: bool) -> Json:
+    return {"resources": {"listChanged": resources, "subscribe": resources}, "tools": {"listChanged": tools}}
 
 
 def _in_order(result: Json) -> Json:

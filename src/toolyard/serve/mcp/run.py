@@ -21,7 +21,7 @@ from toolyard.serve.mcp.sdk import Sdk
 from toolyard.serve.mcp.stdio import LineReader, claimed_stdio
 
 if TYPE_CHECKING:
-    from toolyard.serve.mcp.changes import Changes
+    from toolyard.serve.mcp.changes import Watches
     from toolyard.serve.mcp.session import Session
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -44,7 +44,7 @@ async def serve_lines(yard: Yard, wire_in: int, wire_out: int, *, leaves: bool =
     sdk = Sdk()
     front = Front(yard, _SURFACE, Doors(writer, lane, sdk.ask, sdk.need))
     reader = LineReader(wire_in, writer, front)
-    changes = _changes(yard, front)
+    watches = _watches(yard, front)
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
         loop.add_signal_handler(number, reader.stop)
@@ -56,10 +56,10 @@ async def serve_lines(yard: Yard, wire_in: int, wire_out: int, *, leaves: bool =
             await _refuse_all(reader, fault)
         else:
             if session is not None:
-                await session(yard, _SURFACE, lane, sdk, changes).run(reader, writer, front)
+                await session(yard, _SURFACE, lane, sdk, watches).run(reader, writer, front)
     finally:
-        if changes is not None:
-            await changes.close()
+        if watches is not None:
+            await watches.close()
         await lane.close()
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
@@ -73,16 +73,20 @@ def ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _changes(yard: Yard, front: Front) -> Changes | None:
-    """What other agents publish, watched for the client of this connection."""
-    if yard.sharing is None:
+def _watches(yard: Yard, front: Front) -> Watches | None:
+    """What the client of this connection is told of."""
+    if yard.sharing is None and not yard.served.can_change:
         return None
-    from toolyard.serve.mcp.changes import Changes
+    from toolyard.serve.mcp.changes import Watches
 
-    changes = Changes(yard.sharing)
-    changes.listen(lambda _: front.tell_changed())
-    changes.start()
-    return changes
+    watches = Watches.of(yard)
+    if watches is not None:
+        if watches.published is not None:
+            watches.published.listen(lambda _: front.tell_published())
+        if watches.tools is not None:
+            watches.tools.listen(lambda _: front.tell_tools_changed())
+        watches.start()
+    return watches
 
 
 async def _session_when_needed(reader: LineReader, sdk: Sdk) -> type[Session] | None:

@@ -36,7 +36,7 @@ from toolyard.app.yard import Yard
 from toolyard.core.calls import Asker, Call, Progress, Result
 from toolyard.core.errors import ToolyardError
 from toolyard.serve.mcp.asking import QuestionPut, asker_for
-from toolyard.serve.mcp.changes import Changes
+from toolyard.serve.mcp.changes import Watches
 from toolyard.serve.mcp.clients import wants_structured
 from toolyard.serve.mcp.failures import failed_result, result_of_failure
 from toolyard.serve.mcp.front import lane_client
@@ -66,14 +66,14 @@ class YardServer:
         surface: str,
         lane: Lane | None = None,
         on_asker: Callable[[Asker], None] | None = None,
-        changes: Changes | None = None,
+        watches: Watches | None = None,
         *,
         terms: Terms = TERMS,
     ) -> None:
         """`lane` takes plain calls of a connection past the SDK, once it is known who is there.
 
-        `on_asker` is told with each ping how the client of this connection can be asked. `changes` tells of what
-        other agents publish; it is watched here where nobody else does.
+        `on_asker` is told with each ping how the client of this connection can be asked. `watches` is
+        what clients are told of; it is watched here where nobody else does.
         """
         self._yard = yard
         self._lane = lane
@@ -82,13 +82,19 @@ class YardServer:
         self._terms = terms
         self._errors = yard.options.error_form
         self._telling: Telling | None = None
-        if yard.sharing is not None:
-            self._telling = Telling(
-                changes or Changes(yard.sharing), lambda context: _session(context, yard), yard.mounts.clean
-            )
-        tools = list(yard.dispatch.tools.values())
-        self._listed = self._list_of(tools, output=True)
-        self._listed_as_text = self._list_of(tools, output=False)
+        if (told := watches or Watches.of(yard)) is not None:
+            self._telling = Telling(told, lambda context: _session(context, yard), yard.mounts.clean)
+        self._tools = yard.dispatch.tools
+        self._lists: dict[bool, ListToolsResult] = {}
+
+    def _list_of_tools(self, *, output: bool) -> ListToolsResult:
+        """What is listed now, made once for each list of tools."""
+        tools = self._yard.dispatch.tools
+        if tools is not self._tools:
+            self._tools, self._lists = tools, {}
+        if output not in self._lists:
+            self._lists[output] = self._list_of(list(tools.values()), output=output)
+        return self._lists[output]
 
     def _list_of(self, tools: list[Tool[Any]], *, output: bool) -> ListToolsResult:
         listed = [tool_on_the_wire(tool, output=output, errors=self._errors) for tool in tools]
@@ -98,8 +104,7 @@ class YardServer:
         return ListToolsResult(tools=served)
 
     def build(self) -> Server[Any]:
-        make = Server[Any] if self._telling is None else TellingServer
-        server = make(
+        server = TellingServer(
             NAME,
             version=__version__,
             title=TITLE,
@@ -152,7 +157,7 @@ class YardServer:
         self._yard.warm_up()  # who asks for the tools will soon use them
         if context.request is not None and LISTED in context.request.scope:
             context.request.scope[LISTED].append(True)
-        return self._listed if wants_structured(_client(context)) else self._listed_as_text
+        return self._list_of_tools(output=wants_structured(_client(context)))
 
     async def call_tool(
         self, context: Context, params: CallToolRequestParams

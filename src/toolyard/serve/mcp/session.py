@@ -19,7 +19,7 @@ from mcp_types.jsonrpc import (
 
 from toolyard.app.yard import Yard
 from toolyard.core.json_parts import repeated_key
-from toolyard.serve.mcp.changes import Changes
+from toolyard.serve.mcp.changes import Watches
 from toolyard.serve.mcp.front import Front
 from toolyard.serve.mcp.lane import Lane
 from toolyard.serve.mcp.line_writer import LineWriter
@@ -32,8 +32,8 @@ _LISTEN = "subscriptions/listen"
 
 
 class Session:
-    def __init__(self, yard: Yard, surface: str, lane: Lane, sdk: Sdk, changes: Changes | None = None) -> None:
-        self._server = YardServer(yard, surface, lane, sdk.can_ask, changes).build()
+    def __init__(self, yard: Yard, surface: str, lane: Lane, sdk: Sdk, watches: Watches | None = None) -> None:
+        self._server = YardServer(yard, surface, lane, sdk.can_ask, watches).build()
 
     async def run(self, reader: LineReader, writer: LineWriter, front: Front) -> None:
         """Serve until the client leaves."""

@@ -14,7 +14,13 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.session import ServerSession
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourcesListChanged, ResourceUpdated
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ToolsListChanged,
+)
 from mcp_types import (
     EmptyResult,
     SubscribeRequestParams,
@@ -26,7 +32,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolyard.app.tools.resources import named_path
 from toolyard.core.errors import ToolyardError
-from toolyard.serve.mcp.changes import Changed, Changes
+from toolyard.serve.mcp.changes import Changed, Watches
 
 _MOST_CLIENTS = 256
 _MOST_SUBSCRIPTIONS = 1_000
@@ -37,14 +43,17 @@ Context = ServerRequestContext[Any, Any]
 class TellingServer(Server[Any]):
     """The SDK's server, which says at the handshake that it tells of changes."""
 
+    told = NotificationOptions()
+
     def create_initialization_options(
         self,
         notification_options: NotificationOptions | None = None,
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        told = notification_options or NotificationOptions(resources_changed=True)
-        return super().create_initialization_options(told, experimental_capabilities, extensions)
+        return super().create_initialization_options(
+            notification_options or self.told, experimental_capabilities, extensions
+        )
 
 
 @dataclass(slots=True)
@@ -54,20 +63,23 @@ class _Client:
 
 
 class Telling:
-    def __init__(self, changes: Changes, session_of: Callable[[Context], str], clean: Callable[[str], str]) -> None:
+    def __init__(self, watches: Watches, session_of: Callable[[Context], str], clean: Callable[[str], str]) -> None:
         """`session_of` names the connection of a request; `clean` gives the real path for a spelled one."""
         self._session_of = session_of
         self._clean = clean
-        self._changes = changes
+        self._watches = watches
         self._clients: dict[str, _Client] = {}
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus)
         self._listened: Counter[str] = Counter()
-        changes.listen(self._tell)
+        if watches.published is not None:
+            watches.published.listen(self._tell_published)
+        if watches.tools is not None:
+            watches.tools.listen(self._tell_tools_changed)
 
     def heard(self, context: Context) -> None:
         """Somebody is there. Those of the handshake era are told without asking."""
-        self._changes.start()
+        self._watches.start()
         if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return
         name = self._session_of(context)
@@ -76,9 +88,12 @@ class Telling:
                 del self._clients[next(iter(self._clients))]
             self._clients[name] = _Client(context.session)
 
-    def attach(self, server: Server[Any]) -> None:
-        server.add_request_handler("resources/subscribe", SubscribeRequestParams, self.subscribe)
-        server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self.unsubscribe)
+    def attach(self, server: TellingServer) -> None:
+        published, tools = self._watches.published is not None, self._watches.tools is not None
+        server.told = NotificationOptions(resources_changed=published, tools_changed=tools)
+        if published:
+            server.add_request_handler("resources/subscribe", SubscribeRequestParams, self.subscribe)
+            server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self.unsubscribe)
         server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, self.listen)
 
     async def subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
@@ -103,7 +118,15 @@ class Telling:
         finally:
             self._listened -= wanted
 
-    async def _tell(self, changed: list[Changed]) -> None:
+    async def _tell_tools_changed(self, _: bool) -> None:
+        await self._bus.publish(ToolsListChanged())
+        for name, client in list(self._clients.items()):
+            try:
+                await client.session.send_tool_list_changed()
+            except Exception:  # noqa: BLE001 - whatever a connection raises that has ended
+                self._clients.pop(name, None)
+
+    async def _tell_published(self, changed: list[Changed]) -> None:
         await self._bus.publish(ResourcesListChanged())
         for uri in list(self._listened):
             if self._concerns(uri, changed):

@@ -1,0 +1,52 @@
+"""A look at something once in a while, on the event loop, whose findings go to all listeners.
+
+A Watch owns one task, from `start()` until `close()` or the end of the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+_TELLING_SECONDS = 5.0
+"""Who does not read is not waited for any longer."""
+
+T = TypeVar("T")
+
+
+class Watch(Generic[T]):
+    def __init__(self, look: Callable[[], Awaitable[T | None]], every_seconds: float) -> None:
+        """`look` gives what was found, None for nothing."""
+        self._look = look
+        self._every_seconds = every_seconds
+        self._listeners: list[Callable[[T], Awaitable[None]]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def listen(self, listener: Callable[[T], Awaitable[None]]) -> None:
+        self._listeners.append(listener)
+
+    def start(self) -> None:
+        """Watch from now on, in the running loop. Once is enough."""
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._watch())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(self._every_seconds)
+            found = await self._look()
+            if found is None:
+                continue
+            for listener in self._listeners:
+                # A client that has gone, or does not read, keeps nobody else from being told.
+                with contextlib.suppress(Exception):
+                    async with asyncio.timeout(_TELLING_SECONDS):
+                        await listener(found)
