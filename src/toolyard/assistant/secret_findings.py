@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from toolyard.assistant.files.sources import Source
 from toolyard.assistant.findings import Finding
@@ -28,20 +28,30 @@ def _title(secret: Secret) -> str:
     return f"hard-coded secret, line {secret.line} ({secret.kind})"
 
 
-def masked_places(sources: Sequence[Source]) -> str:
+class Masked(Protocol):
+    """A file, or an excerpt of one, in which secrets may have been masked."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def secrets(self) -> tuple[Secret, ...]: ...
+
+
+def masked_places(sources: Sequence[Masked]) -> str:
     """Where secrets were masked, as `app.py:2 (GitHub Token), …`; empty where none was."""
-    places = [f"{source.path}:{_about(secret)}" for source in sources for secret in source.secrets]
+    places = list(dict.fromkeys(f"{source.path}:{_about(secret)}" for source in sources for secret in source.secrets))
     more = f" and {len(places) - _MOST_PLACES:,} more" if len(places) > _MOST_PLACES else ""
     return f"{', '.join(places[:_MOST_PLACES])}{more}"
 
 
-def masked_note(sources: Sequence[Source]) -> tuple[str, ...]:
+def masked_note(sources: Sequence[Masked]) -> tuple[str, ...]:
     """For the caller."""
     places = masked_places(sources)
     return (f"Masked as secrets: {places}.",) if places else ()
 
 
-def masked_hint(sources: Sequence[Source]) -> str:
+def masked_hint(sources: Sequence[Masked]) -> str:
     """For the model, which sees the mark in the place of each."""
     places = masked_places(sources)
     return f"[{MASK} stands for a secret that was masked and is already reported: {places}.]" if places else ""

@@ -1,5 +1,6 @@
 """Secrets are masked in place: no line is added or removed, and what is no secret stays readable."""
 
+import itertools
 import sys
 import time
 
@@ -7,7 +8,7 @@ import pytest
 from tests.assistant.files.made import never
 
 from toolyard.assistant.secrets import scanner as scanner_module
-from toolyard.assistant.secrets.redaction import Redacted, Secret, mask_known_secrets, redact
+from toolyard.assistant.secrets.redaction import Redacted, Secret, line_slices, mask_known_secrets, redact
 
 TOKEN = "ghp_" + "aB3dE5fG7hI9jK1lM2nO4pQ6rS8tU0vW1xY2"
 AWS = "AKIA" + "Q3EGRLXK7Z2MNP4T"
@@ -81,3 +82,22 @@ def test_without_the_scanner_private_keys_are_masked_all_the_same(monkeypatch):
 
     assert redact("a.py", KEY, never).text == MASKED_KEY
     assert redact("a.py", TOKEN, never).text == TOKEN
+
+
+SLICE_CHARS = 1 << 16
+
+
+@pytest.mark.parametrize("line", ["", "x = 1", "é" * 500])
+@pytest.mark.parametrize("ending", ["", "\n"])
+def test_lines_are_split_in_bounded_slices_that_hold_no_other_thread_up(line, ending):
+    text = "\n".join([line] * 200_000) + ending
+    slices = list(line_slices(text))
+    assert [line for _, lines in slices for line in lines] == text.split("\n")
+    assert [first for first, _ in slices][1:] == list(itertools.accumulate(len(lines) for _, lines in slices))[:-1]
+    assert max(sum(len(line) + 1 for line in lines) for _, lines in slices) <= SLICE_CHARS + len(line) + 1
+
+
+@pytest.mark.parametrize("before", range(SLICE_CHARS - 3 * len(KEY), SLICE_CHARS + 3, 97))
+def test_a_key_that_lies_over_the_end_of_a_slice_is_masked(before):
+    text = "x" * before + f"\n{KEY}y = 1\n"
+    assert redact("a.py", text, never).text == text.replace(KEY, MASKED_KEY)

@@ -92,6 +92,9 @@ def test_a_trace_shows_the_lines_around_a_masked_secret(serve, project):
     assert "def run():" in fields["frames"][0]["excerpt"]
     assert "[secret]" in fields["frames"][0]["excerpt"]
     assert TOKEN not in sent(served) + json.dumps(fields)
+    (line,) = [number for number, text in enumerate(SOURCE.split("\n"), 1) if TOKEN in text]
+    assert f"Masked as secrets: app.py:{line} (GitHub Token)." in fields["metadata"]["notes"]
+    assert f"already reported: app.py:{line} (GitHub Token)" in sent(served)
 
 
 def test_known_shapes_of_secrets_in_an_answer_are_masked_and_not_stored(serve, project, servers):

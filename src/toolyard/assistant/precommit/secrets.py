@@ -89,7 +89,7 @@ class Scan:
         No comment allows a secret: whoever writes the change could write that, too.
         """
         numbered = zip(numbers, lines, strict=True)
-        return scan_lines(numbered, lambda _, text: self._hits(path, text), self.check_time)
+        return scan_lines(numbered, lambda _, text, __: self._hits(path, text), self.check_time)
 
     def _hits(self, path: str, text: str) -> list[Hit]:
         known = self._known.get(text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from toolyard.assistant.secrets.keys import Keys, Part
 from toolyard.assistant.secrets.scanner import MASK, PRIVATE_KEY, Hit, Scanner, masked, scanner
@@ -15,6 +16,7 @@ from toolyard.core.limits import KIB
 
 _CHECKED_EVERY = 50
 _LONG_LINE = 200
+_SLICE_CHARS = 64 * KIB
 _SUSPECTED_CHARS = 256 * KIB
 """Passwords without a known format are looked for in this much of a file: the patterns for them are slow."""
 _NAME = re.compile(r"[A-Za-z_./-]+")
@@ -49,11 +51,15 @@ class ScannedLine:
         return self.part in {Part.FIRST, Part.INNER}
 
 
+_HitsOf = Callable[[int, str, str], list[Hit]]
+"""The secrets of a line, from its number, its text and the line above it, which is empty for the first."""
+
+
 def scan_lines(
-    lines: Iterable[tuple[int, str]], hits_of: Callable[[int, str], list[Hit]], check_time: Callable[[], None]
+    lines: Iterable[tuple[int, str]], hits_of: _HitsOf, check_time: Callable[[], None]
 ) -> Iterator[ScannedLine]:
     """Each numbered line with its secrets. A private key over several lines is one hit, at its first line."""
-    keys, last = Keys(), -1
+    keys, last, above = Keys(), -1, ""
     for at, (number, text) in enumerate(lines):
         if not at % _CHECKED_EVERY or len(text) > _LONG_LINE:
             check_time()
@@ -61,9 +67,9 @@ def scan_lines(
         if part is Part.FIRST:
             hits = [Hit(PRIVATE_KEY, 0, len(text))]
         else:
-            hits = [] if part is Part.INNER else hits_of(number, text)
+            hits = [] if part is Part.INNER else hits_of(number, text, above)
         yield ScannedLine(number, text, hits, part)
-        last = number
+        last, above = number, text
 
 
 def redact(path: str, text: str, check_time: Callable[[], None], *, is_for_secrets: bool = False) -> Redacted:
@@ -72,48 +78,64 @@ def redact(path: str, text: str, check_time: Callable[[], None], *, is_for_secre
     Lines with the comment `pragma: allowlist secret` stay as they are, but for private keys.
     """
     looking = _scanner()
-    lines = text.split("\n")
     suspected = text.count("\n", 0, _SUSPECTED_CHARS)
 
-    def hits_of(number: int, line: str) -> list[Hit]:
+    def hits_of(number: int, line: str, above: str) -> list[Hit]:
         if looking is None:
             return []
         found = looking.hits(path, line, check_time) if number <= suspected else looking.formats(line, check_time)
         found = [hit for hit in found if is_for_secrets or _is_value(hit, line)]
-        above = lines[number - 1] if number else ""
         return [] if found and looking.is_allowed(path, line, above) else found
 
-    return _redacted(text, lines, hits_of, check_time)
+    return _redacted(text, hits_of, check_time)
 
 
 def mask_known_secrets(text: str) -> str:
     """An answer without what has a format that only keys have."""
     looking = _scanner()
 
-    def hits_of(number: int, line: str) -> list[Hit]:
-        del number
+    def hits_of(number: int, line: str, above: str) -> list[Hit]:
+        del number, above
         return [hit for hit in looking.formats(line) if hit.is_definite] if looking is not None else []
 
-    return _redacted(text, text.split("\n"), hits_of, lambda: None).text
+    return _redacted(text, hits_of, lambda: None).text
 
 
-def _redacted(
-    text: str, lines: list[str], hits_of: Callable[[int, str], list[Hit]], check_time: Callable[[], None]
-) -> Redacted:
+def line_slices(text: str) -> Iterator[tuple[int, list[str]]]:
+    """The lines of a text a slice at a time, each slice with the number of its first line, from 0.
+
+    To split a large file in one call would keep every other thread waiting until it is done.
+    """
+    number = at = 0
+    while at >= 0:
+        end = text.find("\n", at + _SLICE_CHARS)
+        lines = (text[at:] if end < 0 else text[at:end]).split("\n")
+        yield number, lines
+        number += len(lines)
+        at = end + 1 if end >= 0 else end
+
+
+def _redacted(text: str, hits_of: _HitsOf, check_time: Callable[[], None]) -> Redacted:
     secrets: list[Secret] = []
+    changed: dict[int, str] = {}
     begun = 0
-    is_changed = False
-    for line in scan_lines(enumerate(lines.copy()), hits_of, check_time):
+    numbered = chain.from_iterable(enumerate(lines, first) for first, lines in line_slices(text))
+    for line in scan_lines(numbered, hits_of, check_time):
         if line.part is Part.BEGIN:
             begun = line.number
         if line.is_of_key or line.hits:
-            is_changed = True
-            lines[line.number] = MASK if line.is_of_key else masked(line.text, line.hits)
+            changed[line.number] = MASK if line.is_of_key else masked(line.text, line.hits)
         if line.hits:
             number = begun if line.part is Part.FIRST else line.number
             worst = next((hit for hit in line.hits if hit.is_definite), line.hits[0])
             secrets.append(Secret(number + 1, worst.kind, worst.is_definite))
-    return Redacted("\n".join(lines), tuple(secrets)) if is_changed else Redacted(text)
+    if not changed:
+        return Redacted(text)
+    slices = (
+        "\n".join([changed.get(first + at, line) for at, line in enumerate(lines)])
+        for first, lines in line_slices(text)
+    )
+    return Redacted("\n".join(slices), tuple(secrets))
 
 
 def _is_value(hit: Hit, line: str) -> bool:

@@ -11,6 +11,7 @@ from toolyard.assistant.case import Case
 from toolyard.assistant.composing import Question
 from toolyard.assistant.output import Output
 from toolyard.assistant.prompts import debug_words, evidence
+from toolyard.assistant.secret_findings import masked_hint, masked_note
 from toolyard.assistant.traces import Located, located, parse
 
 
@@ -21,7 +22,9 @@ def debug(arguments: DebugArguments, case: Case) -> Output:
     traces = parse(f"{arguments.error_description}\n{arguments.error_context}\n{arguments.runtime_info}")
     frames = located(traces, case.gate, named={source.path for source in found.sources if source.is_named})
     errors = [trace.error for trace in traces if trace.error]
-    followed = _followed(errors, frames)
+    whole = {source.path for source in found.sources}  # whose secrets are told with them
+    excerpts = [each for each in frames if each.excerpt and each.path not in whole]
+    followed = "\n".join(filter(None, (_followed(errors, frames), masked_hint(excerpts))))
     words = debug_words(arguments)
     question = Question(
         "debug",
@@ -35,9 +38,9 @@ def debug(arguments: DebugArguments, case: Case) -> Output:
     else:
         with case.exchange(question) as exchange:
             output = exchange.keep(exchange.ask())
-    excerpts = (each.path for each in frames if each.excerpt)
-    files = tuple(dict.fromkeys((*output.files, *excerpts)))
-    return replace(output, files=files, more={"frames": [_as_object(each) for each in frames]})
+    files = tuple(dict.fromkeys((*output.files, *(each.path for each in frames if each.excerpt))))
+    notes = (*output.notes, *masked_note(excerpts))
+    return replace(output, files=files, notes=notes, more={"frames": [_as_object(each) for each in frames]})
 
 
 def _followed(errors: Sequence[str], frames: Sequence[Located]) -> str:

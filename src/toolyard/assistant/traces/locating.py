@@ -13,7 +13,7 @@ from itertools import islice
 
 from toolyard.app.gate import Gate
 from toolyard.assistant.files.secrets import is_secret_by_name
-from toolyard.assistant.secrets.redaction import redact
+from toolyard.assistant.secrets.redaction import Secret, redact
 from toolyard.assistant.traces.mapping import mapped, name_of
 from toolyard.assistant.traces.model import Frame, Trace
 from toolyard.core.actions import Kind
@@ -47,6 +47,8 @@ class Located:
     frame: Frame
     path: str = ""
     excerpt: str = ""
+    secrets: tuple[Secret, ...] = ()
+    """What was masked in the excerpt."""
 
 
 def located(
@@ -68,8 +70,8 @@ def located(
     excerpts = _Excerpts(gate, named, around)
     kept: list[Located] = []
     for (path, line), frame in reversed(own.items()):
-        excerpt = excerpts.around(path, line) if len(kept) < most else ""
-        kept.append(Located(frame, path, excerpt))
+        excerpt, masked = excerpts.around(path, line) if len(kept) < most else ("", ())
+        kept.append(Located(frame, path, excerpt, masked))
     kept += [Located(frame) for frame in frames if frame.file not in paths]
     return tuple(kept[:MOST_LOCATED])
 
@@ -130,26 +132,31 @@ class _Excerpts:
         self._named = named
         self._around = around
         self._limits = replace(gate.limits, file_bytes=_FILE_BYTES, line_chars=_LINE_CHARS)
-        self._read: dict[str, TextFile | None] = {}
+        self._read: dict[str, tuple[TextFile, tuple[Secret, ...]] | None] = {}
 
-    def around(self, path: str, line: int) -> str:
-        """Nothing of a file that is no text or is for secrets, nor of one without such a line: another version."""
+    def around(self, path: str, line: int) -> tuple[str, tuple[Secret, ...]]:
+        """The lines, and what was masked in them.
+
+        Nothing of a file that is no text or is for secrets, nor of one without such a line: another version.
+        """
         self._gate.check_time()
         if path not in self._read:
             self._read[path] = self._text(path)
-        text = self._read[path]
-        if text is None or line < 1:
-            return ""
+        read = self._read[path]
+        if read is None or line < 1:
+            return "", ()
+        text, secrets = read
         first = max(1, line - self._around)
         try:
             shown = page(text, first, line - first + 1 + self._around, self._limits)
         except ToolyardError:
-            return ""
-        if not first <= line < first + shown.line_count:
-            return ""
-        return shown.text
+            return "", ()
+        lines = range(first, first + shown.line_count)
+        if line not in lines:
+            return "", ()
+        return shown.text, tuple(secret for secret in secrets if secret.line in lines)
 
-    def _text(self, path: str) -> TextFile | None:
+    def _text(self, path: str) -> tuple[TextFile, tuple[Secret, ...]] | None:
         try:
             with self._gate.target(path, Kind.READ) as target:
                 workspace = self._gate.mounts.workspace.path
@@ -163,4 +170,4 @@ class _Excerpts:
             return None
         text = decode(data)
         redacted = redact(path, with_feeds(text.text), self._gate.check_time, is_for_secrets=is_for_secrets)
-        return replace(text, text=redacted.text)
+        return replace(text, text=redacted.text), redacted.secrets
