@@ -85,8 +85,8 @@ def fill(team: Team) -> None:
         (team.root / f"skills/{agent}/SKILL.md").write_text(f"skill of {agent}")
     for generated in ("servers", "tools"):
         (team.root / generated / ".toolyard").touch()  # as a sync leaves it
-    (team.root / "servers/here.py").write_text("a tool file")
-    (team.root / "tools/here.py").write_text("a custom tool")
+    (team.root / "servers/here.py").write_text("from toolyard_runtime.tool import tool  # a tool file")
+    (team.root / "tools/here.py").write_text("from toolyard_runtime.tool import tool  # a custom tool")
     (team.root / "shared/agent_b").mkdir()
     (team.root / "shared/agent_b/work.txt").write_text("published")
 

@@ -103,6 +103,42 @@ def write_server_file(project: Path) -> None:
     (project / "server.env").write_text("MODE=plain\n")
 
 
+@pytest.mark.parametrize("place", ["configuration", "server file"])
+def test_an_env_file_that_a_variable_names_counts_for_the_trust(
+    project: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    server = {"name": "x", "command": "y", "env_file": "${WHICH:-plain}.env"}
+    text = json.dumps({"available_mcp_servers": [server]})
+    if place == "server file":
+        (project / "mcp.json").write_text(json.dumps({"mcpServers": {"x": {**server, "name": None}}}))
+        text = "toolyard: {server_files: [mcp.json]}"
+    for name in ("plain", "other"):
+        (project / f"{name}.env").write_text("MODE=plain\n")
+    trusted(project, text)
+    find_place(None, None)
+    (project / "other.env").write_text("MODE=other\n")
+    find_place(None, None)
+    (project / "plain.env").write_text("LD_PRELOAD=./evil.so\n")
+    refusal()
+    (project / "plain.env").write_text("MODE=plain\n")
+    find_place(None, None)
+    monkeypatch.setenv("WHICH", "other")
+    refusal()
+
+
+def test_a_command_cannot_change_an_env_file_that_a_variable_names(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WHICH", "server")
+    file = project / "toolyard.yaml"
+    file.write_text(
+        json.dumps({"available_mcp_servers": [{"name": "x", "command": "y", "env_file": "${WHICH}.env"}]})
+    )
+    (project / "server.env").write_text("MODE=plain\n")
+    ran_with(["exec", "--bash", "-c", "echo LD_PRELOAD=./evil.so >> server.env", "--config", str(file)], code=1)
+    assert (project / "server.env").read_text() == "MODE=plain\n"
+
+
 def test_a_file_that_appears_later_ends_the_trust(project: Path) -> None:
     trusted(project, "toolyard: {server_files: [.mcp.json]}\n")
     find_place(None, None)

@@ -29,7 +29,7 @@ def write(tmp_path: Path):
             with (
                 Catalog.open(str(tmp_path)) as catalog,
                 ToolIndex.edit(index_path, semantic=True) as index,
-                GeneratedFolder(root, "servers") as folder,
+                GeneratedFolder(root, "servers", f"{root.path}-state") as folder,
             ):
                 catalog.record(ServerListing("notes", (READ,), "1", "2025-11-25", instructions), "same")
                 return write_servers(catalog, index, folder, {"notes": "notes"}, ServerListing("filesystem", ()))

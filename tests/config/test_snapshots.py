@@ -31,7 +31,16 @@ def test_what_cannot_be_right_is_named(tmp_path, text, said):
 
 
 @pytest.mark.parametrize(
-    "weaker", ["automatic: false", "keep: 1", "days: 0.5", "most_files: 1", "most_stored: 1", "ignore: [/src/]"]
+    "weaker",
+    [
+        "automatic: false",
+        "keep: 1",
+        "days: 0.5",
+        "most_files: 1",
+        "most_stored: 1",
+        "watch: false",
+        "ignore: [/src/]",
+    ],
 )
 def test_a_file_that_is_merely_found_cannot_take_away_what_undoes(tmp_path, weaker):
     path = tmp_path / "toolyard.yaml"
@@ -41,7 +50,7 @@ def test_a_file_that_is_merely_found_cannot_take_away_what_undoes(tmp_path, weak
     assert find_place(str(tmp_path), str(path)).config.source == str(path)
 
 
-@pytest.mark.parametrize("fine", ["keep: 500", "days: 90", "required: true", "watch: false"])
+@pytest.mark.parametrize("fine", ["keep: 500", "days: 90", "required: true"])
 def test_a_file_that_is_merely_found_may_keep_more(tmp_path, fine):
     (tmp_path / "toolyard.yaml").write_text(f"snapshots: {{{fine}}}")
     assert find_place(str(tmp_path), None).config.snapshots != Snapshots()

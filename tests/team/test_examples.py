@@ -22,6 +22,7 @@ from toolyard.team.running import TeamRun
 from toolyard.testing.model_server import Call, ModelServer, Say, Scripted, Step, serving
 
 UPSTREAM = [sys.executable, "-m", "toolyard.testing.upstream_server"]
+_UNSANDBOXED = "Commands of gemini_filesystem_agent: Not sandboxed: bypassPermissions runs commands as the user."
 EIGHT = {"Read", "Write", "Edit", "MultiEdit", "Bash", "Grep", "Glob", "LS"}
 ESSENTIAL = {
     *("read_file", "write_file", "list_directory", "create_directory", "move_file", "get_file_info"),
@@ -169,7 +170,8 @@ def test_two_lines_give_a_gemini_agent_files_and_a_server_that_cannot_be_started
     assert work.offered >= EIGHT
     assert not any("weather" in name for name in work.offered)
     assert work.server.requests[0].system.startswith("You are an AI assistant with filesystem access.")
-    (told,) = work.noticed
+    unsandboxed, told = work.noticed
+    assert unsandboxed == _UNSANDBOXED
     assert told.startswith("weather: ")
     assert "npx" in told
 
@@ -183,7 +185,7 @@ def test_the_weather_of_a_server_that_does_start_is_told_to_the_model(example) -
     finished = work.run(MAPPED.replace('command: "npx"\n          args: ["-y", "@fak111/weather-mcp"]', here))
 
     assert finished.text == "Warm."
-    assert work.noticed == []
+    assert work.noticed == [_UNSANDBOXED]
     assert work.offered > EIGHT
     assert "21.5" in work.shown[0]
     assert (work.folder / "gemini_workspace_shared" / "weather.txt").read_text() == "21.5\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from toolyard.core.errors import ConfigError, SystemFault, ToolError
@@ -325,3 +327,37 @@ def test_a_limit_of_cost_that_limits_nothing_is_told(team_of) -> None:
     assert [each.text for each in team.heard(Notice)] == [
         "The price of a is not known: `cost` does not limit it; is the model's name right?"
     ]
+
+
+@pytest.mark.parametrize("execution_mode", ["context_based", "filesystem_first"])
+def test_a_run_announces_that_commands_have_no_sandbox(team_of, execution_mode: str) -> None:
+    team = team_of(a=Say("Done."), b=Say("Done."))
+    team.backend = {"permission_mode": "bypassPermissions"}
+    team.more = {"toolyard": {"execution_mode": execution_mode}}
+
+    team.run(["a", "b"])
+
+    assert [each.text for each in team.heard(Notice)] == [
+        "Commands of a and b: Not sandboxed: bypassPermissions runs commands as the user."
+    ]
+
+
+def test_a_run_with_every_tool_in_context_announces_that_commands_will_be_refused(team_of) -> None:
+    team = team_of(a=Say("Done."))
+    team.more = {"toolyard": {"code_execution": {"mode": "docker"}}}
+    settings = replace(team.settings(), container_client={"DOCKER_HOST": "unix:///nonexistent"})
+
+    team.run(["a"], settings=settings)
+
+    (notice,) = team.heard(Notice)
+    assert notice.text.startswith("Commands and code of a will be refused: ")
+    assert "docker" in notice.text
+
+
+def test_a_run_whose_commands_are_sandboxed_or_switched_off_announces_nothing(team_of) -> None:
+    team = team_of(a=Say("Done."))
+    team.run(["a"])
+    team.more = {"toolyard": {"code_execution": {"enabled": False}}}
+    team.backend = {"permission_mode": "bypassPermissions"}
+    team.run(["a"])
+    assert team.heard(Notice) == []

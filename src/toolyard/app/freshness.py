@@ -120,7 +120,9 @@ def _kept(home: Home) -> Iterator[str]:
     yield from apart(home)
     if not home.is_elsewhere:
         yield from (beneath(path, home.root) or "" for path in (home.skills, home.memory, home.tasks))
-        yield from (place_of(home.root, name) for name in (SERVERS, TOOLS) if is_ours(home.root, name))
+        yield from (
+            place_of(home.root, name, home.state) for name in (SERVERS, TOOLS) if is_ours(home.root, name, home.state)
+        )
 
 
 def _empty(home: Home, ignore: Sequence[str], tell: Tell) -> None:

@@ -59,7 +59,7 @@ def view_of(home: Home) -> View:
     """What the agent sees beside its files; nothing where there is no layout, or it has no part in it."""
     if not home.is_member:
         return View((), {})
-    generated = {name: place_of(home.root, name) for name in _GENERATED}
+    generated = {name: place_of(home.root, name, home.state) for name in _GENERATED}
     return view(home.root, home.agent, home.rules, generated=generated, shared=home.shared, attached=home.attached)
 
 
@@ -134,7 +134,7 @@ def _of_the_root(home: Home) -> Iterator[str]:
     if home.is_elsewhere:
         yield home.root
     else:
-        yield from (os.path.join(home.root, place_of(home.root, name)) for name in _GENERATED)
+        yield from (os.path.join(home.root, place_of(home.root, name, home.state)) for name in _GENERATED)
         yield from (home.skills, os.path.join(home.root, AGENTS))
     yield from (home.shared, former_trees(home.shared))
 
@@ -161,7 +161,7 @@ def guarded(home: Home, policy: Policy, *, code_mode: bool) -> Policy:
 
 
 def _kept(home: Home, policy: Policy) -> Policy:
-    kept = (f"/{place_of(home.root, name)}" for name in _GENERATED)
+    kept = (f"/{place_of(home.root, name, home.state)}" for name in _GENERATED)
     return replace(policy, protected=(*policy.protected, *kept))
 
 
@@ -169,12 +169,12 @@ def _beside(home: Home) -> Iterator[ContextPath]:
     """The tool files and skills of a root that lies elsewhere."""
     if not home.has_layout:
         # A skill that is saved later, and the tool files, are to be seen by those who are open now.
-        for folder in (home.skills, os.path.join(home.root, place_of(home.root, SERVERS))):
+        for folder in (home.skills, os.path.join(home.root, place_of(home.root, SERVERS, home.state))):
             with contextlib.suppress(OSError):
                 os.mkdir(folder)
     access = {SERVERS: Access.READ, TOOLS: Access.READ, SKILLS: Access.READ if home.has_layout else Access.WRITE}
     for name, right in access.items():
-        path = os.path.join(home.root, name if name == SKILLS else place_of(home.root, name))
+        path = os.path.join(home.root, name if name == SKILLS else place_of(home.root, name, home.state))
         if os.path.isdir(path) and os.path.realpath(path) == path:
             yield ContextPath(path, right)
 

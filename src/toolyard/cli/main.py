@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import sys
 from typing import Any
@@ -15,7 +16,7 @@ from toolyard.cli.process import OWN_PROCESS
 from toolyard.cli.unread import is_left_unread
 from toolyard.config.suggest import did_you_mean
 from toolyard.core.descriptors import no_descriptors
-from toolyard.core.errors import ToolyardError
+from toolyard.core.errors import ConfigError, ToolyardError
 
 _EXAMPLES = """\b
 Examples:
@@ -91,13 +92,25 @@ class LazyGroup(click.Group):
                 raise
             ctx.exit()  # whoever read it has seen enough
         except (OSError, ImportError) as error:
-            if (fault := no_descriptors(error)) is None:
+            if (fault := no_descriptors(error) or _deleted_folder(error)) is None:
                 raise
             raise fault from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in _COMMANDS.items()])
+
+
+def _deleted_folder(error: Exception) -> ConfigError | None:
+    """The error for a command that asked for the current folder, which was deleted; None for any other error."""
+    if not isinstance(error, FileNotFoundError):
+        return None
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        hint = "Go to another one with `cd`, and run the command there."
+        return ConfigError("The current folder no longer exists.", hint=hint)
+    return None
 
 
 @click.group(cls=LazyGroup, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})

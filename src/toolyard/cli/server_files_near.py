@@ -37,7 +37,7 @@ def check_configured(mode: CodeMode) -> None:
         or mode.catalog.servers()
     ):
         return
-    if is_ours(root, SERVERS) or is_ours(root, TOOLS):
+    if any(is_ours(root, name, mode.around.state) for name in (SERVERS, TOOLS)):
         return
     raise ConfigError("No servers are configured; nothing was written.", hint=_advice(root))
 

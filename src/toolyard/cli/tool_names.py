@@ -94,7 +94,7 @@ class ToolNames:
     def place_of(self, tool: CompiledTool) -> str:
         """Where its file really is: a workspace may have a `servers/` of its own."""
         root, _, rest = tool.path.partition("/")
-        return f"{place_of(self._mode.root.path, root)}/{rest}"
+        return f"{place_of(self._mode.root.path, root, self._mode.around.state)}/{rest}"
 
     def unheard(self, words: Sequence[str]) -> str | None:
         """The configured server that is meant and of whose tools nothing is known yet."""

@@ -1,9 +1,10 @@
 """A folder of the workspace that holds generated files: `servers/`, `tools/`.
 
-It is ours alone, which a mark in it says; a folder of that name that the user made is left as it is, and ours goes
-below `.toolyard/` instead. Everything goes through directory handles, so nothing an agent leaves in the workspace can
-lead a write elsewhere. A server's folder is written whole beside the old one and takes its place in one step: who
-imports from it meanwhile sees the old files or the new ones. Git leaves the folder out, ripgrep does not.
+It is ours alone, which a mark in it and a record in the state folder say; a folder of that name that the user made is
+left as it is, and ours goes below `.toolyard/` instead. Everything goes through directory handles, so nothing an
+agent leaves in the workspace can lead a write elsewhere. A server's folder is written whole beside the old one and
+takes its place in one step: who imports from it meanwhile sees the old files or the new ones. Git leaves the folder
+out, ripgrep does not.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import stat
 from collections.abc import Mapping
 
 from toolyard.codemode.handles import fresh_name, replaced, written
+from toolyard.codemode.ownership import holds_only_generated_files, is_recorded, record_mark
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault
 from toolyard.fs.roots import FOLDER_MODE, OPEN_FOLDER, Root
@@ -30,8 +32,11 @@ Stamps = Mapping[str, tuple[int, int]]
 """Each file's size and time of writing: how it is told whether somebody has changed it."""
 
 
-def place_of(workspace: str, name: str) -> str:
-    """Where in the workspace the generated folder `name` is or would be, relative to it."""
+def place_of(workspace: str, name: str, state: str) -> str:
+    """Where in the workspace the generated folder `name` is or would be, relative to it.
+
+    `state` is the state folder of the workspace.
+    """
     path = os.path.join(workspace, name)
     try:
         with os.scandir(path) as entries:
@@ -40,24 +45,32 @@ def place_of(workspace: str, name: str) -> str:
         return name
     except OSError:  # a file, a link in a loop, a folder that is closed to us
         return f"{OURS}/{name}"
-    if os.path.islink(path) or (names and _MARK not in names):
+    if os.path.islink(path) or (names and not _is_marked_by_us(path, name, names, state)):
         return f"{OURS}/{name}"
     return name
 
 
-def is_ours(workspace: str, name: str) -> bool:
+def _is_marked_by_us(path: str, name: str, names: set[str], state: str) -> bool:
+    if _MARK not in names:
+        return False
+    return is_recorded(state, name, os.path.join(path, _MARK)) or holds_only_generated_files(path)
+
+
+def is_ours(workspace: str, name: str, state: str) -> bool:
     """Whether the generated folder `name` was ever made."""
-    return os.path.lexists(os.path.join(workspace, place_of(workspace, name), _MARK))
+    return os.path.lexists(os.path.join(workspace, place_of(workspace, name, state), _MARK))
 
 
 class GeneratedFolder(Closing):
     """Open for writing until `close()`. One process writes at a time; that is its owner's affair."""
 
-    def __init__(self, root: Root, name: str) -> None:
-        self.path = place_of(root.path, name)
+    def __init__(self, root: Root, name: str, state: str) -> None:
+        self.path = place_of(root.path, name, state)
         self._fd = _opened(root, self.path)
         for file, text in _FIXED.items():
             self.keep(file, text)
+        if self.path == name:
+            record_mark(state, name, os.stat(_MARK, dir_fd=self._fd, follow_symlinks=False))
 
     def close(self) -> None:
         if self._fd >= 0:

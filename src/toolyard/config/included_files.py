@@ -7,7 +7,9 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from toolyard.config.expansion import expanded_text
 from toolyard.config.server_entry import ServerEntry
+from toolyard.config.settings import environment
 from toolyard.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -15,7 +17,11 @@ if TYPE_CHECKING:
 
 
 def included_files(config: Config, home: str) -> tuple[str, ...]:
-    """Absolute paths of server files, Python files of custom tools and `env_file`s, each once."""
+    """Absolute paths of server files, Python files of custom tools and `env_file`s, each once.
+
+    Variables in the name of an `env_file` have the values that a server started now would see: with another value it
+    is another file, and another configuration.
+    """
     folder = os.path.abspath(config.folder(""))
 
     def absolute(name: str, base: str = folder) -> str:
@@ -34,7 +40,7 @@ def _env_files(server_file: str, home: str, project: str) -> Iterator[tuple[str,
     with contextlib.suppress(ConfigError):  # what is wrong with the file is said where its servers are needed
         for entry in read_server_file(server_file, home=home, project=project).entries:
             if entry.env_file:
-                yield entry.env_file, entry.base or project
+                yield _with_variables(entry.env_file), entry.base or project
 
 
 def _named_files(config: Config) -> Iterator[str]:
@@ -44,4 +50,12 @@ def _named_files(config: Config) -> Iterator[str]:
         if name.endswith(".py"):
             yield name
     everywhere = (*config.servers, *(server for agent in config.agents for server in agent.backend.mcp_servers))
-    yield from (each.env_file for each in everywhere if isinstance(each, ServerEntry) and each.env_file)
+    named = (each.env_file for each in everywhere if isinstance(each, ServerEntry) and each.env_file)
+    yield from map(_with_variables, named)
+
+
+def _with_variables(name: str) -> str:
+    try:
+        return expanded_text(name, environment(), where="env_file")
+    except ConfigError:  # said where the server is started; once the variable is set, the name is another one
+        return name

@@ -50,4 +50,6 @@ class Snapshots(Section):
             (self.most_bytes, _MOST_BYTES),
             (self.most_stored, _MOST_STORED),
         )
-        return not self.automatic or bool(self.ignore) or any(value < default for value, default in limits)
+        # Unwatched, what the user edits within a minute before an agent's change is in no snapshot.
+        fewer = not self.automatic or not self.watch or bool(self.ignore)
+        return fewer or any(value < default for value, default in limits)

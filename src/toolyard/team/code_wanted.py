@@ -1,4 +1,4 @@
-"""Where tools are files, an agent that can run no code can use none of them: said before the run begins."""
+"""Where the commands and the code of a run's agents run, found out and announced before the run begins."""
 
 from __future__ import annotations
 
@@ -15,18 +15,32 @@ if TYPE_CHECKING:
 WITHOUT_CODE: Final = "Or set `execution_mode: context_based`, which gives agents every tool directly."
 
 
-def check_code_can_run(options: RunOptions) -> None:
-    """Starts a sandbox to see, and blocks meanwhile. Raises ConfigError."""
+def sandbox_notices(options: RunOptions) -> list[str]:
+    """What the user has to know of the sandboxes. Starts one to see, and blocks meanwhile.
+
+    Raises ConfigError where an agent without code could use no tool: where tools are files.
+    """
     config = options.config
-    if not injection_of(config, config.agents[0].id).files_first:
-        return
+    execution = config.toolyard.code_execution
     default = config.permissions.mode or PermissionMode.STRICT
-    for mode in {agent.backend.permission_mode or default for agent in config.agents}:
+    agents: dict[PermissionMode, list[str]] = {}
+    for agent in config.agents:
+        if injection_of(config, agent.id).has_files and execution.enabled:
+            agents.setdefault(agent.backend.permission_mode or default, []).append(agent.id)
+    notices: list[str] = []
+    for mode, names in agents.items():
+        who = " and ".join(names)
         try:
-            proven(config.toolyard.code_execution, options.settings, mode)
+            choice = proven(execution, options.settings, mode)
         except SecurityError as error:
-            raise ConfigError(
-                f"`execution_mode: filesystem_first` needs code execution, which is not to be had: {error.message}",
-                where=config.source or "",
-                hint=f"{error.hint.removesuffix(' Nothing ran.')} {WITHOUT_CODE}",
-            ) from error
+            if injection_of(config, names[0]).files_first:
+                needs = "`execution_mode: filesystem_first` needs code execution, which is not to be had"
+                raise ConfigError(
+                    f"{needs}: {error.message}",
+                    where=config.source or "",
+                    hint=f"{error.hint.removesuffix(' Nothing ran.')} {WITHOUT_CODE}",
+                ) from error
+            notices.append(f"Commands and code of {who} will be refused: {error.message} {error.hint}")
+        else:
+            notices += [f"Commands of {who}: {choice.note}"] if choice.note else []
+    return notices

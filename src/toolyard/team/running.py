@@ -26,7 +26,7 @@ from toolyard.drivers.making import closed_in_thread, made_in_thread
 from toolyard.models.places import place_of
 from toolyard.storage.state import ensure_state_dir
 from toolyard.team.budget import Budget
-from toolyard.team.code_wanted import check_code_can_run
+from toolyard.team.code_wanted import sandbox_notices
 from toolyard.team.delivering import TeamFiles
 from toolyard.team.descriptors import make_room
 from toolyard.team.events import AgentFailed, Ended, Notice, RunFinished, RunStarted, TeamEvent, Waiting
@@ -229,7 +229,8 @@ class TeamRun:
             if not stop.cancelled():
                 loop.call_soon_threadsafe(around.hear, Notice(text=text))
 
-        await asyncio.to_thread(check_code_can_run, self._options)
+        for text in await asyncio.to_thread(sandbox_notices, self._options):
+            around.hear(Notice(text=text))
         try:
             await asyncio.to_thread(make_servers_known, self._config, self._options, tell, stop)
         except asyncio.CancelledError:

@@ -251,7 +251,7 @@ class CodeMode(Closing):
 
                 self._has_own_files = True
                 with contextlib.suppress(SystemFault, OSError):  # a root that cannot be written works without them
-                    write_own_tools(self.root)
+                    write_own_tools(self.root, self.around.state)
         return self.connected.broker.folder
 
     @property

@@ -46,9 +46,9 @@ def _schema(tool: Tool[Any]) -> ToolSchema:
     return ToolSchema(tool.name, tool.description, tool.input_schema, tool.output, hints)
 
 
-def write_own_tools(root: Root) -> None:
+def write_own_tools(root: Root, state: str) -> None:
     """Write `servers/filesystem` where no sync has done so yet, or one of another version has."""
-    with GeneratedFolder(root, SERVERS) as folder:
+    with GeneratedFolder(root, SERVERS, state) as folder:
         listing = own_listing()
         own = compile_own_tools(listing.tools, listing.version)
         folder.update(own.folder, own.files)

@@ -166,10 +166,10 @@ def write(mode: CodeMode) -> Wrote:
     root = mode.root
     groups = mode.custom.plain_groups
     with ToolIndex.edit(mode.index_path, semantic=mode.is_semantic) as index:
-        with GeneratedFolder(root, SERVERS) as servers:
+        with GeneratedFolder(root, SERVERS, mode.around.state) as servers:
             count = write_servers(mode.catalog, index, servers, mode.folders, own_listing())
-        if groups or is_ours(root.path, TOOLS):
-            with GeneratedFolder(root, TOOLS) as tools:
+        if groups or is_ours(root.path, TOOLS, mode.around.state):
+            with GeneratedFolder(root, TOOLS, mode.around.state) as tools:
                 count += write_groups(index, tools, groups)
         return Wrote(count, index.note)
 
