@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -83,6 +84,21 @@ def test_json_is_one_event_a_line_from_first_to_last(models) -> None:
     assert (events[0]["type"], events[-1]["type"]) == ("run_started", "run_finished")
     assert events[-1]["text"] == "Done."
     assert {"tool_called", "tool_returned", "files_changed", "used", "answered"} <= {each["type"] for each in events}
+
+
+def test_file_operations_of_code_are_shown_and_every_one_is_an_event(models) -> None:
+    code = "from servers.filesystem import write_file\nawait write_file(path='made.txt', content='by code')\n"
+    Path("a.yaml").write_text(ONE + "toolyard: {execution_mode: filesystem_first}\n")
+    script = [Call("execute_python", {"code": code}), Say("Done.")]
+
+    models(a=script)
+    shown = run("a.yaml", "Do it").stderr
+    models(a=script)
+    events = [json.loads(line) for line in run("a.yaml", "Do it", "--json").stdout.splitlines()]
+
+    assert re.search(r"✎ code called write_file \S*made\.txt", shown)
+    told = [(each["tool"], each["outcome"]) for each in events if each["type"] == "file_operation"]
+    assert told == [("write_file", "ok"), ("execute_python", "ok")]
 
 
 def test_apply_brings_the_winners_files_here(models) -> None:

@@ -12,6 +12,7 @@ from toolyard.team.events import (
     AgentStarted,
     Answered,
     Ended,
+    FileOperated,
     FilesChanged,
     Notice,
     RoundStarted,
@@ -306,6 +307,21 @@ def test_code_that_raises_is_told_as_failed_and_shown_to_the_model_as_it_is(team
 
     assert [each.ok for each in team.heard(ToolReturned)] == [False]
     assert "ZeroDivisionError" in team.server.requests[-1].results[-1]
+
+
+def test_what_code_does_to_files_is_told_as_operations_of_its_agent(team_of) -> None:
+    code = "from servers.filesystem import write_file\nawait write_file(path='made.txt', content='by code')\n"
+    team = team_of(a=[Call("execute_python", {"code": code}), Say("I see.")])
+    team.more = {"toolyard": {"execution_mode": "filesystem_first"}}
+
+    team.run(["a"])
+
+    made = [each for each in team.heard(FileOperated) if each.from_code]
+    assert [(each.agent, each.tool, each.outcome, each.changes_files) for each in made] == [
+        ("a", "write_file", "ok", True)
+    ]
+    assert [path.rpartition("/")[2] for path in made[0].paths] == ["made.txt"]
+    assert [each.tool for each in team.heard(ToolReturned)] == ["execute_python"]
 
 
 def test_nothing_is_made_where_a_key_is_missing(team_of) -> None:

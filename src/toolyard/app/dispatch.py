@@ -30,7 +30,7 @@ from toolyard.core.descriptors import no_descriptors
 from toolyard.core.errors import SecurityError, SystemFault, ToolyardError, UnknownToolError
 from toolyard.core.events import TARGET_CHARS, Event, Outcome
 from toolyard.core.limits import KIB
-from toolyard.workspace.detecting import OperationOutcome
+from toolyard.workspace.detecting import OperationOutcome, Origin
 
 _THREADS = 16
 _RUNNING_THREADS = 64  # for tools that run code, so that thirty commands hold up no file tool
@@ -240,7 +240,11 @@ def _notify(gate: Gate, tool: str, outcome: OperationOutcome) -> None:
     gate.is_notified = True
     paths = (path for action, _ in gate.judged if (path := action.real_path or action.path))
     newest = snapshots.newest if snapshots is not None else ""
-    detector.notify_filesystem_operation(tool, gate.call.arguments, outcome=outcome, paths=paths, snapshot=newest)
+    call = gate.call
+    origin = Origin(call.agent, call.session, call.id, call.surface)
+    detector.notify_filesystem_operation(
+        *(tool, call.arguments), outcome=outcome, paths=paths, snapshot=newest, origin=origin
+    )
 
 
 async def _stopped(running: asyncio.Future[Result], cancelled: threading.Event) -> None:

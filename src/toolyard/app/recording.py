@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections import deque
 from typing import Protocol
 
-from toolyard.core.errors import ToolyardError
-from toolyard.core.events import Event
+from toolyard.core.actions import Effect, Kind
+from toolyard.core.errors import SecurityError, SystemFault, ToolyardError
+from toolyard.core.events import TARGET_CHARS, Event, Outcome
+from toolyard.core.ids import new_id
 
 _MOST_REFUSED = 1_000
 
@@ -47,3 +49,39 @@ class Recorder:
         except ToolyardError as error:
             return error
         return None
+
+
+def own_event(agent: str, tool: str, workspace: str, what: str, outcome: Outcome) -> Event:
+    """An event of something that Toolyard did by itself, or the user by command."""
+    return Event(
+        call=new_id(),
+        surface="toolyard",
+        agent=agent,
+        session="",
+        tool=tool,
+        kind="",
+        target=workspace[:TARGET_CHARS],
+        decision="",
+        reason=what[:TARGET_CHARS],
+        outcome=outcome,
+        code=SystemFault.code if outcome is Outcome.FAILED else 0,
+        milliseconds=0.0,
+    )
+
+
+def network_event(agent: str, address: str, *, is_allowed: bool) -> Event:
+    """Code inside the sandbox wanted to reach a host."""
+    return Event(
+        call=new_id(),
+        surface="sandbox",
+        agent=agent,
+        session="",
+        tool="network",
+        kind=Kind.EXECUTE.value,
+        target=address,
+        decision=(Effect.ALLOW if is_allowed else Effect.DENY).value,
+        reason="It is in code_execution.allowed_hosts." if is_allowed else "It is not an allowed host.",
+        outcome=Outcome.OK if is_allowed else Outcome.DENIED,
+        code=0 if is_allowed else SecurityError.code,
+        milliseconds=0.0,
+    )

@@ -13,11 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
+from toolyard.app.activity import Activity
 from toolyard.app.belonging import note
 from toolyard.app.codemode.codemode import CodeMode, Surroundings
 from toolyard.app.dispatch import Dispatch
 from toolyard.app.gate import Resources
 from toolyard.app.home import CREATE_FOLDER, Home, home_of, outside_workspace
+from toolyard.app.recording import network_event, own_event
 from toolyard.app.sandboxes import Sandboxes, chosen, own_environment
 from toolyard.app.seen import Seen
 from toolyard.app.served_tools import ServedTools
@@ -30,11 +32,10 @@ from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode
 from toolyard.app.walls import runs_code
 from toolyard.config.agents import agent_of
 from toolyard.config.settings import Settings
-from toolyard.core.actions import Effect, Kind
 from toolyard.core.agent_folders import folder_name
 from toolyard.core.closing import Closing
-from toolyard.core.errors import ConfigError, ErrorForm, SecurityError, SystemFault, ToolyardError
-from toolyard.core.events import TARGET_CHARS, Event, Outcome
+from toolyard.core.errors import ConfigError, ErrorForm, ToolyardError
+from toolyard.core.events import Outcome
 from toolyard.core.ids import new_id
 from toolyard.core.modes import PermissionMode
 from toolyard.core.paths import is_beneath, outermost
@@ -45,7 +46,7 @@ from toolyard.storage.audit_log import AuditLog
 from toolyard.storage.private import own_folders
 from toolyard.storage.state import ensure_state_dir
 from toolyard.storage.trust import TrustStore
-from toolyard.workspace.detecting import FilesystemToolDetector, OperationOutcome
+from toolyard.workspace.detecting import FilesystemToolDetector, OperationOutcome, Origin
 
 if TYPE_CHECKING:
     from toolyard.app.freshness import Session
@@ -139,6 +140,7 @@ class Yard(Closing):
             skills = (folder_name(self.agent), *home.attached)
             self.sandboxes.attach(self.codemode.broker_folder, self.agent, home.root, skills)
         self.detector = FilesystemToolDetector()
+        self.activity = Activity(self.detector, self.sandboxes.shells, self.agent)
         self.snapshots = Keeper(
             Place(home.workspace, home.snapshots, self.agent, self._own_links, authors=home.authors),
             *(options.config.snapshots, self._told),
@@ -288,7 +290,10 @@ class Yard(Closing):
             for keeper in (self.snapshots, *self.contexts):
                 keeper.changed(name)
         outcome = OperationOutcome.OK if is_ok else OperationOutcome.FAILED
-        self.detector.notify_filesystem_operation(name, arguments, outcome=outcome, snapshot=self.snapshots.newest)
+        origin = Origin(self.agent, self.session)
+        self.detector.notify_filesystem_operation(
+            *(name, arguments), outcome=outcome, snapshot=self.snapshots.newest, origin=origin
+        )
 
     def _own_dispatch(self) -> Dispatch:
         """Runs our file tools for code. News of other agents are for the model, not for its code."""
@@ -318,22 +323,7 @@ class Yard(Closing):
 
     def record(self, tool: str, what: str, outcome: Outcome) -> None:
         """An event of something that was no call: what Toolyard did by itself, or the user by command."""
-        self._audit.append(
-            Event(
-                call=new_id(),
-                surface="toolyard",
-                agent=self.agent,
-                session="",
-                tool=tool,
-                kind="",
-                target=self.home.workspace[:TARGET_CHARS],
-                decision="",
-                reason=what[:TARGET_CHARS],
-                outcome=outcome,
-                code=SystemFault.code if outcome is Outcome.FAILED else 0,
-                milliseconds=0.0,
-            )
-        )
+        self._audit.append(own_event(self.agent, tool, self.home.workspace, what, outcome))
 
     def _choose(self) -> Choice:
         return chosen(self.options.config.toolyard.code_execution, self.options.settings, self.policy.mode)
@@ -342,22 +332,7 @@ class Yard(Closing):
         """Code inside the sandbox wanted to reach a host: an event of its own."""
         if not allowed:
             self.sandboxes.refused(f"{host}:{port}")
-        self._audit.append(
-            Event(
-                call=new_id(),
-                surface="sandbox",
-                agent=self.agent,
-                session="",
-                tool="network",
-                kind=Kind.EXECUTE.value,
-                target=f"{host}:{port}",
-                decision=(Effect.ALLOW if allowed else Effect.DENY).value,
-                reason="It is in code_execution.allowed_hosts." if allowed else "It is not an allowed host.",
-                outcome=Outcome.OK if allowed else Outcome.DENIED,
-                code=0 if allowed else SecurityError.code,
-                milliseconds=0.0,
-            )
-        )
+        self._audit.append(network_event(self.agent, f"{host}:{port}", is_allowed=allowed))
 
 
 def _no_folder(workspace: str) -> ConfigError:

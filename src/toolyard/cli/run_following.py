@@ -19,6 +19,7 @@ from toolyard.team.events import (
     AgentInfo,
     AgentStarted,
     Answered,
+    FileOperated,
     FilesChanged,
     Notice,
     RoundStarted,
@@ -122,6 +123,8 @@ class Agent:
             case ToolCalled() | ToolReturned():
                 self.turn_to(State.WORKING, event.at)
                 self._used_tool(event)
+            case FileOperated() if (from_code := words.from_code(event)) is not None:
+                self._remark("✎", from_code, "magenta")
             case FilesChanged():
                 self._changed(event)
             case Used():

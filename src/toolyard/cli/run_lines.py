@@ -23,6 +23,7 @@ from toolyard.team.events import (
     AgentFailed,
     AgentStarted,
     Answered,
+    FileOperated,
     FilesChanged,
     Notice,
     RoundStarted,
@@ -50,7 +51,7 @@ _INDENT: Final = 2
 """Columns that a line about a call begins with elsewhere."""
 _OF_RUN: Final = "run"
 _COLOURS: Final = ("cyan", "magenta", "blue", "green", "yellow", "bright_cyan", "bright_magenta", "bright_blue")
-_WITHIN_TURN: Final = (TextTakenBack, Waiting, Shortened, Notice)
+_WITHIN_TURN: Final = (FileOperated, TextTakenBack, Waiting, Shortened, Notice)
 
 
 class SimpleDisplay:
@@ -108,6 +109,8 @@ class SimpleDisplay:
                 yield from self._returned(event, opened)
             case TextTakenBack():
                 self._turns.pop(event.agent, None)
+            case FileOperated() if (from_code := words.from_code(event)) is not None:
+                yield Text(f"✎ {from_code}")
             case FilesChanged():
                 named_files = words.files(event.paths, event.total, _NAMED_FILES)
                 yield Text(f"± {named_files}  snapshot {words.snapshot(event.snapshot)}")

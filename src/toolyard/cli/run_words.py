@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 from toolyard.app.snapshots.telling import counted
 from toolyard.cli.drive_words import clean
 from toolyard.models.chat import Spent
+from toolyard.team.events import FileOperated
 
 Say: TypeAlias = Callable[[float], str]
 _THOUSAND, _MILLION = 1_000, 1_000_000
@@ -16,6 +17,7 @@ _MINUTE, _HOUR = 60, 3600
 _SNAPSHOT: Final = 12
 """Characters by which a snapshot is named."""
 _LONGEST_NAME: Final = 60
+_NAMED_PATHS: Final = 3
 _KEPT: Final = frozenset("\n\t")
 _DELETE, _FIRST_C1, _LAST_C1 = 0x7F, 0x80, 0x9F
 
@@ -55,6 +57,14 @@ def files(paths: tuple[str, ...], total: int, most: int) -> str:
     named = [clean(path).replace("\n", "\\n") for path in paths[:most]]
     left = total - len(named)
     return ", ".join([*named, *([f"{counted(left, 'more file') if named else counted(left, 'file')}"] * (left > 0))])
+
+
+def from_code(event: FileOperated) -> str | None:
+    """A change of files that code made or wanted to make. Other operations are calls, which are shown as such."""
+    if not event.from_code or not event.changes_files:
+        return None
+    outcome = "" if event.outcome == "ok" else f": {event.outcome}"
+    return f"code called {named(event.tool)} {files(event.paths, len(event.paths), _NAMED_PATHS)}{outcome}"
 
 
 def named(name: str) -> str:

@@ -39,6 +39,7 @@ from toolyard.drivers.process import CliProcess, Start
 from toolyard.drivers.verdict import Ending, verdict
 from toolyard.models.pricing import list_price
 from toolyard.serve.mcp.terms import APPROVE, Terms
+from toolyard.workspace.detecting import Callback
 
 _HANDED_ON = (
     *("PATH", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "SHELL", "SSL_CERT_FILE", "SSL_CERT_DIR"),
@@ -56,12 +57,21 @@ _OWN_FAULT = "This is an error in a program ({}), not of the machine: please rep
 class Run:
     """`async for message in run`, once. Also a context manager, which cancels what is still under way."""
 
-    def __init__(self, driver: Driver, prompt: str, options: DriveOptions, host: Host | None = None) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        prompt: str,
+        options: DriveOptions,
+        host: Host | None = None,
+        on_operation: Callback | None = None,
+    ) -> None:
+        """`on_operation` is called with each file operation of the CLI, in the thread that ran it."""
         self.id = new_id()
         self._driver = driver
         self._prompt = prompt
         self._options = options
         self._host = host
+        self._on_operation = on_operation
         self._results = CallResults()
         self._faults: deque[Fault] = deque(maxlen=_MOST_FAULTS)
         """Of the caller's own functions, to be told with the next message."""
@@ -131,6 +141,8 @@ class Run:
             loop = asyncio.get_running_loop()
             owned.enter_context(host.watched(lambda: loop.call_soon_threadsafe(self._stop, Ending.UNSERVED)))
             outcome.place = stay.yard.snapshots.place
+            if self._on_operation is not None:
+                stay.yard.detector.register_callback(self._on_operation)
             roots = stay.yard.mounts.declared
             folder = await made_in_thread(lambda: RunFolder(roots, stay.yard.state))
             owned.push_async_callback(closed_in_thread, folder)

@@ -93,6 +93,11 @@ class Shells(Closing):
         self._shells: dict[str, Shell] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
+        self._listeners: list[Callable[[Shell], object]] = []
+
+    def on_ended(self, listener: Callable[[Shell], object]) -> None:
+        """Have `listener` called with each command that ended, in the thread that ran it."""
+        self._listeners.append(listener)
 
     def start(
         self,
@@ -124,6 +129,8 @@ class Shells(Closing):
             finally:
                 shell.ended.set()
                 done(shell)
+                for listener in tuple(self._listeners):
+                    listener(shell)
 
         threading.Thread(target=work, name=f"toolyard-{shell.id}", daemon=True).start()
         return shell

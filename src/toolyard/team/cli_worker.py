@@ -19,6 +19,7 @@ from toolyard.drivers.running import Run
 from toolyard.models.chat import Spent
 from toolyard.team.budget import UsedUp
 from toolyard.team.events import AgentInfo, Ended, FilesChanged, Notice, TextDelta, ToolCalled, ToolReturned, Used
+from toolyard.team.files import operation_listener
 from toolyard.team.store import AgentState
 from toolyard.team.worker import Work, shown, shown_arguments
 
@@ -62,8 +63,9 @@ class CliWorker:
         options = replace(recipe.options, timeout=timeout)
         calls: _Calls = {}
         before = self._spent
+        operated = operation_listener(self.info.id, around.hear, lambda: number)
         with around.tracing.model_call(self.info.backend, self.info.model) as span:
-            async with Run(driver_of(recipe.cli), prompt, options, self._host) as run:
+            async with Run(driver_of(recipe.cli), prompt, options, self._host, operated) as run:
                 async for message in run:
                     self._heard(message, number, calls, before)
                     if isinstance(message, Finished):

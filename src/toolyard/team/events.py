@@ -118,6 +118,22 @@ class ToolReturned(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileOperated(Event):
+    """A call that reads or changes files has ended, one that the agent's code made included."""
+
+    type: ClassVar[str] = "file_operation"
+    tool: str
+    outcome: str
+    """`ok`, `denied` or `failed`."""
+    paths: tuple[str, ...]
+    """What it named or touched, as absolute paths; none of a command."""
+    changes_files: bool
+    snapshot: str
+    """The newest one at that moment, from before the change."""
+    from_code: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FilesChanged(Event):
     """A snapshot was taken in which these paths differ from the one before."""
 
@@ -221,6 +237,7 @@ TeamEvent: TypeAlias = (
     | TextTakenBack
     | ToolCalled
     | ToolReturned
+    | FileOperated
     | FilesChanged
     | Waiting
     | Shortened

@@ -7,19 +7,23 @@ own loop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
+import threading
 from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from toolyard.app.codemode.answering import SURFACE as CODE_SURFACE
 from toolyard.app.snapshots.telling import paths_of
 from toolyard.core.errors import ToolyardError
-from toolyard.team.events import FilesChanged, Notice, TeamEvent
+from toolyard.team.events import FileOperated, FilesChanged, Notice, TeamEvent
 from toolyard.workspace.sharing.authors import changes_by_author
 from toolyard.workspace.snapshots import DiffLimits
 
 if TYPE_CHECKING:
     from toolyard.app.yard import Yard
+    from toolyard.workspace.detecting import Callback, FileOperation
     from toolyard.workspace.snapshots import Diff, Snapshot, Taken
 
 _MOST_PATHS: Final = 200
@@ -27,6 +31,30 @@ _LIMITS: Final = DiffLimits(changes=10_000, chars=0, folds_git=True)
 _SHARE_SECONDS: Final = 10.0
 UPSTREAM: Final = "call"
 """The kind of tools that are somebody else's."""
+
+
+def operation_listener(agent: str, hear: Callable[[TeamEvent], None], round_now: Callable[[], int]) -> Callback:
+    """A callback for a detector, in any thread, that has `hear` called in the loop that runs now."""
+    loop, thread = asyncio.get_running_loop(), threading.get_ident()
+
+    def tell(operation: FileOperation) -> None:
+        event = FileOperated(
+            agent=agent,
+            round=round_now(),
+            tool=operation.tool_name,
+            outcome=operation.outcome.value,
+            paths=operation.paths[:_MOST_PATHS],
+            changes_files=operation.changes_files,
+            snapshot=operation.snapshot,
+            from_code=operation.origin.surface == CODE_SURFACE,
+        )
+        if threading.get_ident() == thread:
+            hear(event)
+            return
+        with contextlib.suppress(RuntimeError):  # the run is over, and its loop has closed
+            loop.call_soon_threadsafe(hear, event)
+
+    return tell
 
 
 class AgentFiles:
@@ -37,6 +65,7 @@ class AgentFiles:
         self._loop = asyncio.get_running_loop()
         self.round = 0
         yard.snapshots.on_taken(self._taken)
+        yard.detector.register_callback(operation_listener(yard.agent, hear, lambda: self.round))
 
     def _taken(self, taken: Taken) -> None:
         """In the keeper's thread."""

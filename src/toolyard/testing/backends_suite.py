@@ -15,6 +15,7 @@ from toolyard.team.events import (
     AgentFailed,
     Answered,
     Ended,
+    FileOperated,
     FilesChanged,
     RunStarted,
     ToolCalled,
@@ -80,6 +81,16 @@ class Backends:
         assert changed >= {"a.txt", "deep/b.txt"}
         assert done.finished.snapshot
         assert done.heard(Used)[-1].spent.total > 0
+
+    def test_each_file_operation_is_an_event_with_its_outcome_and_paths(self, ran: Runs) -> None:
+        done = ran(STRICT)
+        operations = done.heard(FileOperated)
+        assert {each.tool for each in operations} == EIGHT
+        denied = [path for each in operations if each.outcome == "denied" for path in each.paths]
+        assert denied == ["/etc/passwd", done.path(OUTSIDE)]
+        written = next(each for each in operations if each.tool == "Write")
+        assert (written.outcome, written.paths, written.changes_files) == ("ok", (done.path(FOLDER, "a.txt"),), True)
+        assert written.snapshot
 
     def test_plan_reads_what_is_there_and_writes_nothing(self, ran: Runs) -> None:
         done = ran(PLAN)

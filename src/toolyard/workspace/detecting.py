@@ -8,8 +8,9 @@ of is not taken for one that touches files; what it changes in a workspace all t
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, cast
 
@@ -20,6 +21,18 @@ class OperationOutcome(StrEnum):
     OK = "ok"
     DENIED = "denied"
     FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who made a call. Empty is what is not known."""
+
+    agent: str = ""
+    session: str = ""
+    call: str = ""
+    """The id of the call, as in the audit log."""
+    surface: str = ""
+    """Where the call came in, as in the audit log; `code` for one that code in the sandbox made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +48,8 @@ class FileOperation:
     """Whether the tool may change files."""
     snapshot: str = ""
     """The newest snapshot at that moment, from before the change; empty where there is none."""
+    origin: Origin = Origin()
+    time_ns: int = field(default_factory=time.time_ns)
 
 
 Callback = Callable[[FileOperation], object]
@@ -83,6 +98,8 @@ _CHANGING_WORDS = frozenset(
 )
 _MOST_LEARNT = 10_000
 _MOST_PROPERTIES = 200
+_NS = 10**9
+_UNKNOWN = Origin()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +157,14 @@ class FilesystemToolDetector:
     def register_orchestrator(self, callback: OrchestratorCallback, *, agent_id: str, workspace: str) -> None:
         """Have an orchestrator called with `filesystem_operation` and one dictionary for each operation.
 
-        Its keys are agent_id, tool_name, workspace, operation_args, outcome (ok, denied, failed), paths,
-        changes_files and snapshot.
+        Its keys are agent_id, session, tool_name, workspace, operation_args, outcome (ok, denied, failed), paths,
+        changes_files, snapshot and time (seconds since 1970).
         """
 
         def tell(operation: FileOperation) -> None:
             told: dict[str, Any] = {
                 "agent_id": agent_id,
+                "session": operation.origin.session,
                 "tool_name": operation.tool_name,
                 "workspace": workspace,
                 "operation_args": dict(operation.arguments),
@@ -154,6 +172,7 @@ class FilesystemToolDetector:
                 "paths": list(operation.paths),
                 "changes_files": operation.changes_files,
                 "snapshot": operation.snapshot,
+                "time": operation.time_ns / _NS,
             }
             callback(OPERATION, told)
 
@@ -167,12 +186,13 @@ class FilesystemToolDetector:
         outcome: OperationOutcome = OperationOutcome.OK,
         paths: Iterable[str] = (),
         snapshot: str = "",
+        origin: Origin = _UNKNOWN,
     ) -> None:
         """Tell every callback that a tool ran, unless it is no file operation."""
         if not self._callbacks or not self.is_filesystem_operation(tool_name):
             return
         changes = self.changes_files(tool_name)
-        operation = FileOperation(tool_name, args, outcome, tuple(dict.fromkeys(paths)), changes, snapshot)
+        operation = FileOperation(tool_name, args, outcome, tuple(dict.fromkeys(paths)), changes, snapshot, origin)
         for callback in tuple(self._callbacks):
             try:
                 callback(operation)

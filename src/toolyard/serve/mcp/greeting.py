@@ -93,7 +93,7 @@ class Greeting:
 
 
 def _capabilities(*, resources: bool, tools: bool) -> Json:
-    return {"resources": {"listChanged": resources, "subscribe": resources}, "tools": {"listChanged": tools}}
+    return {"logging": {}, "resources": {"listChanged": resources, "subscribe": resources}, "tools": {"listChanged": tools}}
 
 
 def _in_order(result: Json) -> Json:

@@ -42,6 +42,7 @@ from toolyard.serve.mcp.failures import failed_result, result_of_failure
 from toolyard.serve.mcp.front import lane_client
 from toolyard.serve.mcp.greeting import MODERN_RESULT, NAME, TITLE, Greeting
 from toolyard.serve.mcp.lane import Lane
+from toolyard.serve.mcp.log_messages import LogMessages
 from toolyard.serve.mcp.plain import resources_json, templates_json
 from toolyard.serve.mcp.quick import QuickCalls
 from toolyard.serve.mcp.telling import Telling, TellingServer
@@ -84,6 +85,7 @@ class YardServer:
         self._telling: Telling | None = None
         if (told := watches or Watches.of(yard)) is not None:
             self._telling = Telling(told, lambda context: _session(context, yard), yard.mounts.clean)
+        self._log = LogMessages(yard.activity, lambda context: _session(context, yard))
         self._tools = yard.dispatch.tools
         self._lists: dict[bool, ListToolsResult] = {}
 
@@ -119,6 +121,7 @@ class YardServer:
         server.add_request_handler(LIST_SKILLS, PaginatedRequestParams, self.list_skills)
         server.add_request_handler(GET_SKILL, GetSkillParams, self.get_skill)
         server.extensions[EXTENSION] = {}
+        self._log.attach(server)
         if self._telling is not None:
             self._telling.attach(server)
         # Tracing is off unless it is configured; the SDK's own middleware costs a tenth of every call.
@@ -233,7 +236,8 @@ class YardServer:
         )
         began = time.monotonic()
         try:
-            result = await self._answered(call)
+            async with self._log.for_request(context, call.id):
+                result = await self._answered(call)
         except ToolyardError as error:
             about = {"uri": arguments["uri"]} if tool in {READ_RESOURCE, GET_SKILL} else {}
             self._report(call, failed_result(error), time.monotonic() - began)

@@ -1,0 +1,149 @@
+"""What happens in the workspace, as MCP log messages (`notifications/message`), to clients that asked for them.
+
+In the handshake era a client asks with `logging/setLevel` and gets, on its connection, what happens in every session
+of this server. In the later era a request asks for itself, with a level in its `_meta`, and gets what its call did
+before its answer. What a client does not read in time is dropped, and a message says how much that was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from mcp.server.connection import allowed_log_levels
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.server import Server
+from mcp.server.session import ServerSession
+from mcp_types import (
+    EmptyResult,
+    LoggingLevel,
+    LoggingMessageNotification,
+    LoggingMessageNotificationParams,
+    RequestId,
+    SetLevelRequestParams,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from toolyard.app.activity import Activity, Occurrence
+
+_LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
+"""The least severe first."""
+_DROPPED = "toolyard"
+"""The logger of the message that says how many were dropped."""
+_MOST_CLIENTS = 256
+_MOST_WAITING = 1_000
+_MOST_OF_A_CALL = 1_000
+_SEND_SECONDS = 5.0
+
+Context = ServerRequestContext[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Client:
+    session: ServerSession
+    levels: frozenset[LoggingLevel]
+
+
+class LogMessages:
+    def __init__(self, activity: Activity, session_of: Callable[[Context], str]) -> None:
+        """`session_of` names the connection of a request."""
+        self._activity = activity
+        self._session_of = session_of
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._clients: dict[str, _Client] = {}
+        self._of_calls: dict[str, deque[Occurrence]] = {}
+        self._waiting: deque[Occurrence] = deque()
+        self._dropped = 0
+        self._sending: asyncio.Task[None] | None = None
+
+    def attach(self, server: Server[Any]) -> None:
+        server.add_request_handler("logging/setLevel", SetLevelRequestParams, self.set_level)
+
+    async def set_level(self, context: Context, params: SetLevelRequestParams) -> EmptyResult:
+        self._start()
+        name = self._session_of(context)
+        self._clients.pop(name, None)
+        if len(self._clients) >= _MOST_CLIENTS:
+            del self._clients[next(iter(self._clients))]
+        self._clients[name] = _Client(context.session, frozenset(_LEVELS[_LEVELS.index(params.level) :]))
+        return EmptyResult()
+
+    @contextlib.asynccontextmanager
+    async def for_request(self, context: Context, call: str) -> AsyncGenerator[None]:
+        """Around a call of the later era: a client that asked for it gets what the call did before the answer."""
+        if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            yield
+            return
+        levels = allowed_log_levels(context.protocol_version, context.meta)
+        if not levels:
+            yield
+            return
+        self._start()
+        occurred = self._of_calls[call] = deque(maxlen=_MOST_OF_A_CALL)
+        try:
+            yield
+        finally:
+            del self._of_calls[call]
+            await _send_all(_Client(context.session, levels), occurred, context.request_id)
+
+    def _start(self) -> None:
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._activity.listen(self._hear)
+
+    def _hear(self, occurrence: Occurrence) -> None:
+        """In any thread."""
+        of_call = self._of_calls.get(occurrence.call)
+        if of_call is not None:
+            of_call.append(occurrence)
+        if self._clients and self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has closed, and with it every connection
+                self._loop.call_soon_threadsafe(self._queue, occurrence)
+
+    def _queue(self, occurrence: Occurrence) -> None:
+        if len(self._waiting) >= _MOST_WAITING:
+            self._dropped += 1
+            return
+        self._waiting.append(occurrence)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.get_running_loop().create_task(self._send_waiting())
+
+    async def _send_waiting(self) -> None:
+        while self._waiting:
+            occurrence = self._waiting.popleft()
+            dropped, self._dropped = (0, self._dropped) if self._waiting else (self._dropped, 0)
+            for name, client in list(self._clients.items()):
+                is_sent = await _send_all(client, [occurrence])
+                if dropped and is_sent:
+                    told = {"event": "dropped", "count": dropped}
+                    is_sent = await _send(client.session, "warning", _DROPPED, told)
+                if not is_sent:
+                    self._clients.pop(name, None)
+
+
+async def _send_all(
+    client: _Client, occurred: list[Occurrence] | deque[Occurrence], request: RequestId | None = None
+) -> bool:
+    for each in occurred:
+        if each.severity.value in client.levels and not await _send(
+            client.session, each.severity.value, each.subject.value, each.data, request
+        ):
+            return False
+    return True
+
+
+async def _send(
+    session: ServerSession, level: LoggingLevel, logger: str, data: dict[str, Any], request: RequestId | None = None
+) -> bool:
+    """Whether it was sent. A client that does not read gets no more."""
+    params = LoggingMessageNotificationParams(level=level, logger=logger, data=data)
+    try:
+        async with asyncio.timeout(_SEND_SECONDS):
+            await session.send_notification(LoggingMessageNotification(params=params), request)
+    except Exception:  # noqa: BLE001 - whatever a connection raises that has ended
+        return False
+    return True
