@@ -100,6 +100,7 @@ WIDENING = {
     "skill_folders outside its own folder": "toolyard: {skill_folders: [~/.claude/skills]}",
     "snapshot_storage outside its own folder": "orchestrator: {snapshot_storage: ../kept}",
     "agent_temporary_workspace outside its own folder": "orchestrator: {agent_temporary_workspace: /srv/shared}",
+    "a webhook": "toolyard: {webhook: {url: 'http://127.0.0.1:9000/'}}",
     "custom tools": "toolyard: {available_custom_tools: [web.screenshot]}",
 }
 

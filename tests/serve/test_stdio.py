@@ -32,6 +32,7 @@ def test_the_handshake_names_the_server_its_abilities_and_the_workspace(place):
         assert client.greeting["result"] == {
             "protocolVersion": HANDSHAKE_VERSION,
             "capabilities": {
+                "logging": {},
                 "resources": {"listChanged": False, "subscribe": False},
                 "tools": {"listChanged": False},
             },
@@ -63,7 +64,7 @@ def test_a_client_of_the_stateless_protocol_discovers_the_same_without_a_handsha
     with place.stdio(modern=True) as client:
         found = client.request("server/discover")["result"]
     assert MODERN_VERSION in found["supportedVersions"]
-    assert found["capabilities"].keys() == {"extensions", "resources", "tools"}
+    assert found["capabilities"].keys() == {"extensions", "logging", "resources", "tools"}
     assert place.workspace in found["instructions"]
 
 

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from toolyard.app.injecting import Injection
     from toolyard.app.offering import Offering
     from toolyard.app.sharing.sharing import Sharing
+    from toolyard.app.webhook import Webhook
     from toolyard.config.models import Config
     from toolyard.core.upstream import ToolSchema
     from toolyard.sandbox.choose import Choice
@@ -141,6 +142,7 @@ class Yard(Closing):
             self.sandboxes.attach(self.codemode.broker_folder, self.agent, home.root, skills)
         self.detector = FilesystemToolDetector()
         self.activity = Activity(self.detector, self.sandboxes.shells, self.agent)
+        self._webhook = self._opened_webhook()
         self.snapshots = Keeper(
             Place(home.workspace, home.snapshots, self.agent, self._own_links, authors=home.authors),
             *(options.config.snapshots, self._told),
@@ -241,6 +243,8 @@ class Yard(Closing):
                 each.callback(self._session.close)
             each.callback(self.mounts.close)
             each.callback(self._audit.close)
+            if self._webhook is not None:
+                each.callback(self._webhook.close)
             if self.sharing is not None:
                 each.callback(self.sharing.close)
             for keeper in (self.snapshots, *self.contexts):
@@ -315,6 +319,21 @@ class Yard(Closing):
     def _own_links(self) -> list[str]:
         """What lies in the agent's folder and is no part of its work."""
         return apart(self.home)
+
+    def _opened_webhook(self) -> Webhook | None:
+        section = self.options.config.toolyard.webhook
+        if section is None:
+            return None
+        from toolyard.app.webhook import Webhook  # few configurations have one
+
+        webhook = Webhook(section, self._webhook_failed)
+        self.activity.listen(webhook.hear)
+        return webhook
+
+    def _webhook_failed(self, text: str) -> None:
+        """In its thread."""
+        with contextlib.suppress(ToolyardError):
+            self.record("webhook", text, Outcome.FAILED)
 
     def _told(self, text: str) -> None:
         """What became of snapshots that nobody asked for: an event of its own. A log that is full stops no thread."""

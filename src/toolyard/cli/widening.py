@@ -78,6 +78,8 @@ def widened_rights(config: Config) -> Iterator[str]:
         yield "MCP servers"
     if config.toolyard.max_running_servers > ToolyardSection().max_running_servers:
         yield "more servers at once"
+    if config.toolyard.webhook is not None:
+        yield "a webhook"
     if config.toolyard.available_custom_tools:
         yield "custom tools"
 

@@ -22,6 +22,7 @@ from toolyard.config.filesystem import Filesystem
 from toolyard.config.section import REFUSED, UNKNOWN_KEY, Seconds, Section, Size, expected
 from toolyard.config.server_entry import ServerEntry, Servers
 from toolyard.config.snapshots import Snapshots
+from toolyard.config.webhook import WebhookSection
 from toolyard.core.agent_folders import DEFAULT_AGENT, DEFAULT_ROOT
 from toolyard.core.errors import ErrorForm
 from toolyard.core.limits import DEFAULT_LIMITS, Limits
@@ -106,6 +107,8 @@ class ToolyardSection(Section):
     search_tools: SearchTools = SearchTools()
     skill_folders: tuple[str, ...] = ()
     """Folders with skills of other programs (`.claude/skills`, `~/.agents/skills` ...), used read-only."""
+    webhook: WebhookSection | None = None
+    """Where a program outside hears of file operations."""
 
 
 _SHOWN_CHARS = 60

@@ -14,7 +14,6 @@ import pytest
 NO_TOOL = "needs a tool, prompt or resource that only the suite's own server has"
 NO_PROMPTS = "we offer no prompts"
 NO_COMPLETION = "we offer nothing to complete"
-NO_LOGGING = "log messages are asked for with each request in 2026-07-28, and no longer with logging/setLevel"
 NO_SUBSCRIPTIONS = "resources cannot be subscribed to"
 NO_TASKS = "the tasks extension is not offered"
 
@@ -45,7 +44,6 @@ BOTH_ERAS = {
     "prompts-get-with-image": (NO_PROMPTS, {"prompts-get-with-image"}),
 }
 ONLY_2026 = {
-    "logging-set-level": (NO_LOGGING, {"logging-set-level"}),
     "caching": (NO_PROMPTS, {"sep-2549-prompts-list-caching-hints"}),
     "http-custom-header-server-validation": (
         NO_TOOL,

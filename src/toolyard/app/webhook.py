@@ -1,0 +1,166 @@
+"""Posts what happens in a workspace to the URL that `toolyard.webhook` names.
+
+A Webhook owns one thread, from the first occurrence until `close()`. `hear` never waits: occurrences go to a bounded
+queue, and what finds no room, or cannot be delivered, is counted in the next delivery. The first failure of a row is
+recorded in the audit log. Redirects are not followed, and a name that leads to a private network gets nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from toolyard.app.activity import Occurrence, Severity
+from toolyard.core.closing import Closing
+from toolyard.core.errors import ConfigError
+from toolyard.servers.addresses import is_loopback, is_public, leads_inside
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from toolyard.config.webhook import WebhookSection
+
+_MOST_WAITING = 1_000
+_MOST_AT_ONCE = 100
+_POST_SECONDS = 5.0
+_TRIES = 3
+_PAUSE_SECONDS = 0.5
+_CLOSE_SECONDS = 2.0
+_SUCCESS = range(200, 300)
+_KEY = "toolyard.webhook.url"
+
+
+class _Undelivered(Exception):  # noqa: N818 - what happened, in words
+    """A post that did not arrive, or was refused."""
+
+
+class Webhook(Closing):
+    """Used from any thread."""
+
+    def __init__(self, section: WebhookSection, tell: Callable[[str], None]) -> None:
+        """`tell` puts a sentence into the audit log. Raises ConfigError for an address that is not allowed."""
+        self._url = section.url
+        self._host = _checked_host(section.url)
+        self._headers = {"Content-Type": "application/json"}
+        if section.token is not None and (token := section.token.get_secret_value()):
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._reads = section.reads
+        self._tell = tell
+        self._changed = threading.Condition()
+        self._waiting: deque[Occurrence] = deque()
+        self._dropped = 0
+        self._closes_at = float("inf")
+        self._has_failed = False
+        self._thread: threading.Thread | None = None
+
+    def hear(self, occurrence: Occurrence) -> None:
+        """Have it sent soon."""
+        if occurrence.severity is Severity.DEBUG and not self._reads:
+            return
+        with self._changed:
+            if len(self._waiting) >= _MOST_WAITING or self._is_closing:
+                self._dropped += 1
+                return
+            self._waiting.append(occurrence)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._deliver_all, name="toolyard-webhook", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Send what waits, for a moment."""
+        with self._changed:
+            self._closes_at = time.monotonic() + _CLOSE_SECONDS
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(_CLOSE_SECONDS + _POST_SECONDS)
+
+    @property
+    def _is_closing(self) -> bool:
+        return self._closes_at != float("inf")
+
+    def _deliver_all(self) -> None:
+        import httpx2
+
+        with httpx2.Client(timeout=_POST_SECONDS, trust_env=not is_loopback(self._host)) as client:
+            while batch := self._next():
+                with self._changed:
+                    dropped, self._dropped = self._dropped, 0
+                try:
+                    self._deliver(client, batch, dropped)
+                    self._has_failed = False
+                except _Undelivered as fault:
+                    with self._changed:
+                        self._dropped += dropped + len(batch)
+                    if not self._has_failed:
+                        self._has_failed = True
+                        self._tell(f"The webhook at {self._host} does not get file operations: {fault}")
+
+    def _next(self) -> list[Occurrence]:
+        """The next ones to send; none when it is time to stop."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._is_closing)
+            if time.monotonic() >= self._closes_at:
+                return []
+            return [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST_AT_ONCE))]
+
+    def _deliver(self, client: httpx2.Client, batch: list[Occurrence], dropped: int) -> None:
+        body = json.dumps({"events": [each.data for each in batch], "dropped": dropped}).encode()
+        for number in range(_TRIES):
+            try:
+                self._post(client, body)
+            except _Undelivered:
+                if number + 1 == _TRIES or self._is_closing:
+                    raise
+                with self._changed:
+                    self._changed.wait_for(lambda: self._is_closing, _PAUSE_SECONDS * 2**number)
+            else:
+                return
+
+    def _post(self, client: httpx2.Client, body: bytes) -> None:
+        import httpx2
+
+        if not is_loopback(self._host) and leads_inside(_addresses_of(self._host)):
+            raise _Undelivered("its name leads to a private network.")
+        try:
+            # The answer is not read: only its status counts.
+            with client.stream("POST", self._url, content=body, headers=self._headers) as response:
+                status = response.status_code
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+            raise _Undelivered(f"it cannot be reached ({type(error).__name__}).") from None
+        if status not in _SUCCESS:
+            raise _Undelivered(f"it answered with status {status}.")
+
+
+def _checked_host(url: str) -> str:
+    """Where it leads. The rest of the URL may hold secrets, and is never shown."""
+    try:
+        parts = urlsplit(url)
+        host, has_login = parts.hostname or "", parts.username is not None or parts.password is not None
+        _ = parts.port
+    except ValueError:
+        raise ConfigError(f"`{_KEY}` is not a URL.", hint="Write it as https://host/path.") from None
+    if has_login:
+        raise ConfigError(f"`{_KEY}` holds a user name.", hint="Name the secret in `toolyard.webhook.token`.")
+    if parts.scheme == "https" and is_public(host):
+        return host
+    if parts.scheme in {"http", "https"} and is_loopback(host):
+        return host
+    raise ConfigError(
+        f"`{_KEY}` leads to {host or 'nowhere'}, which is neither a public host over https nor this machine.",
+        hint="Use https and a public host, or http://127.0.0.1:PORT with a program there that passes it on.",
+    )
+
+
+def _addresses_of(host: str) -> list[str]:
+    """Those that the name has now; none where it cannot be looked up here, as behind a proxy."""
+    with contextlib.suppress(OSError, UnicodeError):
+        return [str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
+    return []
