@@ -93,7 +93,11 @@ class Greeting:
 
 
 def _capabilities(*, resources: bool, tools: bool) -> Json:
-    return {"logging": {}, "resources": {"listChanged": resources, "subscribe": resources}, "tools": {"listChanged": tools}}
+    return {
+        "logging": {},
+        "resources": {"listChanged": resources, "subscribe": resources},
+        "tools": {"listChanged": tools},
+    }
 
 
 def _in_order(result: Json) -> Json:
