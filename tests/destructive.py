@@ -48,6 +48,8 @@ class ContainedFile(pytest.Item):
                 timeout=_SECONDS,
                 check=False,
                 pass_fds=(names.fileno(),),
+                # Options meant for this run may name files to write, and nothing can be written there.
+                env={name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"},
             )
         if ran.returncode == private_mounts.UNAVAILABLE_EXIT:
             pytest.skip(ran.stdout.strip())
