@@ -1,7 +1,7 @@
 """A writer killed at any moment leaves one whole version of the file: the old one or the new one, never a mixture.
 
 A helper process is started once; for each kill it forks a child that rewrites and edits one file over and over,
-lets it run for a random moment, and kills it with SIGKILL. What stands on the disk is judged here.
+lets it write up to two versions and run on for a random moment, and kills it with SIGKILL. What stands on the disk is judged here.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ LONGEST_MOMENT = 0.03
 NAME = "file.txt"
 
 HELPER = """
-import errno, hashlib, os, random, signal, sys, time
+import errno, hashlib, mmap, os, random, signal, sys, time
 from toolyard.core.limits import DEFAULT_LIMITS
 from toolyard.fs import files
 from toolyard.fs.mounts import Mounts
@@ -37,6 +37,7 @@ if kind == "named":
         return real_open(path, flags, *more, **others)
     os.open = without_unnamed_files
 mounts = Mounts(workspace)
+written = mmap.mmap(-1, 1)  # shared with the child: how many versions it wrote, up to two
 
 def version(dice):
     body = dice.randbytes(64) * dice.randrange(1, 20_000)
@@ -50,6 +51,7 @@ def write_for_ever(seed):
                 files.rewrite(target, lambda before: version(dice), DEFAULT_LIMITS)
             else:
                 files.rewrite(target, lambda before: edited(before, dice), DEFAULT_LIMITS)
+        written[0] = min(written[0] + 1, 2)
 
 def edited(before, dice):
     head, _, body = before.data.partition(b"\\n")
@@ -59,12 +61,17 @@ def edited(before, dice):
 
 for line in sys.stdin:
     seed, moment = line.split()
+    written[0] = 0
     child = os.fork()
     if child == 0:
         try:
             write_for_ever(int(seed))
         finally:
             os._exit(9)
+    # A busy machine may give the child no time within the moment: a part of them first has to write something.
+    ended = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    while written[0] < int(seed) % 3 and os.waitid(os.P_PID, child, ended) is None:
+        time.sleep(0.0005)
     time.sleep(float(moment))
     os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
