@@ -39,7 +39,7 @@ unit: setup
 
 # Part of the tests with another Python: make fast PYTHON=/usr/bin/python3 VENV=.venv-debian
 fast: setup
-	$(BIN)/pytest -n auto --dist worksteal -m "$(UNIT)" $(addprefix tests/,$(FAST))
+	$(BIN)/pytest -n auto --dist worksteal -m "$(UNIT)" $(addprefix tests/,$(FAST)) --ignore=tests/assistant/served
 
 # Every page, the SDK's own client in every era, the weaker sandboxes, whole suites again as an ordinary user, thousands of races and kills, every generated file.
 slow: setup
