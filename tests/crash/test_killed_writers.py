@@ -1,7 +1,8 @@
 """A writer killed at any moment leaves one whole version of the file: the old one or the new one, never a mixture.
 
 A helper process is started once; for each kill it forks a child that rewrites and edits one file over and over,
-lets it write up to two versions and run on for a random moment, and kills it with SIGKILL. What stands on the disk is judged here.
+lets it write up to two versions and run on for a random moment, and kills it with SIGKILL. The file on the disk is
+checked here.
 """
 
 import hashlib
