@@ -278,6 +278,27 @@ def test_an_agent_whose_workspace_holds_the_state_folder_cannot_grant_trust(
     assert not os.path.exists(forged)
 
 
+def test_an_agent_whose_workspace_holds_the_state_folder_cannot_change_the_record_of_another_workspace(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(project / "home"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(project / "home" / "state"))
+    other = project.parent / "other"
+    other.mkdir()
+    exec_bash = [sys.executable, "-m", "toolyard", "exec", "--bash"]
+    subprocess.run([*exec_bash, "-c", "echo x > made", "--workspace", str(other)], timeout=60, check=True)
+    logs = list((project / "home" / "state" / "toolyard").glob("other-*/audit.jsonl"))
+    before = logs[0].read_bytes()
+
+    command = f"echo x >> {logs[0]}; rm -r {logs[0].parent}; mv {logs[0].parent} moved; touch tried"
+    where = ("--workspace", str(project), "--state", str(project.parent / "away"))
+    subprocess.run([*exec_bash, "-c", command, *where], timeout=60, check=True)
+
+    assert (project / "tried").exists()
+    assert [log.read_bytes() for log in logs] == [before]
+    assert (logs[0].parent / "snapshots" / "index.sqlite3").exists()
+
+
 def test_a_command_cannot_change_what_the_configuration_includes(project: Path) -> None:
     (project / "shop.py").write_text("def price(part: str) -> float:\n    return 1.0\n")
     file = project / "toolyard.yaml"

@@ -177,16 +177,15 @@ class Yard(Closing):
             )
         state = outside_workspace(home.log, real)
         policy = policy_for(options.config, options.settings, real, options.mode, options.agent)
-        trust = os.path.realpath(TrustStore(options.settings.state_home).folder)
+        everyones = _state_of_all(options.settings.state_home, real)
         if any(
-            is_beneath(trust, root) for root in (real, *policy.extra_roots, *(each.path for each in policy.context))
+            is_beneath(everyones, root) for root in (real, *policy.extra_roots, *(each.path for each in policy.context))
         ):
-            ensure_state_dir(
-                trust
-            )  # a folder that is missing could be made by a command, which a mount protects from
+            # A folder that is missing could be made by a command, which a mount protects from.
+            ensure_state_dir(everyones)
         # In a layout the root has a state folder of its own, and the snapshots may lie anywhere.
         contexts = context_places(policy, options.settings, options.state_home or "", home.agent)
-        kept = (state, home.state, home.snapshots, trust, *(place.folder for place in contexts))
+        kept = (state, home.state, home.snapshots, everyones, *(place.folder for place in contexts))
         for own in outermost(map(os.path.realpath, kept)):
             policy = keeping(policy, own)
         if (environment := own_environment(real)) is not None:
@@ -358,6 +357,15 @@ def _no_folder(workspace: str) -> ConfigError:
     if os.path.exists(workspace):
         return ConfigError(f"the workspace {workspace} is a file, not a folder.", hint="Name the folder it lies in.")
     return ConfigError(f"the workspace {workspace} is not a folder.", hint=CREATE_FOLDER)
+
+
+def _state_of_all(state_home: str, workspace: str) -> str:
+    """The state folder of all workspaces: their logs, their snapshots, the record of what is trusted.
+
+    Where the workspace itself lies in there, that record alone.
+    """
+    everything = os.path.realpath(state_home)
+    return os.path.realpath(TrustStore(state_home).folder) if is_beneath(workspace, everything) else everything
 
 
 def _begun(options: YardOptions, home: Home, state: str) -> Session | None:
