@@ -28,7 +28,7 @@ BREAKER = CircuitBreaker(
     walled=False,
 )
 
-HELD = "Snapshots hold its files, but neither .git nor what they ignore."
+HELD = "Automatic snapshots hold it, but for caches and what the user had left out."
 
 # fmt: off
 ROOT = [
@@ -220,6 +220,7 @@ def test_a_command_that_destroys_nothing_whole_passes(command):
             "rm -rf ./*",
             f"deletes everything in the workspace /srv/project. {HELD}",
         ),
+        ("rm -rf .git", "deletes the Git repository /srv/project/.git. Automatic snapshots hold it."),
         ("cat a > /dev/sda", "overwrites the device /dev/sda. No snapshot holds that."),
         (
             "cd build; rm -rf *",

@@ -56,7 +56,8 @@ class Asset(StrEnum):
 
 _OF_MODES: Final = frozenset({Asset.ROOT, Asset.SYSTEM, Asset.HOME})
 _ABOUT: Final = {
-    Asset.WORKSPACE: "Snapshots hold its files, but neither .git nor what they ignore.",
+    Asset.WORKSPACE: "Automatic snapshots hold it, but for caches and what the user had left out.",
+    Asset.REPOSITORY: "Automatic snapshots hold it.",
     Asset.CONTEXT: "",
 }
 _UNSAVED: Final = "No snapshot holds that."
