@@ -74,6 +74,14 @@ def test_a_container_is_asked_for_its_users_and_its_groups(tmp_path):
     assert probe(Engine.of(str(program), {"PATH": os.defpath}), "image").user == "5:7"
 
 
+def test_the_advice_of_the_client_is_left_out_where_there_is_no_engine(client):
+    said = "docker: Cannot connect to the Docker daemon at unix:///x.\n\nRun 'docker run --help' for more information"
+    with pytest.raises(SystemFault) as raised:
+        probe(client(err=said, code=125), "i:1")
+
+    assert raised.value.message.endswith("Cannot connect to the Docker daemon at unix:///x.")
+
+
 @pytest.mark.parametrize("answer", ["7\n0 70000 10\n0 70000 10\n", "7\n", "", "what?\n1\n2\n", "7\n1 2\n1 2\n"])
 def test_an_engine_whose_containers_cannot_be_ours_is_refused(client, answer):
     with pytest.raises(SystemFault, match="cannot be used on this engine"):

@@ -214,7 +214,7 @@ class Gate:
         """Have it known before `risk` runs that it could not be undone."""
         root = keeper.place.root
         what = f"What this deletes or overwrites in {root}" if keeper.place.is_context else _LOSES
-        said = f"{what} cannot be brought back, because no snapshot could be taken: {why}"
+        said = f"{what} cannot be brought back, because no snapshot could be taken: {why.rstrip('.')}."
         question = replace(risk, path=root, real_path=root)  # another one than whether it may run
         if question in self.approved:
             return
@@ -222,10 +222,10 @@ class Gate:
             raise NeedsAnswer(question, Decision(Effect.ASK, said, "snapshots"))
         if self.call.warn is not None:
             self.call.warn(said)
-        elif keeper.notices.announce(why):
+        elif keeper.notices.announce(why, self.call.session):
             raise ToolError(
                 f"Nothing was run yet. {said}",
-                hint="Tell the user. Where that is acceptable, make the same call again: it will run.",
+                hint="Tell the user. Where that is acceptable, make the same call again: it runs, and so do later ones.",
                 retryable=True,
             )
 

@@ -141,7 +141,8 @@ def _explained(engine: Engine, image: str, said: str) -> SystemFault:
         hint = build if image == DEFAULT_IMAGE else pull + build
         return SystemFault(f"The sandbox's image {image} is not there.", hint=hint)
     if any(sign in lowered for sign in _NO_ENGINE):
-        message = f"The {engine.name} engine cannot be reached: {said[-_MESSAGE_CHARS:]}"
+        why = said.partition("\n\n")[0]  # what follows tells how to get help from the client
+        message = f"The {engine.name} engine cannot be reached: {why[-_MESSAGE_CHARS:]}"
         return SystemFault(message, hint="Start the engine, or set `code_execution: {mode: bubblewrap}`.")
     if "python3" in lowered and any(sign in lowered for sign in _NO_PROGRAM):
         message = f"The image {image} has no python3, which the sandbox needs."

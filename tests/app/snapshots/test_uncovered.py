@@ -41,6 +41,18 @@ async def test_where_nobody_can_be_asked_the_first_call_is_answered_with_the_rea
     assert not (spot.root / "a.txt").exists()
 
 
+async def test_every_session_hears_of_it_before_its_first_command(spot, full):
+    yard = full()
+    spot.write("b.txt", "b")
+    for session, name in (("one", "a.txt"), ("another", "b.txt")):
+        deletion = Call("Bash", {"command": f"rm {name}"}, "test", session=session)
+        with pytest.raises(ToolError, match="Nothing was run yet"):
+            await yard.dispatch(deletion)
+        assert (spot.root / name).exists()
+        await yard.dispatch(deletion)
+        assert not (spot.root / name).exists()
+
+
 async def test_code_is_announced_as_commands_are(spot, full):
     yard = spot.yard(toolset=("code",), snapshots=FULL, mode="bypassPermissions")
     with pytest.raises(ToolError, match="Nothing was run yet"):
@@ -63,6 +75,7 @@ async def test_a_person_is_asked_first(spot, full):
         await call(yard, "Bash", ask=no, command="rm a.txt")
     assert asked[0][0] == "rm a.txt"
     assert "cannot be brought back" in asked[0][1]
+    assert asked[0][1].endswith(".")
     assert (spot.root / "a.txt").exists()
     await call(yard, "Bash", ask=yes, command="rm a.txt")
     assert not (spot.root / "a.txt").exists()

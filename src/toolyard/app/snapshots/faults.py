@@ -38,7 +38,7 @@ def refused(error: Exception) -> SystemFault:
     """For a change that could not be undone, where the configuration requires that it can."""
     way = error.hint if isinstance(error, ToolyardError) and error.hint else "Mend what prevents it, then try again."
     return SystemFault(
-        f"Nothing was changed: no snapshot could be taken, and `snapshots.required` is set. {reason_of(error)}",
+        f"Nothing was changed: `snapshots.required` is set, and no snapshot could be taken: {reason_of(error)}",
         hint=way,
     )
 

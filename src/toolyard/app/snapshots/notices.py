@@ -25,6 +25,7 @@ class Notices:
         self._waiting: deque[str] = deque(maxlen=_MOST)
         self._has_failed = False
         self._announced = ""
+        self._heard: set[str] = set()
         self._proposals: frozenset[bytes] = frozenset()
 
     def pop_all(self) -> list[str]:
@@ -48,10 +49,13 @@ class Notices:
         self._has_failed = False
         self._announced = ""
 
-    def announce(self, why: str) -> bool:
-        """Whether it has yet to be announced before a command that this prevents snapshots. True once for each."""
-        is_new = why != self._announced
-        self._announced = why
+    def announce(self, why: str, session: str) -> bool:
+        """Whether a session has yet to hear, before a command, that this prevents snapshots. True once for each."""
+        if why != self._announced:
+            self._announced = why
+            self._heard.clear()
+        is_new = session not in self._heard
+        self._heard.add(session)
         return is_new
 
     def taken(self, taken: Taken) -> None:
