@@ -225,7 +225,7 @@ class Gate:
         elif keeper.notices.announce(why, self.call.session):
             raise ToolError(
                 f"Nothing was run yet. {said}",
-                hint="Tell the user. Where that is acceptable, make the same call again: it runs, and so do later ones.",
+                hint="Tell the user. Where that is acceptable, make the same call again: it and later ones run.",
                 retryable=True,
             )
 

@@ -178,9 +178,8 @@ class Yard(Closing):
         state = outside_workspace(home.log, real)
         policy = policy_for(options.config, options.settings, real, options.mode, options.agent)
         everyones = _state_of_all(options.settings.state_home, real)
-        if any(
-            is_beneath(everyones, root) for root in (real, *policy.extra_roots, *(each.path for each in policy.context))
-        ):
+        roots = (real, *policy.extra_roots, *(each.path for each in policy.context))
+        if any(is_beneath(everyones, root) for root in roots):
             # A folder that is missing could be made by a command, which a mount protects from.
             ensure_state_dir(everyones)
         # In a layout the root has a state folder of its own, and the snapshots may lie anywhere.

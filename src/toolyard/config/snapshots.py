@@ -15,6 +15,9 @@ _MOST_STORED = 20 * 1024 * MIB
 _KEEP = 200
 _DAYS = 30.0
 
+BASELINE = "before a change"
+"""Why the first snapshot of a session is taken."""
+
 
 class Snapshots(Section):
     automatic: bool = True

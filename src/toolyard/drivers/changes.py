@@ -13,8 +13,9 @@ from contextlib import closing
 from itertools import islice
 from typing import Final, NamedTuple
 
-from toolyard.app.snapshots.keeper import BASELINE, Place
+from toolyard.app.snapshots.keeper import Place
 from toolyard.app.snapshots.telling import paths_of
+from toolyard.config.snapshots import BASELINE
 from toolyard.core.errors import ToolyardError
 from toolyard.workspace.sharing.authors import Interval, changes_by_author, recorded_authors
 from toolyard.workspace.snapshots import Diff, DiffLimits, Snapshot, SnapshotStore

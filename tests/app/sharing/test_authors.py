@@ -36,6 +36,15 @@ async def test_what_an_agent_wrote_itself_is_not_news_of_its_peer(pair):
     assert news(a) == f"[agent_b changed 1 file: {a.yard.sharing.prefix}/agent_b/b.txt]"
 
 
+async def test_what_was_there_before_is_no_news_of_the_agent_that_shares_first(pair, team):
+    a, b = pair
+    (team.path / "project" / "old.txt").write_text("of the user")
+    await a.write("a.txt", "by a")
+    await share(a)
+
+    assert news(b) == f"[agent_a changed 1 file: {a.yard.sharing.prefix}/agent_a/a.txt]"
+
+
 async def test_a_file_that_both_changed_is_news_for_both(pair):
     a, b = pair
     await a.write("x.txt", "1")

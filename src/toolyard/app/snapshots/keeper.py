@@ -24,7 +24,7 @@ from toolyard.app.snapshots.notices import Notices
 from toolyard.app.snapshots.room import Room
 from toolyard.app.snapshots.running_calls import RunningCalls
 from toolyard.app.snapshots.thread import Quiet, Stopped, TakingThread
-from toolyard.config.snapshots import Snapshots
+from toolyard.config.snapshots import BASELINE, Snapshots
 from toolyard.core.closing import Closing
 from toolyard.core.errors import SystemFault, ToolyardError
 
@@ -49,8 +49,6 @@ _LOCK_SECONDS = 30.0
 _COLLECT_EVERY = 25
 _WORTH_COLLECTING = 10
 _SECONDS_A_DAY = 86_400.0
-BASELINE = "before a change"
-"""Why the first snapshot is taken."""
 OUTPUT_RULE = "/.toolyard/output/"
 """What runs printed, kept by us for the agent to read: no work of anybody's."""
 

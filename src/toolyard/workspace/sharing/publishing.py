@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from itertools import islice
 from stat import S_ISDIR
 
+from toolyard.config.snapshots import BASELINE
 from toolyard.core.agent_folders import folder_name
 from toolyard.core.errors import SystemFault
 from toolyard.fs.faults import shown as name_shown
@@ -153,6 +154,8 @@ class Publisher:
     ) -> Iterator[bytes]:
         """What the agent changed since it last published. Raises Damaged."""
         top, since_ns, number = (_top(now), now.time_ns, now.number) if now is not None else (None, 0, 0)
+        if now is None and snapshot.reason == BASELINE:
+            return  # all of it was there before the agent changed anything
         with recorded_authors(self._state) as authors:
             if authors is None or not authors.has_others(snapshot.root, agent):
                 yield from _changed_files(reader, top, top_of(snapshot), shown)
