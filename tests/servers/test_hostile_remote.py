@@ -17,7 +17,7 @@ from toolyard.core.limits import MIB
 from toolyard.servers import CallFailed, ServerMisbehaved, ServerUnavailable, bodies
 from toolyard.servers.bodies import Body, Bounds, Events
 from toolyard.servers.masking import Mask
-from toolyard.servers.oauth import may_be_sent_to
+from toolyard.servers.oauth import SignIn, may_be_sent_to
 from toolyard.servers.tokens import TokenFile
 
 from .hostile_http import hostile_server
@@ -208,6 +208,19 @@ def test_a_public_name_that_leads_into_the_users_network_is_not_asked(open_pool,
         pool = open_far(open_pool, hostile, tokens_folder=str(tmp_path), on_authorize=lambda *_: None)
         with pytest.raises(ServerUnavailable, match=r"it sends us to login\.example, which is neither its own"):
             pool.loop.run(pool.call("far", "t", {}))
+
+
+async def test_nobody_is_shown_a_sign_in_at_a_name_that_leads_into_their_network(tmp_path, monkeypatch):
+    def looked_up(_host, port, *_more, **_options):
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", looked_up)
+    shown = []
+    entry = ServerEntry(name="far", url="https://tools.example/mcp")
+    sign_in = SignIn(entry, str(tmp_path), lambda *told: shown.append(told), Mask())
+    with pytest.raises(ServerUnavailable, match=r"it sends us to login\.example, which is neither its own"):
+        await sign_in.show("https://login.example/authorize?state=1")
+    assert shown == []
 
 
 def test_a_token_that_the_server_repeats_is_not_said(open_pool, tmp_path):

@@ -16,12 +16,25 @@ _IDEOGRAPHIC_STOP: Final = "\u3002"
 _NUMBER: Final = re.compile(r"0x[0-9a-f]*|[0-9]+")
 _PARTS: Final = 4
 _BYTE: Final = 256
+_NAME: Final = re.compile(r"[\w-]+(?:\.[\w-]+)+")
 _PRIVATE_ENDINGS: Final = frozenset(
-    {"localhost", "localdomain", "local", "internal", "intranet", "private", "corp", "home", "lan", "arpa"}
+    {
+        *("localhost", "localdomain", "localdomain4", "localdomain6", "local", "internal", "intranet", "private"),
+        *("corp", "home", "lan", "arpa", "svc", "consul", "test", "invalid", "onion", "alt"),
+    }
 )
+_METADATA_NAMES: Final = frozenset({"metadata.goog"})
+"""Names of clouds' metadata that end like public ones."""
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-_LOCAL_NAT64: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
 _COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
+_TRANSLATED: Final = ipaddress.IPv6Network("::ffff:0:0:0/96")
+_PUBLIC_IPV6: Final = ipaddress.IPv6Network("2000::/3")
+_NOT_PUBLIC: Final = (
+    ipaddress.ip_network("192.0.0.0/24"),  # of the protocols themselves; 192.0.0.192 is a cloud's metadata
+    ipaddress.ip_network("192.88.99.0/24"),  # relays of 6to4
+    ipaddress.ip_network("3fff::/20"),  # for examples
+)
+"""What older versions of Python take for global."""
 _ISATAP: Final = (b"\x00\x00\x5e\xfe", b"\x02\x00\x5e\xfe")
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -47,11 +60,11 @@ def is_public(host: str) -> bool:
     address = _address(host)
     if address is not None:
         return _is_public_address(address)
-    labels = host.split(".")
+    ending = host.rpartition(".")[2]
     # What ends in a number is an address or nothing; a name without dots belongs to the local network.
-    if len(labels) == 1 or _NUMBER.fullmatch(labels[-1]) or "%" in host or ":" in host:
+    if not _NAME.fullmatch(host) or _NUMBER.fullmatch(ending):
         return False
-    return labels[-1] not in _PRIVATE_ENDINGS
+    return ending not in _PRIVATE_ENDINGS and host not in _METADATA_NAMES
 
 
 def leads_inside(addresses: Iterable[str]) -> bool:
@@ -89,8 +102,9 @@ def _is_public_address(address: Address) -> bool:
     inner = [*_embedded(address)]
     if inner:
         return all(map(_is_public_address, inner))
-    is_local = isinstance(address, ipaddress.IPv6Address) and address in _LOCAL_NAT64
-    return address.is_global and not address.is_multicast and not is_local
+    if isinstance(address, ipaddress.IPv6Address) and address not in _PUBLIC_IPV6:
+        return False
+    return address.is_global and not address.is_multicast and not any(address in network for network in _NOT_PUBLIC)
 
 
 def _embedded(address: Address) -> Iterator[ipaddress.IPv4Address]:
@@ -103,5 +117,11 @@ def _embedded(address: Address) -> Iterator[ipaddress.IPv4Address]:
         yield address.sixtofour
     elif address.teredo is not None:
         yield from address.teredo
-    elif address in _NAT64 or (address in _COMPATIBLE and int(address) > 1) or address.packed[8:12] in _ISATAP:
+    elif _ends_in_ipv4(address):
         yield ipaddress.IPv4Address(address.packed[12:])
+
+
+def _ends_in_ipv4(address: ipaddress.IPv6Address) -> bool:
+    if address in _COMPATIBLE:
+        return int(address) > 1
+    return address in _NAT64 or address in _TRANSLATED or address.packed[8:12] in _ISATAP

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import re
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -37,6 +38,8 @@ _PERSON_SECONDS = 300.0
 """How long a person may take to sign in."""
 _REQUEST_SECONDS = 10.0
 _REQUEST_BYTES = 16 * 1024
+_READ_DIFFERENTLY = re.compile(r"[\\\s\x00-\x1f]")
+"""Browsers take a backslash for a slash and drop white space, so that the host they ask is another one than ours."""
 _PAGE = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
     b"Toolyard has what it needs. You can close this page.\n"
@@ -88,7 +91,7 @@ class SignIn:
                 token_endpoint_auth_method="none" if agreed is None or not agreed.client_secret else None,
             ),
             self._tokens,
-            redirect_handler=self._show,
+            redirect_handler=self.show,
             callback_handler=self._wait,
         )
         self._tokens.context = provider.context
@@ -96,16 +99,15 @@ class SignIn:
 
     async def check(self, request: httpx2.Request) -> None:
         """A hook of the client: stops a request to where a server may not send us, also by a name."""
-        url = str(request.url)
-        self._check(url)
-        host = normalised(request.url.host)
-        home = normalised(urlsplit(self._entry.url or "").hostname or "")
+        await self._check(str(request.url))
+
+    async def _check(self, url: str) -> None:
+        own = self._entry.url or ""
+        if not may_be_sent_to(own, url):
+            raise self._led_inside(_host_of(url))
+        home, host = (normalised(urlsplit(each).hostname or "") for each in (own, url))
         if host != home and not is_loopback(host) and leads_inside(await _resolved(host)):
             raise self._led_inside(host)
-
-    def _check(self, url: str) -> None:
-        if not may_be_sent_to(self._entry.url or "", url):
-            raise self._led_inside(_host_of(url))
 
     def _led_inside(self, host: str) -> ServerUnavailable:
         why = f"it sends us to {host}, which is neither its own host nor a public one over https"
@@ -124,7 +126,8 @@ class SignIn:
             probe.bind((_LOOPBACK, 0))
             return f"http://{_LOOPBACK}:{probe.getsockname()[1]}{_PATH}"
 
-    async def _show(self, url: str) -> None:
+    async def show(self, url: str) -> None:
+        """Have the user sign in at an address that the server named."""
         if self._on_authorize is None:
             raise ServerUnavailable(
                 self._entry.name,
@@ -132,7 +135,7 @@ class SignIn:
                 hint="`toolyard sync` in a terminal asks you to.",
                 retryable=False,
             )
-        self._check(url)
+        await self._check(url)
         loop = asyncio.get_running_loop()
         if self.deadline is not None:
             self.deadline.reschedule(loop.time() + _PERSON_SECONDS)
@@ -150,7 +153,7 @@ class SignIn:
     async def _wait(self) -> AuthorizationCodeResult:
         from mcp.shared.auth import AuthorizationCodeResult
 
-        assert self._came_back is not None and self._door is not None  # noqa: S101, PT018 - `_show` came before
+        assert self._came_back is not None and self._door is not None  # noqa: S101, PT018 - `show` came before
         try:
             async with asyncio.timeout(_PERSON_SECONDS):
                 answer = await self._came_back
@@ -185,9 +188,10 @@ def may_be_sent_to(server: str, url: str) -> bool:
     try:
         own, other = urlsplit(server), urlsplit(url)
         home, host = normalised(own.hostname or ""), normalised(other.hostname or "")
-    except ValueError:  # brackets around what is no address
+        is_exact = other.port != 0 and not _READ_DIFFERENTLY.search(url)
+    except ValueError:  # brackets around what is no address, or no port
         return False
-    if other.scheme not in {"http", "https"} or not host:
+    if not is_exact or other.scheme not in {"http", "https"} or not host:
         return False
     if host == home and (own.scheme == "http" or other.scheme == "https"):
         return True
