@@ -13,12 +13,14 @@ from urllib.parse import urlsplit
 
 import pytest
 import uvicorn
+from starlette.types import Message
 
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.config.models import Config
 from toolyard.drivers.host import Host
 from toolyard.serve.mcp import connections
 from toolyard.serve.mcp.http import Address, http_app, listen
+from toolyard.serve.mcp.request_checks import RequestChecks
 
 SECONDS = 10
 HELD = 12
@@ -155,6 +157,25 @@ def test_bodies_that_never_end_do_not_keep_others_out(served, monkeypatch):
     assert is_closed(many[0])
     for each in many:
         each.close()
+
+
+async def test_a_request_whose_client_left_within_the_body_goes_nowhere():
+    """The SDK would log an error with its traceback for each."""
+    served: list[str] = []
+    left = [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
+
+    async def app(*_: object) -> None:
+        served.append("served")
+
+    async def receive() -> Message:
+        return left.pop(0)
+
+    async def send(message: Message) -> None:
+        served.append(message["type"])
+
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": [(b"host", b"here")]}
+    await RequestChecks(app, ["here"])(scope, receive, send)
+    assert served == []
 
 
 def test_an_answer_that_nobody_takes_is_cut_off(served, monkeypatch, wait_until):

@@ -15,7 +15,8 @@ LOOPBACK = [
         "127.0.0.1.",
         "127.0.0.1..",
     ),
-    *("::ffff:0:127.0.0.1", "::1", "0:0:0:0:0:0:0:1", "::127.0.0.1", "::ffff:127.0.0.1", "::ffff:7f00:1", "64:ff9b::127.0.0.1"),
+    *("::ffff:0:127.0.0.1",),
+    *("::1", "0:0:0:0:0:0:0:1", "::127.0.0.1", "::ffff:127.0.0.1", "::ffff:7f00:1", "64:ff9b::127.0.0.1"),
     *("64:ff9b::7f00:1", "2002:7f00:1::", "fe80::5efe:127.0.0.1", "localhost", "LOCALHOST.", "a.localhost"),
 ]
 INSIDE = [
@@ -41,7 +42,8 @@ INSIDE = [
     ),
     *("metadata。google。internal", "metadata", "printer.local", "router.lan", "intranet", "1.0.0.127.in-addr.arpa"),
     *("192.0.0.192", "192.88.99.1", "::ffff:0:10.0.0.1", "::ffff:0:a00:1", "fec0::1", "3fff::1", "5f00::1"),
-    *("localhost.localdomain", "localhost6.localdomain6", "kubernetes.default.svc", "metadata.goog", "a.test", "a.onion"),
+    *("localhost.localdomain", "localhost6.localdomain6", "kubernetes.default.svc", "metadata.goog"),
+    *("a.test", "a.onion"),
     *("loca\u00adl.example", "a\u200b.example", "a..example", ".example.com", "*.example.com", "a b.example"),
     *("127.0.0.1%2e", "1.2.3.4.5", "256.1.1.1", "0x", "login.example.1", "%31%32%37.0.0.1", "::g"),
 ]
