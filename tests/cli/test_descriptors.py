@@ -8,7 +8,7 @@ import pytest
 COMMANDS = {"exec": ["exec", "--bash", "-c", "echo hi > b.txt"], "snapshot": ["snapshot", "create"]}
 
 
-@pytest.mark.parametrize("limit", [10, 20, 28])
+@pytest.mark.parametrize("limit", [10, 20, 28, 48, 64])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_want_of_descriptors_is_named(tmp_path, name, limit):
     (tmp_path / "ws").mkdir()

@@ -8,6 +8,7 @@ at all. `none` is chosen by nobody but the one who wrote it.
 from __future__ import annotations
 
 import functools
+import resource
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from toolyard.config.models import CodeExecution
 
 _DEGRADING = (Tier.BUBBLEWRAP, Tier.NAMESPACES, Tier.LANDLOCK)
+_LEAST_DESCRIPTORS = 96
+"""Processes inside have the same limit. With fewer some fail, and do not say why."""
 _DOCTOR = "Run `toolyard doctor` for the walls of this machine and how to get the missing ones."
 _WEAKER = "`code_execution: {minimum: landlock}` accepts the weak Landlock sandbox."
 _UNSANDBOXED = (
@@ -45,6 +48,8 @@ def choose(execution: CodeExecution, means: Means | None = None) -> Choice:
     """The sandbox that the configuration asks for. Raises SecurityError where it cannot be had."""
     if execution.mode == "none":
         return Choice(Tier.NONE, functools.partial((means or Means()).make, Tier.NONE), _UNSANDBOXED)
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _LEAST_DESCRIPTORS:
+        raise _too_few_descriptors()
     means = means or Means.found(image=execution.docker.image, network=execution.docker.network)
     if execution.mode == "docker":
         return _container(means)
@@ -80,14 +85,18 @@ def _note(tier: Tier, failed: list[probe.TierReport]) -> str:
     return f"Sandbox: {tier.value}, because {why}."
 
 
+def _too_few_descriptors() -> SecurityError:
+    fault = descriptor_fault()
+    return SecurityError(
+        f"{fault.message} No sandbox could be started, so nothing was run.",
+        hint=f"Try again in a moment. {fault.hint}",
+        retryable=True,
+    )
+
+
 def _refusal(failed: list[probe.TierReport], minimum: Tier) -> SecurityError:
     if any(names_descriptors(report.reason) for report in failed):
-        fault = descriptor_fault()
-        return SecurityError(
-            f"{fault.message} No sandbox could be started, so nothing was run.",
-            hint=f"Try again in a moment. {fault.hint}",
-            retryable=True,
-        )
+        return _too_few_descriptors()
     why = "; ".join(f"{report.tier.value}: {report.reason.rstrip('.')}" for report in failed)
     passing = any(report.is_passing for report in failed)
     ways = ["Try again in a moment."] if passing else []
