@@ -8,16 +8,13 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from toolyard.app.gate import Gate
-from toolyard.app.tool import Arguments, Tool, output_schema
-from toolyard.app.tools.patches import PATCH_FIELDS, TRUNCATED, structured_patch
-from toolyard.app.tools.writing import Path, check_is_known, encoded, record_edit
+from toolyard.app.tool import Arguments, Tool
+from toolyard.app.tools.patches import patched_file_schema, structured_patch
+from toolyard.app.tools.writing import Path, check_is_known, edit_file, encoded
 from toolyard.core.actions import Kind
 from toolyard.core.calls import Result, Text
 from toolyard.core.errors import ValidationError
-from toolyard.fs import files
 from toolyard.fs.content.notebook_edits import CellEdit, CellType, Mode, NotebookOutcome, edit_notebook
-from toolyard.fs.faults import explain
-from toolyard.fs.files import Contents
 from toolyard.fs.mounts import Target
 
 _DONE = {"replace": "Replaced", "insert": "Inserted", "delete": "Deleted"}
@@ -60,34 +57,23 @@ def _checked(arguments: NotebookEditArguments) -> CellEdit:
 
 
 def _edited(target: Target, edit: CellEdit, gate: Gate) -> NotebookOutcome:
-    """Make the edit under the folder's lock, in what the file holds at that moment."""
     if not target.path.endswith(".ipynb"):
         raise ValidationError.of(
             "notebook_path", "is not the name of a notebook (.ipynb)", hint="Use Edit for other files."
         )
-    done: list[NotebookOutcome] = []
 
-    def edited(before: Contents | None) -> bytes:
-        gate.check_time()
-        if before is None:
-            raise explain(FileNotFoundError(2, "not there"), gate.mounts.shown(target.path))
-        check_is_known(before.data, target, gate, read_first=not gate.limits.overwrite_unread)
-        done.append(edit_notebook(before.data, edit))
-        return done[-1].data
+    def edited(before: bytes) -> NotebookOutcome:
+        check_is_known(before, target, gate, read_first=not gate.limits.overwrite_unread)
+        return edit_notebook(before, edit)
 
-    if not target.exists:
-        edited(None)
-    record_edit(files.rewrite(target, edited, gate.limits, gate.may_wait), target, gate)
-    return done[-1]
+    return edit_file(target, edited, gate)[0]
 
 
 NOTEBOOK_EDIT = Tool(
     name="NotebookEdit",
     description="Replace, insert or delete one cell of a Jupyter notebook. Read it first.",
     arguments=NotebookEditArguments,
-    output=output_schema(
-        (TRUNCATED,), path="string", cell_id="string", cell_type="string", edit_mode="string", **PATCH_FIELDS
-    ),
+    output=patched_file_schema(cell_id="string", cell_type="string", edit_mode="string"),
     run=notebook_edit,
     kind="write",
     read_only=False,

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from toolyard.app.tool import output_schema
 from toolyard.fs.content.diffs import DIFF_CHARS, Hunk, hunks
 
 TRUNCATED = "patch_truncated"
-PATCH_FIELDS: dict[str, str | dict[str, Any]] = {
+_FIELDS: dict[str, str | dict[str, Any]] = {
     "structuredPatch": {"type": "array", "items": {"type": "object"}},
     TRUNCATED: "boolean",
 }
-"""For `output_schema`, where the last one is optional."""
+
+
+def patched_file_schema(**fields: str | dict[str, Any]) -> dict[str, Any]:
+    """The output schema of a tool that changes one file: its path, these fields and the patch."""
+    return output_schema((TRUNCATED,), path="string", **fields, **_FIELDS)
 
 
 def structured_patch(before: str, after: str) -> dict[str, Any]:

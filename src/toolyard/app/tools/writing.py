@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Protocol, TypeVar
 
 from pydantic import Field
 
 from toolyard.app.gate import Gate
-from toolyard.app.tool import Arguments, Tool, output_schema
-from toolyard.app.tools.patches import PATCH_FIELDS, TRUNCATED, structured_patch, structured_patch_of_bytes
+from toolyard.app.tool import Arguments, Tool
+from toolyard.app.tools.patches import patched_file_schema, structured_patch, structured_patch_of_bytes
 from toolyard.core.actions import Kind
 from toolyard.core.calls import Result, Text
 from toolyard.core.errors import FieldError, ToolError, ValidationError
@@ -130,26 +130,45 @@ def _count(number: int, thing: str) -> str:
 
 
 def edit_target(target: Target, steps: Sequence[EditStep], gate: Gate) -> tuple[EditOutcome, bool]:
-    """Apply the steps under the folder's lock, to what the file holds at that moment."""
-    done: list[EditOutcome] = []
-    if not target.exists and steps[0].old:
-        raise explain(FileNotFoundError(2, "not there"), gate.mounts.shown(target.path))
+    """Apply the steps to a file, or make it with them. Whether it was made."""
+
+    def edited(before: bytes) -> EditOutcome:
+        if not gate.patient and not is_utf8(before):
+            gate.takes_long()  # its encoding has to be guessed
+        return apply_edits(before, steps)
+
+    return edit_file(target, edited, gate, creates=not steps[0].old)
+
+
+class Edited(Protocol):
+    @property
+    def data(self) -> bytes: ...
+
+
+_Outcome = TypeVar("_Outcome", bound=Edited)
+
+
+def edit_file(
+    target: Target, edit: Callable[[bytes], _Outcome], gate: Gate, *, creates: bool = False
+) -> tuple[_Outcome, bool]:
+    """Edit what the file holds now, under its folder's lock. Whether it was made, which `creates` allows."""
+    done: list[_Outcome] = []
 
     def edited(before: Contents | None) -> bytes:
         gate.check_time()
-        if before is None and steps[0].old:
+        if before is None and not creates:
             raise explain(FileNotFoundError(2, "not there"), gate.mounts.shown(target.path))
-        if before is not None and not gate.patient and not is_utf8(before.data):
-            gate.takes_long()  # its encoding has to be guessed
-        done.append(apply_edits(before.data if before else b"", steps))
+        done.append(edit(before.data if before else b""))
         return done[-1].data
 
+    if not target.exists and not creates:
+        edited(None)
     change = files.rewrite(target, edited, gate.limits, gate.may_wait)
-    record_edit(change, target, gate)
+    _record_edit(change, target, gate)
     return done[-1], change.before is None
 
 
-def record_edit(change: Change, target: Target, gate: Gate) -> None:
+def _record_edit(change: Change, target: Target, gate: Gate) -> None:
     """Whoever knew the file knows it after its own edit. An edit alone is no reading: the rest was not shown."""
     session, real = gate.call.session, target.real
     if not change.before or (gate.seen.knows(session, real) and not gate.seen.changed(session, real, change.before)):
@@ -182,22 +201,15 @@ def check_text(
         raise ValidationError(f"Nothing was written: {listed}.", tuple(wrong), hint="Send the text as it should be.")
 
 
-_EDITED = output_schema(
-    (TRUNCATED,),
-    path="string",
-    created="boolean",
-    replacements={"type": "array", "items": {"type": "integer"}},
-    snippet="string",
-    **PATCH_FIELDS,
+_EDITED = patched_file_schema(
+    created="boolean", replacements={"type": "array", "items": {"type": "integer"}}, snippet="string"
 )
 
 WRITE = Tool(
     name="Write",
     description="Create a file or replace all of it, atomically. An existing file has to be read first.",
     arguments=WriteArguments,
-    output=output_schema(
-        (TRUNCATED,), path="string", created="boolean", bytes="integer", lines="integer", **PATCH_FIELDS
-    ),
+    output=patched_file_schema(created="boolean", bytes="integer", lines="integer"),
     run=write,
     is_quick=lambda _: True,
     kind="write",
