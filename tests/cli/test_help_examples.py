@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import os
+import pty
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
 import time
+import urllib.error
+import urllib.request
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
+from tests.cli import scripted_gemini
 
 from toolyard.cli.main import toolyard
 from toolyard.codemode.custom.web import screenshot
 from toolyard.fs.roots import Root
 from toolyard.storage.state import ensure_state_dir, state_dir
-from toolyard.testing.model_server import Say, serving
+from toolyard.testing.model_server import Hang, Request, Say, Step, serving
 from toolyard.threads.sqlite import SqliteThreads
 from toolyard.threads.store import Terms
 from toolyard.threads.thread import Message, Turn
 from toolyard.workspace.skills import Skill, save
 
 SECONDS = 120
+INTERRUPTED = 130
+REFUSED = 126
 PROGRAMS = os.path.dirname(sys.executable)
 ADD = 'def add(a, b):\n    """Adds.\n\n    >>> add(1, 2)\n    3\n    """\n    return a + b\n'
 PAGE = "---\nname: pdf-forms\ndescription: Fills forms.\n---\nFill them.\n"
@@ -73,15 +81,14 @@ server.run("stdio")
 # What is only parsed, and why: the first pattern that is found counts.
 NOT_RUN = {
     r"^toolyard bench": "takes minutes; tests/bench runs the measures",
-    r"toolyard drive": "needs the program of another maker; tests/e2e runs them",
+    r"toolyard drive (?!gemini)": "needs the program of another maker; tests/e2e runs them",
     r"^claude ": "is a program of another maker",
-    r"--http|--follow": "does not end by itself",
     r"^toolyard memory import": "needs a store of mem0; tests/e2e/memory makes one",
-    r"web\.screenshot": "needs a browser; tests/e2e/test_web_tools.py has one",
-    r"^toolyard run --resume": "needs a run that was interrupted; test_run.py makes one",
-    r"^toolyard trust$": "asks on a terminal",
-    r"^toolyard sync --config F$": "F stands for a file",
+    r"^toolyard call tools\.web\.screenshot": "needs a browser; tests/e2e/test_web_tools.py has one",
 }
+# What does not end by itself, with what it prints when it is ready. It is interrupted then.
+ENDLESS = {r"--http": "Serving ", r"--follow": "denied"}
+WAIT = "Wait until I interrupt you."
 
 
 def commands(command: click.Command) -> Iterator[click.Command]:
@@ -147,7 +154,7 @@ class World:
         self.project = self.home / "project"
         self.ids: dict[str, str] = {}
         self.environment = {
-            "PATH": f"{PROGRAMS}:{os.environ['PATH']}",
+            "PATH": f"{scripted_gemini.install(base / 'bin')}:{PROGRAMS}:{os.environ['PATH']}",
             "HOME": str(self.home),
             "GEMINI_API_KEY": "not-a-key",
             "GOOGLE_GEMINI_BASE_URL": model,
@@ -164,6 +171,50 @@ class World:
             timeout=SECONDS,
             check=False,
         )
+
+    def run_until(self, example: str, sign: str) -> int:
+        """Interrupt it once it has printed the sign. Its exit code."""
+        program = subprocess.Popen(
+            ["bash", "-c", f"exec env {example}"],
+            env=self.environment,
+            cwd=self.project,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert program.stdout is not None
+        printed = ""
+        for line in program.stdout:
+            printed += line
+            if sign in line:
+                if address := re.search(r"http://\S+", line):
+                    with pytest.raises(urllib.error.HTTPError, match="401"):
+                        urllib.request.urlopen(address[0], timeout=SECONDS)
+                program.send_signal(signal.SIGINT)
+                break
+        printed += program.communicate(timeout=SECONDS)[0]
+        assert sign in printed, printed
+        return program.returncode
+
+    def run_on_terminal(self, example: str, answer: str) -> int:
+        ours, theirs = pty.openpty()
+        program = subprocess.Popen(
+            shlex.split(example),
+            env=self.environment,
+            cwd=self.project,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        os.write(ours, f"{answer}\n".encode())
+        with contextlib.suppress(OSError):  # which is how a terminal ends
+            while os.read(ours, 4_096):
+                pass
+        os.close(ours)
+        return program.wait(SECONDS)
 
     def must(self, example: str) -> str:
         ran = self.run(example)
@@ -191,6 +242,10 @@ class World:
         for words in ('"The deployment is manual"', '"Ask before you deploy"'):
             fact = json.loads(self.must(f"toolyard memory add {words} --config team.yaml --agent writer --json"))
         self.ids["writer"] = fact["id"]
+        assert self.run("toolyard exec --bash -c true --config deny.yaml").returncode == REFUSED
+        assert self.run_until(f"toolyard run agent.yaml '{WAIT}' --json", '"agent_started"') == INTERRUPTED
+        (run,) = json.loads(self.must("toolyard run --list --json"))
+        self.ids["run"] = run["run"]
         shutil.copytree(self.home, self.kept, symlinks=True)
 
     def _files(self) -> None:
@@ -203,11 +258,14 @@ class World:
         files = {
             "server.py": SERVER,
             "toolyard.yaml": json.dumps({"available_mcp_servers": entries}),
-            "project/toolyard.yaml": json.dumps({"available_mcp_servers": entries}),
+            "project/toolyard.yaml": json.dumps(
+                {"available_mcp_servers": entries, "toolyard": {"available_custom_tools": ["web.screenshot"]}}
+            ),
             "project/team.yaml": json.dumps(
                 {"agents": agents, "toolyard": {"workspace": ".", "available_mcp_servers": entries}}
             ),
             "project/agent.yaml": json.dumps(one),
+            "project/deny.yaml": json.dumps({"permissions": {"deny": ["Bash"]}}),
             "project/src/app.py": "x = 0\n",
             "project/README.md": "# Project\n",
             "project/share.sh": "mkdir src && echo 'x = 3' > src/app.py && echo '# Read me' > README.md\n",
@@ -251,10 +309,16 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with serving(lambda _: Say("Done.\nVOTE: writer")) as model:
+    waits = True
+
+    def answer(request: Request) -> Step:
+        return Hang() if waits and WAIT in str(request.body) else Say("Done.\nVOTE: writer")
+
+    with serving(answer) as model:
         made = World(tmp_path_factory.mktemp("help").resolve(), model.gemini)
         made.project.mkdir(parents=True)
         made.build()
+        waits = False
         yield made
 
 
@@ -264,7 +328,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def test_every_example_runs(world: World, example: str) -> None:
     world.restore()
     known = world.ids["thread"] if example.startswith("toolyard threads") else world.ids["memory"]
-    words = example.replace("3f0c9a61d2b84e57", world.ids["writer"]).replace("3f0c9a61", known)
+    words = re.sub(r"--config F$", "--config team.yaml", example).replace("3f2a81bc", world.ids["run"])
+    words = words.replace("3f0c9a61d2b84e57", world.ids["writer"]).replace("3f0c9a61", known)
     words = words.replace("3f2a", world.ids["3f2a"]).replace("81bc", world.ids["81bc"])
     if ("--agent" in example and "--config" not in example) or example.startswith("toolyard share"):
         shutil.copy(world.project / "team.yaml", world.project / "toolyard.yaml")
@@ -272,6 +337,14 @@ def test_every_example_runs(world: World, example: str) -> None:
     if "community" in example:
         world.must("toolyard skill promote agent_a/create_website")
     cwd = world.home / "new" if example.startswith("toolyard init") else world.project
+    if sign := next((sign for pattern, sign in ENDLESS.items() if re.search(pattern, example)), None):
+        assert world.run_until(re.sub(r":876\d$", ":0", words), sign) in {0, INTERRUPTED}
+        return
+    if example == "toolyard trust":
+        world.must("toolyard trust --revoke .")
+        assert world.run_on_terminal(words, "y") == 0
+        assert str(world.project) in world.must("toolyard trust --list")
+        return
 
     ran = world.run(words, cwd)
 
