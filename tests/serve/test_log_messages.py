@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import json
 import os
 from datetime import datetime
+from types import SimpleNamespace
 
 import pytest
+from mcp_types import SetLevelRequestParams
+
+from toolyard.app.activity import Activity
+from toolyard.sandbox.shells import Shells
+from toolyard.serve.mcp import log_messages
+from toolyard.serve.mcp.log_messages import LogMessages
+from toolyard.workspace.detecting import FilesystemToolDetector
 
 LEVEL = "io.modelcontextprotocol/logLevel"
 
@@ -153,3 +162,48 @@ def test_over_http_a_second_client_hears_what_the_first_does(place, talk):
                 assert line
     heard = json.loads(line[5:])["params"]["data"]
     assert (heard["tool"], heard["session"]) == ("Write", worker.session)
+
+
+class Unread:
+    """A connection whose client does not read until it is `released`."""
+
+    def __init__(self):
+        self.released = asyncio.Event()
+        self.sent = []
+
+    async def send_notification(self, notification, related=None):
+        await self.released.wait()
+        self.sent.append(notification.params)
+
+
+async def test_what_a_client_does_not_read_is_bounded_and_it_is_told_how_much_was_dropped(monkeypatch):
+    monkeypatch.setattr(log_messages, "_MOST_WAITING", 3)
+    detector, session = FilesystemToolDetector(), Unread()
+    messages = LogMessages(Activity(detector, Shells(), "writer"), lambda _: "one")
+    await messages.set_level(SimpleNamespace(session=session), SetLevelRequestParams(level="info"))
+    for number in range(10):
+        detector.notify_filesystem_operation("Write", {}, paths=[str(number)])
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    session.released.set()
+    async with asyncio.timeout(20):
+        while not session.sent or session.sent[-1].logger == "toolyard.files":
+            await asyncio.sleep(0)
+
+    assert [each.data["paths"] for each in session.sent[:-1]] == [["0"], ["1"], ["2"], ["3"]]
+    assert (session.sent[-1].logger, session.sent[-1].data) == ("toolyard", {"event": "dropped", "count": 6})
+
+
+async def test_a_client_that_never_reads_is_given_up(monkeypatch):
+    monkeypatch.setattr(log_messages, "_SEND_SECONDS", 0.01)
+    detector, session = FilesystemToolDetector(), Unread()
+    messages = LogMessages(Activity(detector, Shells(), "writer"), lambda _: "one")
+    await messages.set_level(SimpleNamespace(session=session), SetLevelRequestParams(level="info"))
+    detector.notify_filesystem_operation("Write", {})
+    async with asyncio.timeout(20):
+        while messages._clients:
+            await asyncio.sleep(0)
+    session.released.set()
+    detector.notify_filesystem_operation("Write", {})
+    await asyncio.sleep(0)
+    assert session.sent == []
