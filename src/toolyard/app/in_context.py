@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 from toolyard.app.tool import Tool
 from toolyard.app.tools.finding import SEARCH_TOOLS
 from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode, is_served, sets_of, tools_of
-from toolyard.codemode.files import OWN_SERVER, server_called
+from toolyard.codemode.files import OWN_SERVER, code_name, folder_names, server_called
 from toolyard.config.suggest import did_you_mean
 from toolyard.core.errors import ConfigError
 
@@ -90,8 +90,7 @@ def in_context_tools(
     owners = {SEARCH_TOOLS.name: f'"{SEARCH_TOOLS.name}"'}
     for group, choice in choices.items():
         known = _group(group, mode)
-        every = tools_of(names).keys() & known.keys() if group == FILESYSTEM else known
-        for name in [name for name in known if name in every] if choice == "*" else choice:
+        for name in _of_family(group, known, names) if choice == "*" else choice:
             if name not in known:
                 raise ConfigError(
                     f'in_context_tools names "{name}", which is no tool of "{group}".',
@@ -124,18 +123,27 @@ def _group(group: str, mode: ToolSource) -> dict[str, Tool[Any]]:
     return _passed_on(server_called(group, _servers(mode)), mode)
 
 
-def _code() -> dict[str, Tool[Any]]:
-    from toolyard.app.tools.running import RUNNING_TOOLS
+def _of_family(group: str, known: Mapping[str, Tool[Any]], names: Toolset) -> list[str]:
+    """All tools of a group, those that have two names by the one of `names`."""
+    from toolyard.app.tools.running import BASH, EXECUTE_BASH
 
-    return {tool.name: tool for tool in RUNNING_TOOLS}
+    if group == FILESYSTEM:
+        return [name for name in known if name in tools_of(names)]
+    other = (EXECUTE_BASH if names is Toolset.CLAUDE else BASH).name
+    return [name for name in known if group != CODE or name != other]
+
+
+def _code() -> dict[str, Tool[Any]]:
+    from toolyard.app.tools.running import BASH, RUNNING_TOOLS
+
+    return {tool.name: tool for tool in (*RUNNING_TOOLS, BASH)}
 
 
 def _files() -> dict[str, Tool[Any]]:
     from toolyard.app.tools.claude import CLAUDE_TOOLS
     from toolyard.app.tools.reference import REFERENCE_TOOLS
-    from toolyard.app.tools.running import RUNNING_TOOLS
 
-    running = {tool.name for tool in RUNNING_TOOLS} | {"Bash"}
+    running = _code()
     claude = {tool.name: tool for tool in CLAUDE_TOOLS if tool.name not in running}
     return {**claude, **{tool.name: tool for tool in REFERENCE_TOOLS}}
 
@@ -154,7 +162,8 @@ def _passed_on(group: str, mode: ToolSource) -> dict[str, Tool[Any]]:
             schema.name.removeprefix(f"{group}."): passed_on(group, schema, is_custom=True)
             for schema in mode.custom.groups[group]
         }
-    known = {FILESYSTEM, CODE, *servers, *mode.custom.groups}
+    named = {code_name(server, folder) for server, folder in folder_names(sorted(servers)).items()}
+    known = {FILESYSTEM, CODE, *named, *mode.custom.groups}
     what = f'in_context_tools names "{group}", which is no group of tools.'
     raise ConfigError(what, hint=did_you_mean(group, known))
 

@@ -8,6 +8,8 @@ import pytest
 
 import toolyard_runtime
 from toolyard.app.codemode.own_tools import package_own_tools
+from toolyard.app.toolsets import Toolset
+from toolyard.core.errors import ConfigError
 from toolyard.core.modes import PermissionMode
 
 from .conftest import Place, printed, run, tool
@@ -136,3 +138,22 @@ def test_the_group_filesystem_is_ours_and_the_servers_has_its_folders_name(attac
 
     assert set(tools) == {"search_tools", "write_file", "filesystem__write_file"}
     assert tools["write_file"].kind != "call"
+
+
+@pytest.mark.parametrize(
+    ("toolset", "choice", "served"),
+    [
+        (Toolset.CLAUDE, "*", {"execute_python", "Bash", "BashOutput", "KillShell"}),
+        (Toolset.CLAUDE, ["execute_bash"], {"execute_bash"}),
+        (Toolset.CODE, "*", {"search_tools", "execute_python", "execute_bash", "BashOutput", "KillShell"}),
+    ],
+)
+def test_the_group_code_execution_has_one_name_for_commands(place: Place, toolset, choice, served) -> None:
+    choices = {"code_execution": choice, "filesystem": []}
+
+    assert set(place.open(toolset=toolset, toolyard={"in_context_tools": choices}).dispatch.tools) == served
+
+
+def test_an_unknown_group_is_answered_with_the_names_that_count(attached: Place) -> None:
+    with pytest.raises(ConfigError, match="filesystem_server"):
+        attached.open(toolyard={"in_context_tools": {"weather": "*"}})
