@@ -139,6 +139,50 @@ def test_a_link_that_leads_out_of_a_scanned_folder_is_reported(serve, project, t
     ]
 
 
+def test_links_that_lead_out_are_listed_wherever_they_lie_in_a_folder(serve, project, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "o.py").write_text(SOURCE)
+    (project / "src/only_links/below").mkdir(parents=True)
+    (project / "src/kept.py").write_text("x = 1\n")
+    links = {
+        "src/file.py": outside / "o.py",
+        "src/folder": outside,
+        "src/only_links/file.py": outside / "o.py",
+        "src/only_links/below/folder": outside,
+    }
+    for name, target in links.items():
+        (project / name).symlink_to(target)
+    (project / "src/only_links/inside.py").symlink_to(project / "src/kept.py")
+    (project / "src/build").mkdir()
+    (project / "src/.gitignore").write_text("build/\n")
+    (project / ".git").mkdir()
+    (project / "src/build/made.py").write_text("y = 2\n")
+    (project / "src/build/link.py").symlink_to(outside / "o.py")
+    served = serve(Say("yes"))
+
+    fields = served.ask("analyze", question="?", files=["src"])
+
+    told = {each["path"]: each["reason"] for each in fields["skipped"] if "leads out" in each["reason"]}
+    assert sorted(told) == sorted(links)
+    assert TOKEN not in sent(served)
+
+
+@pytest.mark.parametrize("name", ["file.py", "folder", "folder/o.py", "folder/"])
+def test_a_link_that_leads_out_is_refused_where_it_is_named(serve, project, tmp_path, name):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "o.py").write_text(SOURCE)
+    (project / "file.py").symlink_to(outside / "o.py")
+    (project / "folder").symlink_to(outside)
+    served = serve(Say("yes"))
+
+    error = served.fault("analyze", question="?", files=[name])
+
+    assert (error["data"]["kind"], name.rstrip("/") in error["message"]) == ("security", True)
+    assert TOKEN not in sent(served)
+
+
 def test_an_answer_about_an_outline_is_partial(fresh, project):
     (project / "big.py").write_text("".join(f"def function_{at}():\n    return {at}\n\n\n" for at in range(20_000)))
     served = fresh(Say("yes"), config={"limits": {"context_tokens": 20_000}})

@@ -78,12 +78,23 @@ def _met(gate: Gate, scope: Scope, found: list[str]) -> Iterator[Met]:
 
 
 def _links_out(gate: Gate, scope: Scope, files: Sequence[Met]) -> Iterator[str]:
-    """Links that ripgrep passes over, in the folders on the way to what it lists: others are ignored, or empty."""
+    """Links that ripgrep passes over, in the folders on the way to what it lists and in those without a file.
+
+    Any other folder holds files that are not listed: it is ignored.
+    """
     start = scope.relative("")
-    folders = {start, *(folder for each in files for folder in _folders(each.relative, start))}
-    for folder in islice(sorted(folders), _MOST_FOLDERS):
+    listed = {start, *(folder for each in files for folder in _folders(each.relative, start))}
+    waiting = sorted(listed, reverse=True)
+    for _ in range(_MOST_FOLDERS):
+        if not waiting:
+            return
         gate.check_time()
-        for relative in _links(scope.root, folder):
+        folder = waiting.pop()
+        links, folders, has_files = _entries(scope.root, folder)
+        if folder not in listed and has_files:
+            continue
+        waiting.extend(each for each in folders if each not in listed and each.rpartition("/")[2] != _GIT)
+        for relative in links:
             path = f"{scope.root.path.rstrip('/')}/{relative}"
             if gate.visible(path) and _leads_out(scope.root, relative):
                 yield shown(gate.mounts.shown(path))
@@ -97,17 +108,28 @@ def _folders(relative: str, start: str) -> Iterator[str]:
         folder = folder.rpartition("/")[0]
 
 
-def _links(root: Root, folder: str) -> list[str]:
+def _entries(root: Root, folder: str) -> tuple[list[str], list[str], bool]:
+    """The links in a folder, the folders in it, and whether it holds anything else."""
     try:
         fd = root.open_folder(folder or ".")
     except OSError:  # gone meanwhile, or no longer a folder
-        return []
+        return [], [], False
+    links: list[str] = []
+    folders: list[str] = []
+    has_files = False
     try:
         with os.scandir(fd) as entries:
-            found = sorted(entry.name for entry in entries if entry.is_symlink())
+            for entry in entries:
+                path = f"{folder}/{entry.name}" if folder else entry.name
+                if entry.is_symlink():
+                    links.append(path)
+                elif entry.is_dir(follow_symlinks=False):
+                    folders.append(path)
+                else:
+                    has_files = True
     finally:
         os.close(fd)
-    return [f"{folder}/{name}" if folder else name for name in found]
+    return sorted(links), sorted(folders, reverse=True), has_files
 
 
 def _leads_out(root: Root, relative: str) -> bool:
