@@ -241,7 +241,8 @@ async def test_a_provider_that_is_silent_for_too_long_is_tried_again(talk):
         with pytest.raises(SystemFault, match="did not answer in time") as raised:
             await t.say("hello")
         assert "backend.timeout" in raised.value.hint
-        assert len(t.server.requests) >= 2
+        # Counted here: on a loaded machine a request may be given up before the server has read it.
+        assert t.all_heard(Waiting)
 
 
 async def test_who_is_cancelled_lets_go_of_the_request_at_once(talk):

@@ -61,13 +61,30 @@ def notebook():
     del builtins.display
 
 
+@pytest.fixture(scope="session")
+def font_cache(tmp_path_factory):
+    """Made once and ahead: where it is missing matplotlib makes it, and warns on stderr when that takes long."""
+    folder = tmp_path_factory.mktemp("matplotlib")
+    subprocess.run(
+        [sys.executable, "-I", "-c", "import matplotlib.font_manager"],
+        env={**os.environ, "MPLCONFIGDIR": str(folder)},
+        stderr=subprocess.DEVNULL,
+        check=True,
+    )
+    return folder
+
+
 @pytest.fixture
-def talk(tmp_path):
+def talk(tmp_path, font_cache):
     def run(*codes: str, close: bool = False, marked: tuple[int, ...] = (1, 2), python: tuple[str, ...] = ()) -> Talk:
         answers, sink = os.pipe()
         job = json.dumps({"codes": codes, "close": close, "marked": marked})
         command = [*(python or (sys.executable, "-I")), "-c", DRIVER, str(sink), job]
-        environment = {**os.environ, "MPLBACKEND": "module://toolyard_runtime.figures", "MPLCONFIGDIR": str(tmp_path)}
+        environment = {
+            **os.environ,
+            "MPLBACKEND": "module://toolyard_runtime.figures",
+            "MPLCONFIGDIR": str(font_cache),
+        }
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

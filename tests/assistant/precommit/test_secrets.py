@@ -5,6 +5,7 @@ import json
 import subprocess
 import time
 from dataclasses import fields
+from functools import partial
 
 import pytest
 
@@ -14,6 +15,7 @@ from toolyard.assistant.secrets.scanner import Hit, masked, scanner
 
 LONGEST_WAIT = 10.0
 LONGEST_STEP = 0.2
+TRIES = 5
 """Of one pattern on one line, however busy the machine is: an honest one takes a few milliseconds."""
 
 
@@ -214,12 +216,24 @@ def test_masks_cover_what_overlaps():
     assert masked("", []) == ""
 
 
+def fastest(work):
+    """The CPU seconds of the fastest of a few tries: other work of the machine makes some of them slower."""
+    took = []
+    for _ in range(TRIES):
+        begun = time.thread_time()
+        work()
+        took.append(time.thread_time() - begun)
+        if took[-1] < LONGEST_STEP:
+            break
+    return min(took)
+
+
 @pytest.mark.parametrize("character", ["a", "'", '"', "=", "/", "\\", " ", "-", "key=", "://", "eyJ", "@", "\ud800"])
 def test_no_line_takes_long(character):
-    begun = time.monotonic()
+    begun = time.thread_time()
     scanner().hits("a.py", character * (200_000 // len(character)))
     scanner().hits("a.yaml", character * (1_000 // len(character)))
-    assert time.monotonic() - begun < LONGEST_WAIT
+    assert time.thread_time() - begun < LONGEST_WAIT
 
 
 REPEATED = ["api_key", "recaptcha_key", "recaptcha_", "token", "_pass", "key='", "data.put('key", "artif", "jfrog AP"]
@@ -229,12 +243,7 @@ REPEATED = ["api_key", "recaptcha_key", "recaptcha_", "token", "_pass", "key='",
 def test_a_line_of_secret_words_takes_little_time_too(name):
     lines = [(text * 1_000)[:length] for text in REPEATED for length in (990, 2_000)]
     lines += [f"password = 'x1y2z3{' ' * 900}", f"key{' ' * 900}= 'abcdefgh1'", "\t" * 900 + "key = 'abcdefgh1'"]
-    took = []
-    for line in lines:
-        begun = time.thread_time()
-        scanner().hits(name, line)
-        took.append(time.thread_time() - begun)
-    assert max(took) < LONGEST_STEP
+    assert max(fastest(partial(scanner().hits, name, line)) for line in lines) < LONGEST_STEP
 
 
 def test_the_time_is_looked_at_before_each_line_that_may_take_long():

@@ -101,3 +101,10 @@ def test_lines_are_split_in_bounded_slices_that_hold_no_other_thread_up(line, en
 def test_a_key_that_lies_over_the_end_of_a_slice_is_masked(before):
     text = "x" * before + f"\n{KEY}y = 1\n"
     assert redact("a.py", text, never).text == text.replace(KEY, MASKED_KEY)
+
+
+@pytest.mark.parametrize("filler", ["x=1;", "PRIVATE KEY ", "-----BEGIN "])
+def test_a_key_that_begins_in_a_long_line_is_masked(filler):
+    long = filler * 20_000
+    text = f"{long}{KEY}y = 1\n"
+    assert redact("a.py", text, never).text == text.replace(KEY, MASKED_KEY)

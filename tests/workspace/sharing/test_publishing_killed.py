@@ -13,8 +13,9 @@ from toolyard.workspace.snapshots import Kind, SnapshotStore
 from toolyard.workspace.snapshots.reading import walk_tree
 
 KILLS = 25
+STEPS_APART = 3
 WORKER = """
-import os, random, sys
+import os, random, signal, sys
 from pathlib import Path
 from toolyard.core.modes import PermissionMode
 from toolyard.policy.policy import Policy
@@ -24,9 +25,22 @@ from toolyard.workspace.snapshots import SnapshotStore
 
 root, work, shared, state = sys.argv[1:]
 policy = Policy(PermissionMode.STRICT, work)
+STEPS = "open close mkdir rmdir rename replace link symlink unlink fsync fchmod utime".split()
 
-def run(seed):
-    chance = random.Random(seed)
+def die_at(step):
+    left = iter(range(step - 1, -1, -1))
+    def counted(function):
+        def call(*given, **named):
+            if next(left) == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*given, **named)
+        return call
+    for name in STEPS:
+        setattr(os, name, counted(getattr(os, name)))
+
+def run(step):
+    chance = random.Random(step)
+    is_first = True
     with SnapshotStore(state + "/snapshots") as store:
         publisher = Publisher(shared, state, store)
         shown = Filter(policy, workspace=work, root=root, place=shared + "/agent_b")
@@ -37,8 +51,13 @@ def run(seed):
                 path.unlink(missing_ok=True)
                 if chance.random() < 0.8:
                     path.write_bytes(chance.randbytes(chance.choice([10, 5000])))
-            publisher.publish("agent_b", store.create(work).snapshot, shown)
-            os.write(1, b".")
+            snapshot = store.create(work).snapshot
+            if not is_first:
+                die_at(step)
+            publisher.publish("agent_b", snapshot, shown)
+            if is_first:
+                os.write(1, b".")
+            is_first = False
 
 for line in sys.stdin:
     pid = os.fork()
@@ -47,28 +66,20 @@ for line in sys.stdin:
             run(int(line))
         finally:
             os._exit(3)
-    os.write(1, b"%d\\n" % pid)
-    os.waitpid(pid, 0)
-    os.write(1, b"\\n")
+    _, status = os.waitpid(pid, 0)
+    os.write(1, b"%d\\n" % os.waitstatus_to_exitcode(status))
 """
 
 
 def test_a_killed_publisher_leaves_a_whole_tree(team):
-    chance = random.Random(11)
     arguments = [str(team.root), str(team.work), str(team.shared), str(team.state)]
     with subprocess.Popen(
         [sys.executable, "-c", WORKER, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
     ) as process:
         for number in range(KILLS):
-            process.stdin.write(b"%d\n" % number)
-            pid = int(process.stdout.readline())
-            # A few whole publications, then some moment of the next one.
-            for _ in range(chance.randrange(1, 4)):
-                assert process.stdout.read(1) == b"."
-            timer = threading.Event()
-            timer.wait(chance.random() * 0.03)
-            os.kill(pid, signal.SIGKILL)
-            process.stdout.readline()
+            # One whole publication, then as many steps of the next ones.
+            process.stdin.write(b"%d\n" % (1 + number * STEPS_APART))
+            assert process.stdout.readline() == b".%d\n" % -signal.SIGKILL
             _is_whole(team)
         process.stdin.close()
     team.write("last", "last")

@@ -24,6 +24,9 @@ _BLANK = re.compile(r"[^A-Za-z0-9]{0,40}")
 _ENCODED = re.compile(rf"{_BEFORE}(?P<text>(?>[A-Za-z0-9+/]{{40,}})={{0,2}}){_AFTER}", re.IGNORECASE)
 _LEAST_DIFFERENT = 6
 _LONGEST = 2_000
+_WORDS = "PRIVATE KEY"
+_LONGEST_NAME = 200
+"""Of the line that a key begins with, in characters."""
 
 
 class Part(Enum):
@@ -49,7 +52,7 @@ class Keys:
         """What this line is; `follows` if it stands right behind the one before."""
         if not follows:
             self._begun = self._within = False
-        if (begin := _BEGIN.search(line)) is not None:
+        if (begin := _begin_in(line)) is not None:
             self._begun, self._within = _END.search(line, begin.end()) is None, False
             return Part.BEGIN
         if len(line) > _LONGEST:
@@ -72,6 +75,22 @@ class Keys:
         is_header = _HEADER.fullmatch(line) is not None
         self._begun = is_header
         return Part.INNER if is_header else Part.NONE
+
+
+def _begin_in(line: str) -> re.Match[str] | None:
+    """Where a key begins.
+
+    In a long line only the places around the words that every beginning has are looked at: to try the pattern
+    everywhere would hold up other threads.
+    """
+    if len(line) <= _LONGEST:
+        return _BEGIN.search(line)
+    at = line.find(_WORDS)
+    while at >= 0:
+        if (found := _BEGIN.search(line, max(at - _LONGEST_NAME, 0), at + _LONGEST_NAME)) is not None:
+            return found
+        at = line.find(_WORDS, at + 1)
+    return None
 
 
 def is_encoded(line: str) -> bool:
