@@ -16,6 +16,7 @@ from toolyard.assistant.files.fitting import fit
 from toolyard.assistant.files.imports import import_graph
 from toolyard.assistant.files.outlines import outline
 from toolyard.assistant.files.syntax.outliner import PARSED_BYTES
+from toolyard.assistant.secrets.keys import Keys
 from toolyard.assistant.secrets.redaction import redact
 from toolyard.core.limits import MIB
 from toolyard.core.tokens import count_in_pieces, count_tokens
@@ -50,6 +51,7 @@ WORK = {
     "parse": lambda name: outline(large(name, PARSED_BYTES * 7 // 8)),
     "imports": lambda name: import_graph([large(name)]),
     "mask": lambda name: masked(large(name).text, KEYS),
+    "find keys": lambda name: Keys().take(large(name).text, follows=True),
     "redact": lambda name: redact("a.txt", large(name, MIB).text, never),
 }
 
