@@ -32,22 +32,23 @@ HELD = "Automatic snapshots hold it, but for caches and what the user had left o
 
 # fmt: off
 ROOT = [
-    "rm -rf /", "rm -rf /*", "rm -fr //", "rm -rf /.", "rm --recursive --force /", "rm -rf -- /", "/bin/rm -rf /",
-    "sudo rm -rf /", "sudo -u root env X=1 nice rm -rf /", "rm -rf --no-preserve-root /", "rm -rf '/'", "\\rm -rf /",
-    "r''m -rf /", "busybox rm -rf /", "command rm -rf /", "exec rm -rf /", "timeout 5 rm -rf /", "nohup rm -rf / &",
-    "bash -c 'rm -rf /'", 'sh -c "rm -rf /"', "eval 'rm -rf /'", "bash -c \"eval 'rm -rf /'\"",
-    "trap 'rm -rf /' EXIT", "cd / && rm -rf *", "cd /; rm -rf ./*", "(cd / && rm -rf .)",
-    "cd /srv && cd .. && rm -rf *", "pushd /; rm -rf *", 'X=/; rm -rf "$X"', "X=/ && rm -rf ${X}",
-    "export X=/; rm -rf $X", 'd=; rm -rf "$d/"', 'rm -rf "$UNSET"/*', "rm -rf ${NOT_SET}/*", "rm -rf ${UNSET:-/}",
-    "CMD='rm -rf'; $CMD /", "R=rm; $R -rf /", "X=/ bash -c 'rm -rf $X'", "for d in / /x; do rm -rf $d; done",
-    "if true; then rm -rf /; fi", "f() { rm -rf /; }; f", "rm -rf {/,build}", "find / -delete",
-    "find / -exec rm -rf {} \\;", "find / -type f -print0 | xargs -0 rm -f -r", "find / | xargs rm -rf",
-    "echo / | xargs rm -rf", "ls / | xargs -I{} rm -rf {}", "cd / && ls | xargs rm -rf", "rm -rf / || true",
-    "x=$(rm -rf /)", "echo `rm -rf /`", "rm -rf build /", "rm -rf ../..", "rm -rf ../../*", "true && rm -rf /",
-    "rm -rf $(git rev-parse --show-toplevel)/../..", "mv /* /mnt/x", "rsync -a --delete empty/ /", "chmod -R 777 /",
-    "chown -R me:me /*", "tar xf a.tar -C /", "tar -C / -xzf a.tgz", "cp -r x/. /", "unzip a.zip -d /", "rimraf /",
-    'source .env; rm -rf "$OUT"/*', ". ./.env && rm -rf ${OUT}/*", 'rm -rf "${X:-$Y}"/*', 'mv /* "$X"/tmp',
-    "git clean -fdx /", "shred -u /*", "cat <<EOF | xargs rm -rf /\nx\nEOF",
+    'clean() { rm -rf "$1"/*; }; clean', "bash -c 'rm -rf \"$1\"/*'",
+    'clean() { local d="$1"; rm -rf "$d"/*; }; clean', "rm -rf /", "rm -rf /*", "rm -fr //", "rm -rf /.",
+    "rm --recursive --force /", "rm -rf -- /", "/bin/rm -rf /", "sudo rm -rf /", "sudo -u root env X=1 nice rm -rf /",
+    "rm -rf --no-preserve-root /", "rm -rf '/'", "\\rm -rf /", "r''m -rf /", "busybox rm -rf /", "command rm -rf /",
+    "exec rm -rf /", "timeout 5 rm -rf /", "nohup rm -rf / &", "bash -c 'rm -rf /'", 'sh -c "rm -rf /"',
+    "eval 'rm -rf /'", "bash -c \"eval 'rm -rf /'\"", "trap 'rm -rf /' EXIT", "cd / && rm -rf *", "cd /; rm -rf ./*",
+    "(cd / && rm -rf .)", "cd /srv && cd .. && rm -rf *", "pushd /; rm -rf *", 'X=/; rm -rf "$X"',
+    "X=/ && rm -rf ${X}", "export X=/; rm -rf $X", 'd=; rm -rf "$d/"', 'rm -rf "$UNSET"/*', "rm -rf ${NOT_SET}/*",
+    "rm -rf ${UNSET:-/}", "CMD='rm -rf'; $CMD /", "R=rm; $R -rf /", "X=/ bash -c 'rm -rf $X'",
+    "for d in / /x; do rm -rf $d; done", "if true; then rm -rf /; fi", "f() { rm -rf /; }; f", "rm -rf {/,build}",
+    "find / -delete", "find / -exec rm -rf {} \\;", "find / -type f -print0 | xargs -0 rm -f -r",
+    "find / | xargs rm -rf", "echo / | xargs rm -rf", "ls / | xargs -I{} rm -rf {}", "cd / && ls | xargs rm -rf",
+    "rm -rf / || true", "x=$(rm -rf /)", "echo `rm -rf /`", "rm -rf build /", "rm -rf ../..", "rm -rf ../../*",
+    "true && rm -rf /", "rm -rf $(git rev-parse --show-toplevel)/../..", "mv /* /mnt/x", "rsync -a --delete empty/ /",
+    "chmod -R 777 /", "chown -R me:me /*", "tar xf a.tar -C /", "tar -C / -xzf a.tgz", "cp -r x/. /",
+    "unzip a.zip -d /", "rimraf /", 'source .env; rm -rf "$OUT"/*', ". ./.env && rm -rf ${OUT}/*",
+    'rm -rf "${X:-$Y}"/*', 'mv /* "$X"/tmp', "git clean -fdx /", "shred -u /*", "cat <<EOF | xargs rm -rf /\nx\nEOF",
 ]
 HOME = [
     "rm -rf ~", "rm -rf ~/", "rm -rf ~/*", 'rm -rf "$HOME"', "rm -rf $HOME/*", "rm -rf ${HOME}", "rm -rf ~me",
@@ -112,14 +113,15 @@ WORKSPACE = [
     "echo y | rm -ri .", "rm -ri --interactive=never .",
 ]
 REPOSITORY = [
-    "rm -rf .git", "rm -rf ./.git/", "rm -rf .g*", "rm -rf .*", "rm -rf .[!.]*", "rm -rf ./.[^.]*", "mv .git x",
-    "rm -rf /srv/project/.git", "find .git -delete", "cd sub && rm -rf ../.git", "rm -r -f build .git",
-    "G=.git; rm -rf $G", "rm -rf /data/.git", "find . -type f -not -name '*.py' -delete",
-    "find . ! -iname '*.md' -type f -print0 | xargs -0 rm",
+    "find . -type f -exec mv {} flat/ \\;", "rm -rf .git", "rm -rf ./.git/", "rm -rf .g*", "rm -rf .*",
+    "rm -rf .[!.]*", "rm -rf ./.[^.]*", "mv .git x", "rm -rf /srv/project/.git", "find .git -delete",
+    "cd sub && rm -rf ../.git", "rm -r -f build .git", "G=.git; rm -rf $G", "rm -rf /data/.git",
+    "find . -type f -not -name '*.py' -delete", "find . ! -iname '*.md' -type f -print0 | xargs -0 rm",
 ]
 CONTEXT = [
-    "rm -rf /data", "rm -rf /data/", "rm -rf /data/*", "cd /data && rm -rf *", "find /data -delete", "rm -rf $PLACE",
-    "rm -rf ~/notes", "mv /data /tmp", "rsync -r --delete x/ /data", "cd ~/notes; rm -rf .",
+    "find /data -type f -exec mv {} /tmp/x \\;", "rm -rf /data", "rm -rf /data/", "rm -rf /data/*",
+    "cd /data && rm -rf *", "find /data -delete", "rm -rf $PLACE", "rm -rf ~/notes", "mv /data /tmp",
+    "rsync -r --delete x/ /data", "cd ~/notes; rm -rf .",
 ]
 OTHERS = [
     "rm -rf /mnt/disk", "rm -rf /mnt/*", "rm -rf /mnt", "chmod -R 000 /mnt/disk", "rm -rf /tmp", "rm -rf /tmp/*",
@@ -127,12 +129,15 @@ OTHERS = [
     "sudo chmod -R 777 /etc", "rm -rf /usr/local", "rm -rf /{usr,etc}", "mv /etc /etc.old",
 ]
 HARMLESS = [
-    "rm -rf build", "rm -rf ./build/*", "rm -f *", "rm *", "rm a b", "rm -rf *.pyc", "rm -rf ./*.o",
-    "rm -rf node_modules", "rm -rf build dist .cache", "rm -rf '*'", "rm -rf '~'", "rm -rf \\~", "rm -rf ./~",
-    "rm -rf '$HOME'", "echo rm -rf /", "echo 'rm -rf /' > note.txt", "git commit -m 'rm -rf /'",
-    "grep -r 'rm -rf /' .", "cat <<'EOF' > x\nrm -rf /\nEOF", "# rm -rf /", "cd build && rm -rf *",
-    "mkdir -p build && cd build && rm -rf *", "(cd build && rm -rf *)", "set -e; cd build; rm -rf ./*",
-    "mkdir -p b && cd b\nrm -rf *", "for d in a b; do cd $d && rm -rf *; done", "cd build || exit 1; rm -rf *",
+    'main() { rm -rf "$2"/*; }; main "$@"', 'clean() { rm -rf "$1"/*; }; clean "$OUT_$1"', "mv .git/x .git/y",
+    "for d in */; do (cd $d && rm -rf *); done", "[ -d build ] && cd build && rm -rf *",
+    "tmp=$(mktemp -d); trap 'rm -rf \"$tmp\"/*' EXIT", "cd web; npm ci; cd ..; rm -rf dist", "rm -rf build",
+    "rm -rf ./build/*", "rm -f *", "rm *", "rm a b", "rm -rf *.pyc", "rm -rf ./*.o", "rm -rf node_modules",
+    "rm -rf build dist .cache", "rm -rf '*'", "rm -rf '~'", "rm -rf \\~", "rm -rf ./~", "rm -rf '$HOME'",
+    "echo rm -rf /", "echo 'rm -rf /' > note.txt", "git commit -m 'rm -rf /'", "grep -r 'rm -rf /' .",
+    "cat <<'EOF' > x\nrm -rf /\nEOF", "# rm -rf /", "cd build && rm -rf *", "mkdir -p build && cd build && rm -rf *",
+    "(cd build && rm -rf *)", "set -e; cd build; rm -rf ./*", "mkdir -p b && cd b\nrm -rf *",
+    "for d in a b; do cd $d && rm -rf *; done", "cd build || exit 1; rm -rf *",
     "cd build || { echo missing; exit 1; }; rm -rf *", "if cd build; then rm -rf *; fi",
     "cd build && { make; rm -rf *; }", "if ! cd build; then exit 1; fi; rm -rf *", "cd build && (rm -rf *)",
     "bash -ec 'cd build; rm -rf *'", "set -euo pipefail\ncd build\nrm -rf *",

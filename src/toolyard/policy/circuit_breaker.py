@@ -159,6 +159,8 @@ def _lost(hit: Destruction, assets: tuple[tuple[Asset, str], ...]) -> Iterator[t
     whole = hit.is_pattern and names[-1:] != [] and names[-1] in _WHOLE
     hidden = hit.is_pattern and names[-1:] != [] and names[-1] in _HIDDEN
     for asset, path in assets:
+        if asset is not Asset.ROOT and hit.into and is_beneath(hit.into, path):
+            continue  # what is moved stays in there
         own = _names(path)
         empties = (
             (whole or (hidden and asset is Asset.HOME))

@@ -93,7 +93,7 @@ class Shell:
         if name == "HOME":
             return (Value(self.home),)
         if name.isdigit():
-            return (EMPTY,) if "@" in self.variables else None
+            return (EMPTY,) if self.variables.get("@") is not None else None
         return None if not _NAME.fullmatch(name) or _SET_ELSEWHERE.fullmatch(name) else (EMPTY,)
 
     def assign(self, name: str, values: Values | None) -> None:
