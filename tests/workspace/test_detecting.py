@@ -82,6 +82,9 @@ def test_everybody_is_told_of_each_operation_whatever_becomes_of_the_others(dete
         *("mcp_toolyard_Write", "mcp__toolyard__Write", "toolyard_Write", "toolyard.Write", "mcp_ws_edit_file"),
         *("run_shell_command", "apply_patch", "delete_file", "replace", "write", "bash", "exec_command"),
         *("str_replace_based_edit_tool", "mcp_toolyard_execute_bash", "toolyard_write_file"),
+        *("write_to_file", "replace_in_file", "execute_command"),  # Cline
+        *("replace_string_in_file", "insert_edit_into_file", "run_in_terminal"),  # GitHub Copilot in VS Code
+        *("replace_file_content", "run_command", "developer__text_editor", "multiedit", "delete_path"),
     ],
 )
 def test_the_spellings_of_clients_are_known_for_what_changes_files(detector, name):

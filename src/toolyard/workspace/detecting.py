@@ -63,7 +63,7 @@ READING = frozenset(
         *("read_file", "read_text_file", "read_media_file", "read_multiple_files", "list_directory"),
         *("list_directory_with_sizes", "directory_tree", "search_files", "get_file_info", "list_allowed_directories"),
         *("read", "read_many_files", "grep", "grep_search", "glob", "list", "ls", "view", "view_image"),
-        *("list_dir", "file_search", "codebase_search", "search_file_content"),
+        *("list_dir", "list_files", "view_file", "file_search", "codebase_search", "search_file_content"),
         *("snapshot_list", "snapshot_show", "snapshot_diff", "shared_list", "shared_read", "memory_search"),
     }
 )
@@ -73,11 +73,22 @@ CHANGING = frozenset(
         *("write_file", "edit_file", "create_directory", "move_file"),
         *("bash", "shell", "shell_command", "exec_command", "local_shell", "run_shell_command", "run_terminal_cmd"),
         *("write", "edit", "replace", "patch", "apply_patch", "create_file", "delete_file", "search_replace"),
-        *("str_replace_editor", "str_replace_based_edit_tool", "write_stdin"),
+        *("str_replace_editor", "str_replace_based_edit_tool", "write_stdin", "text_editor", "multiedit"),
+        *("write_to_file", "replace_in_file", "apply_diff", "insert_content", "search_and_replace"),
+        *("insert_edit_into_file", "replace_string_in_file", "multi_replace_string_in_file", "edit_notebook_file"),
+        *(
+            "replace_file_content",
+            "multi_replace_file_content",
+            "edit_notebook",
+            "copy_path",
+            "move_path",
+            "delete_path",
+        ),
+        *("execute_command", "run_command", "run_in_terminal", "terminal"),
         *("snapshot_create", "snapshot_restore", "snapshot_gc", "shared_merge", "memory_remember"),
     }
 )
-"""Whatever may change files: also what runs commands and code. The lower-case ones are the CLIs' own tools."""
+"""Whatever may change files: also what runs commands and code. The lower-case ones are tools of CLIs and editors."""
 _MCP_PREFIX = "mcp_"
 """Gemini CLI and Qwen Code call a server's tool `mcp_<server>_<tool>`, OpenCode `<server>_<tool>`."""
 _SEPARATORS = re.compile(r"__|[./:]")
