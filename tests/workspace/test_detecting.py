@@ -1,5 +1,7 @@
 """Which tools touch files, whoever's they are, and who is told."""
 
+import time
+
 import pytest
 
 from toolyard.app.tools.resources import RESOURCE_TOOLS
@@ -73,7 +75,10 @@ def test_everybody_is_told_of_each_operation_whatever_becomes_of_the_others(dete
     detector.register_callback(told.append)
     detector.notify_filesystem_operation("mcp__filesystem__read_file", {"path": "a"}, paths=["/ws/a", "/ws/a"])
     detector.notify_filesystem_operation("mcp__github__create_issue", {"title": "a"})
-    assert told == [FileOperation("mcp__filesystem__read_file", {"path": "a"}, paths=("/ws/a",))]
+    (operation,) = told
+    assert operation == FileOperation(
+        "mcp__filesystem__read_file", {"path": "a"}, paths=("/ws/a",), time_ns=operation.time_ns
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,8 +113,12 @@ def test_an_orchestrator_hears_who_did_what_where(detector):
     detector.notify_filesystem_operation(
         "Write", {"file_path": "a"}, outcome=OperationOutcome.DENIED, paths=["/ws/a"], snapshot="s1"
     )
-    about = {
+    ((event, said),) = told
+    assert event == "filesystem_operation"
+    assert 0 < said.pop("time") <= time.time()
+    assert said == {
         "agent_id": "agent_a",
+        "session": "",
         "tool_name": "Write",
         "workspace": "/ws",
         "operation_args": {"file_path": "a"},
@@ -118,4 +127,3 @@ def test_an_orchestrator_hears_who_did_what_where(detector):
         "changes_files": True,
         "snapshot": "s1",
     }
-    assert told == [("filesystem_operation", about)]
