@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,12 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import ran_with
+from tests.serve.test_telling import over_http
 
+from toolyard.app.toolsets import Toolset
+from toolyard.app.yard import Yard, YardOptions
+from toolyard.config.load import load_config
+from toolyard.config.settings import Settings
 from toolyard.testing.client import StdioClient, error_in, success
 
 CHANGED = "notifications/tools/list_changed"
@@ -150,3 +156,21 @@ def test_a_trusted_server_that_says_its_tools_changed_changes_the_list(place: Pl
         client.until_told()
         assert client.upstream_tools() == {"grows__grow", "grows__fresh"}
         assert success(client.call("grows__fresh"))["content"][0]["text"] == "answer of fresh"
+
+
+async def test_a_client_of_the_sdk_is_told_over_http(place: Place, tmp_path: Path) -> None:
+    options = YardOptions(
+        str(tmp_path / "ws"),
+        load_config(str(place.file)),
+        settings=Settings.from_environment({"HOME": str(tmp_path)}),
+        toolset=Toolset.CODE,
+        state_home=str(tmp_path / "state"),
+    )
+    with Yard.open(options) as yard:
+        async with over_http(yard, "auto") as client, client.listen(tools_list_changed=True) as changes:
+            before = {tool.name for tool in (await client.list_tools()).tools}
+            place.configure(one=place.entry("a"), two=place.entry("b"))
+            await asyncio.to_thread(place.sync)
+            await anext(aiter(changes))
+            after = {tool.name for tool in (await client.list_tools()).tools}
+    assert after - before == {"two__b"}
