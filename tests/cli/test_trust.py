@@ -58,7 +58,7 @@ def test_the_refusal_names_the_command_and_the_command_lifts_it(project: Path) -
 def test_any_change_of_the_content_ends_the_trust(project: Path) -> None:
     file = trusted(project, WIDE)
     file.write_text(WIDE + "# a comment\n")
-    refusal()
+    assert "changed since you trusted it" in refusal().message
     file.write_text(WIDE)
     find_place(None, None)
 

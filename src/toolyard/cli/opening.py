@@ -163,7 +163,9 @@ def _without_widening(place: Place, path: str, *, chosen_by_file: bool, needs_ri
     reasons = [*widened_rights(place.config), *outside]
     if not reasons:
         return place
-    said = f"it widens what agents may do ({', '.join(reasons)}) and is not trusted."
+    trust = TrustStore(Settings.from_environment().state_home)
+    why = ": it, or a file that it includes, changed since you trusted it" if trust.record(path) is not None else ""
+    said = f"it widens what agents may do ({', '.join(reasons)}) and is not trusted{why}."
     if needs_rights or outside:
         raise ConfigError(said, where=path, hint=how_to_trust(path))
     return Place(_narrowed(place.config), place.workspace, untrusted=said)
