@@ -242,6 +242,7 @@ def test_a_client_that_hands_on_no_keys_is_told_of_those_that_are_set_tomorrow(s
 @pytest.mark.parametrize(
     ("client", "file", "entry"),
     [
+        ("claude", ".claude.json", '"timeout": 330000'),
         ("codex", ".codex/config.toml", "tool_timeout_sec = 330"),
         ("gemini", ".gemini/settings.json", '"timeout": 330000'),
         ("qwen", ".qwen/settings.json", '"timeout": 330000'),

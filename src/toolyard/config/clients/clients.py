@@ -159,6 +159,7 @@ CLIENTS: Final = {
             _BRACES,
             "claude mcp list",
             "Claude Code asks once, when it is opened there, whether it may start the project's servers.",
+            tool_timeout=("timeout", 1000),
         ),
         Client(
             "codex",
