@@ -271,6 +271,35 @@ def test_a_hunk_names_what_encloses_it_and_shows_all_of_it(serve, project, git):
     assert "   23 +        return step_1" in asked
 
 
+def test_a_hunk_names_no_function_that_only_stands_before_it(serve, project, git):
+    first, second = "def first():\n    return 1\n", "    def second(self):\n        return 2\n"
+    code = (
+        f"import os\n\n\n{first}\n\nclass Cart:\n    size = 1\n\n    def other(self):\n        return 0\n\n{second}"
+    )
+    (project / "cart.py").write_text(code)
+    git("commit", "-qam", "Add functions")
+    (project / "cart.py").write_text(code.replace("return 1", "return 11").replace("return 2", "return 22"))
+    served = serve(review())
+
+    served.ask("precommit", path=".")
+
+    asked = served.model.requests[-1].users[-1]
+    assert [line.partition(", in ")[2] for line in asked.splitlines() if line.startswith("@@")] == [
+        "def first():",
+        "def second(self):",
+    ]
+
+
+def test_linters_do_not_follow_a_link(serve, project, changed):
+    (project / "elsewhere.txt").write_text("this is no code\n")
+    (project / "linked.py").symlink_to("elsewhere.txt")
+    served = serve(review())
+
+    fields = served.ask("precommit", path=".")
+
+    assert [each for each in check(fields, "lint")["details"] if each["path"] == "linked.py"] == []
+
+
 def test_a_finding_outside_of_the_change_says_how_the_change_causes_it_or_is_left_out(serve, changed):
     outside = {**FINDING, "line": 1, "title": "its name says nothing of rounding"}
     served = serve(review(outside, {**outside, "title": "another", "cause": "total rounds now"}))

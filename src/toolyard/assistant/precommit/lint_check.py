@@ -26,6 +26,8 @@ def lint_changes(clock: Clock, root: str, changes: Sequence[Change], *, staged_o
     present = [change for change in changes if not change.withheld and change.status is not Status.DELETED]
     lines_of: dict[str, set[int]] = {}
     for change in present:
+        if os.path.islink(os.path.join(root, change.path)):  # the change is where it leads, not what is there
+            continue
         lines_of.setdefault(change.path, set()).update(number for number, _ in change.added)
     seconds = min(_LINT_SECONDS, clock.left())
     evidence = lint(clock.gate, [os.path.join(root, path) for path in lines_of], seconds=seconds)
