@@ -42,6 +42,18 @@ def set_level(client, level):
     client.notifications.clear()
 
 
+def test_a_name_that_is_not_utf8_is_shown_with_escapes_and_ends_no_messages(place):
+    folder = os.fsencode(place.workspace)
+    os.mkdir(folder + b"/\xffnotes")
+    os.symlink(b"\xffnotes", folder + b"/link")
+    with place.stdio() as client:
+        set_level(client, "info")
+        client.call("Write", file_path="link/a.txt", content="x")
+        assert next_log(client)["data"]["paths"][-1] == f"{place.workspace}/\\xffnotes/a.txt"
+        client.call("Write", file_path="b.txt", content="x")
+        assert next_log(client)["data"]["paths"] == [f"{place.workspace}/b.txt"]
+
+
 def test_a_client_that_sets_a_level_hears_who_changed_what_with_which_outcome(place):
     with place.stdio("--agent", "writer") as client:
         assert client.greeting["result"]["capabilities"]["logging"] == {}

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from toolyard.fs.faults import shown
 from toolyard.workspace.detecting import OperationOutcome
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Activity:
             "session": origin.session,
             "tool": operation.tool_name,
             "outcome": operation.outcome.value,
-            "paths": list(operation.paths[:_MOST_PATHS]),
+            "paths": [shown(path) for path in operation.paths[:_MOST_PATHS]],
             "changes_files": operation.changes_files,
             "snapshot": operation.snapshot,
             "time": _timestamp(operation.time_ns),
