@@ -156,6 +156,26 @@ def test_a_forged_mark_does_not_make_one_file_of_the_user_ours(
     assert place_of(root.path, "servers", f"{root.path}-state") == ".toolyard/servers"
 
 
+def test_a_folder_of_the_user_that_takes_the_place_of_ours_meanwhile_is_left_alone(
+    root: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with GeneratedFolder(root, "servers", f"{root.path}-state"):
+        pass
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/main.py").write_text("print()\n")
+    make_folder = Root.make_folder
+
+    def swapped(self: Root, relative: str) -> int:
+        (tmp_path / "servers").rename(tmp_path / "ours")
+        (tmp_path / "src").rename(tmp_path / "servers")
+        return make_folder(self, relative)
+
+    monkeypatch.setattr(Root, "make_folder", swapped)
+    with pytest.raises(SystemFault, match="was replaced"):
+        GeneratedFolder(root, "servers", f"{root.path}-state")
+    assert tree(tmp_path / "servers") == {"main.py": "print()\n"}
+
+
 def test_what_a_killed_writer_left_does_not_make_a_folder_the_users(root: Root, tmp_path: Path) -> None:
     with GeneratedFolder(root, "servers", f"{root.path}-state"):
         (tmp_path / "servers/.INDEX.md.0123abcd").write_text("# ser")

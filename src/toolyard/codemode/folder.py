@@ -65,6 +65,8 @@ class GeneratedFolder(Closing):
     def __init__(self, root: Root, name: str, state: str) -> None:
         self.path = place_of(root.path, name, state)
         self._fd = _opened(root, self.path)
+        if self.path == name:
+            self._check_ownership(name, state)
         for file, text in FIXED.items():
             self.keep(file, text)
         if self.path == name:
@@ -74,6 +76,16 @@ class GeneratedFolder(Closing):
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def _check_ownership(self, name: str, state: str) -> None:
+        """Refuse a folder that took the place of ours between the look at it and its opening."""
+        names = set(os.listdir(self._fd))
+        if names and not _is_marked_by_us(f"/proc/self/fd/{self._fd}", name, names, state):
+            self.close()
+            raise SystemFault(
+                f"The folder {name} was replaced while tool files were to be written.",
+                hint="Run `toolyard sync` again once nothing else changes the workspace.",
+            )
 
     def keep(self, name: str, text: str) -> bool:
         """Make a file of the folder itself have this text. Whether it had another."""
