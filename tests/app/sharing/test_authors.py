@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from toolyard.workspace.sharing.authors import ChangingCall, Interval
 from toolyard.workspace.snapshots import SnapshotStore
 
 
@@ -70,6 +71,16 @@ async def test_what_a_command_changed_is_its_agents_whoever_takes_the_snapshot(p
     assert "made.txt" in of_a
     assert "agent_b changed 1 file" in (of_b := news(a))
     assert "other.txt" in of_b
+
+
+@pytest.mark.parametrize(("ended_after", "authors"), [(-1, {"a", "b"}), (1, {"a"})])
+def test_a_command_that_changes_a_file_after_another_agents_write_shares_the_change(tmp_path, ended_after, authors):
+    (tmp_path / "x.txt").write_text("by b")
+    changed_ns = (tmp_path / "x.txt").stat().st_ctime_ns
+    write = ChangingCall("a", "Write", b"x.txt", changed_ns - 10, changed_ns + ended_after)
+    command = ChangingCall("b", "Bash", b"", changed_ns - 20, None)
+
+    assert Interval(str(tmp_path), [write, command], changed_ns + 5).authors_of(b"x.txt") == authors
 
 
 async def test_a_command_in_the_background_owns_what_it_changes_until_it_ends(pair):

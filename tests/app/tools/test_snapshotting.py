@@ -211,6 +211,22 @@ async def test_a_restore_leaves_alone_what_may_not_be_written(keeping):
     await bench.fails(SecurityError, "snapshot_restore", snapshot=snapshot, paths=["locked/kept.txt"])
 
 
+async def test_a_restore_leaves_alone_what_may_not_be_read(keeping):
+    bench = keeping(permissions={"deny": ["Read(secret/**)"]})
+    for name in ("a.txt", "secret/edited.txt", "secret/gone.txt"):
+        bench.write(name, "old")
+    snapshot = await taken(bench)
+    for name in ("a.txt", "secret/edited.txt", "secret/added.txt"):
+        bench.write(name, "new")
+    os.remove(f"{bench.path}/secret/gone.txt")
+    dry = (await bench.call("snapshot_restore", snapshot=snapshot, dry_run=True)).structured
+    assert (dry["would_write"], dry["would_remove"]) == (["a.txt"], [])
+    done = (await bench.call("snapshot_restore", snapshot=snapshot)).structured
+    assert (done["written"], done["removed"]) == (1, 0)
+    assert bench.read("secret/edited.txt") == bench.read("secret/added.txt") == b"new"
+    assert not os.path.exists(f"{bench.path}/secret/gone.txt")
+
+
 async def test_a_restore_of_everything_leaves_git_alone_unless_it_is_asked_to(keeping):
     bench = keeping(PermissionMode.BYPASS)
     repository = ("HEAD", "refs/heads/main", "objects/aa/bb")

@@ -46,6 +46,9 @@ class Reach:
         return self.shows(change.path) and (change.old_path is None or self.shows(change.old_path))
 
     def may_write(self, path: bytes) -> bool:
+        """Whether a restore may change it. Not what the caller cannot see: the answer would not name it."""
+        if not self.shows(path):
+            return False
         gate, absolute = self._gate, self._absolute(path)
         action = Action(Kind.WRITE, gate.call.tool, absolute, absolute, agent=gate.call.agent)
         decision = gate.resources.policy.decide(action)

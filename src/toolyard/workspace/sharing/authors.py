@@ -1,8 +1,8 @@
 """Whose call changed what, where several agents work in one folder. SQLite, `<state>/sharing/authors.sqlite3`.
 
 Each call that may change files is recorded before it changes anything, and its end after that. A file tool names the
-paths; a command names none: it may change any. A changed file belongs to the agents whose calls named it, otherwise
-to the one whose command was running when it changed. Where that was nobody's, or where commands of several agents
+paths; a command names none: it may change any. A changed file belongs to the agents whose calls named it, and to the
+one whose command was running when it changed, if that was after those calls or there were none. Where that was nobody's, or where commands of several agents
 could have done it, the change has no author: no agent is said to have made it. A record that cannot be written costs
 the author of a change, never the call.
 """
@@ -133,12 +133,14 @@ class Interval:
 
     def authors_of(self, path: bytes) -> set[str]:
         """Whose calls changed `path`."""
-        named = {call.agent for call in self.calls if call.path and _holds(call.path, path)}
-        if named:
-            return named
+        naming = [call for call in self.calls if call.path and _holds(call.path, path)]
         commands = [call for call in self.calls if not call.path]
         changed_ns = self._changed_ns(path)
         authors = {call.agent for call in commands if call.was_running_at(changed_ns)}
+        if naming:
+            is_changed_since = all(call.ended_ns is not None and call.ended_ns < changed_ns for call in naming)
+            later = authors if is_changed_since and changed_ns <= self.until_ns and len(authors) == 1 else set[str]()
+            return later | {call.agent for call in naming}
         authors = authors or {call.agent for call in commands if call.began_ns <= self.until_ns}
         return authors if len(authors) == 1 else set()
 
