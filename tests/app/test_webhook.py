@@ -212,6 +212,17 @@ def test_a_public_name_that_leads_inside_gets_nothing(platform, monkeypatch):
     ]
 
 
+def test_a_proxy_that_cannot_be_used_is_recorded_without_its_address(monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "gopher://me:hunter2@127.0.0.1:1")
+    said = []
+    with Webhook(WebhookSection(url="https://hooks.example.com/x"), said.append) as hook:
+        hook.hear(Occurrence(Subject.FILES, Severity.INFO, {}))
+    assert said == [
+        "The webhook at hooks.example.com does not get file operations: the proxy that the environment names cannot "
+        "be used (ValueError)."
+    ]
+
+
 def test_the_queue_is_bounded_and_what_finds_no_room_is_counted(platform, monkeypatch):
     monkeypatch.setattr(webhook, "_MOST_WAITING", 5)
     monkeypatch.setattr(threading.Thread, "start", lambda _: None)

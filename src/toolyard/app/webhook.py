@@ -89,7 +89,13 @@ class Webhook(Closing):
     def _deliver_all(self) -> None:
         import httpx2
 
-        with httpx2.Client(timeout=_POST_SECONDS, trust_env=not is_loopback(self._host)) as client:
+        try:
+            opened = httpx2.Client(timeout=_POST_SECONDS, trust_env=not is_loopback(self._host))
+        except (ImportError, ValueError, OSError, httpx2.InvalidURL) as error:
+            # Its text may hold the password of the proxy.
+            self._tell_failure(f"the proxy that the environment names cannot be used ({type(error).__name__}).")
+            return
+        with opened as client:
             while batch := self._next():
                 with self._changed:
                     dropped, self._dropped = self._dropped, 0
@@ -99,9 +105,12 @@ class Webhook(Closing):
                 except _Undelivered as fault:
                     with self._changed:
                         self._dropped += dropped + len(batch)
-                    if not self._has_failed:
-                        self._has_failed = True
-                        self._tell(f"The webhook at {self._host} does not get file operations: {fault}")
+                    self._tell_failure(str(fault))
+
+    def _tell_failure(self, why: str) -> None:
+        if not self._has_failed:
+            self._has_failed = True
+            self._tell(f"The webhook at {self._host} does not get file operations: {why}")
 
     def _next(self) -> list[Occurrence]:
         """The next ones to send; none when it is time to stop."""

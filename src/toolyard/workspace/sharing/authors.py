@@ -2,9 +2,9 @@
 
 Each call that may change files is recorded before it changes anything, and its end after that. A file tool names the
 paths; a command names none: it may change any. A changed file belongs to the agents whose calls named it, and to the
-one whose command was running when it changed, if that was after those calls or there were none. Where that was nobody's, or where commands of several agents
-could have done it, the change has no author: no agent is said to have made it. A record that cannot be written costs
-the author of a change, never the call.
+one whose command was running when it changed, if that was after those calls or there were none. Where that was
+nobody's, or where commands of several agents could have done it, the change has no author: no agent is said to have
+made it. A record that cannot be written costs the author of a change, never the call.
 """
 
 from __future__ import annotations
