@@ -217,10 +217,9 @@ def test_a_proxy_that_cannot_be_used_is_recorded_without_its_address(monkeypatch
     said = []
     with Webhook(WebhookSection(url="https://hooks.example.com/x"), said.append) as hook:
         hook.hear(Occurrence(Subject.FILES, Severity.INFO, {}))
-    assert said == [
-        "The webhook at hooks.example.com does not get file operations: the proxy that the environment names cannot "
-        "be used (ValueError)."
-    ]
+    (text,) = said
+    assert text.startswith("The webhook at hooks.example.com does not get file operations: the proxy that")
+    assert "hunter2" not in text
 
 
 def test_the_queue_is_bounded_and_what_finds_no_room_is_counted(platform, monkeypatch):
