@@ -262,7 +262,42 @@ def test_a_workspace_below_the_temp_folder_is_lost_with_it():
     assert "the whole workspace /tmp/ws" in (below.loss("rm -rf /tmp/*") or "")
 
 
-def test_a_text_that_does_not_parse_is_not_judged():
+@pytest.mark.parametrize(
+    "command",
+    [
+        'rm -rf "${UNSET%/}/"*',
+        "rm -rf ${UNSET#x}/",
+        'rm -rf "${UNSET/a/b}/"',
+        "rm -rf ${HOME%/}",
+        'rm -rf "${HOME%/*}"',
+        "cd ..; rm -rf ${OLDPWD##*/}",
+        "bash -euo pipefail -c 'rm -rf ~'",
+        "bash -o pipefail -ec 'rm -rf ~'",
+        "bash -cx 'rm -rf ~'",
+        "rm -rf ~ 2>/dev/null <<< y",
+        "echo 'unclosed; rm -rf ~\nrm -rf ~",
+        ":; " * 1_001 + "rm -rf ~",
+    ],
+)
+def test_edited_variables_options_of_shells_and_texts_that_do_not_parse_are_judged(command):
+    assert BREAKER.loss(command) is not None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm -rf ${HOME#/home/}",
+        'rm -rf "${BUILD:-build}/${UNSET%/}"',
+        "bash -norc rm.sh 'rm -rf ~'",
+        'echo \'unclosed; echo "rm -rf ~"',
+        "grep x <<< 'rm -rf ~' > out <<< y",
+    ],
+)
+def test_neighbours_of_those_pass(command):
+    assert BREAKER.loss(command) is None
+
+
+def test_a_command_that_does_not_parse_is_not_judged():
     assert BREAKER.loss("rm -rf / 'unclosed") is None
 
 
@@ -296,6 +331,7 @@ def test_a_rule_that_fails_its_example_or_has_none_is_a_fault():
         "rm -rf " + "$(ls $(ls $(ls $(ls))))" * 20,
         "alias a='a a; a a; a'; " + "a; " * 500,
         "find . | while read f; do " * 30 + "rm $f; " + "done; " * 30,
+        "'; " + "; ".join(f'eval "$({n})"; a{n}=\'a{n}=$a{n}$a{n}; eval "$a{n}"\'\neval "$a{n}"' for n in range(500)),
         "for a in {1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}; do " + "cd $a; " * 100 + "rm -rf *; done",
     ],
 )

@@ -2,19 +2,25 @@
 
 It stands on top of the walls and holds in every mode, `bypassPermissions` included; no allow rule lifts it. It judges
 what the parsed text of a command shows (`policy.analysis.destruction`): a safety catch for careless commands, not a
-wall against hostile ones. A text that cannot be parsed, a script's file and Python code are not judged here.
+wall against hostile ones. Of a text that cannot be parsed, each command is judged alone, where it can be parsed. A
+script's file and Python code are not judged here.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from toolyard.core.errors import SystemFault
+from toolyard.core.limits import KIB
 from toolyard.core.paths import is_beneath
 
 if TYPE_CHECKING:
@@ -38,6 +44,11 @@ _NO_DEVICES: Final = frozenset(
 )
 """What may be written below /dev without any harm to a disk."""
 _MOST_NAMED: Final = 4
+_SEPARATOR: Final = re.compile(r"[;\n]|&&|\|\|")
+_HERE_STRING: Final = re.compile(r"<<<\s*(?:'[^']*'|\"[^\"]*\"|\S+)")
+"""The parser knows one only before all other redirections."""
+_PARTS_SECONDS: Final = 1.0
+_MOST_CHARS: Final = 64 * KIB
 
 
 class Asset(StrEnum):
@@ -95,7 +106,19 @@ class CircuitBreaker:
         try:
             return self.loss_by(command, folder, _rules_of)
         except ParseFailure:
-            return None
+            return self._loss_by_a_part(command, folder)
+
+    def _loss_by_a_part(self, command: str, folder: str | None) -> str | None:
+        """Of a text that is not understood as a whole: what one of its commands would destroy, taken alone."""
+        from toolyard.policy.analysis.shape import ParseFailure
+
+        parts = dict.fromkeys(map(str.strip, _SEPARATOR.split(_HERE_STRING.sub("", command[:_MOST_CHARS]))))
+        until = time.monotonic() + _PARTS_SECONDS
+        for part in takewhile(lambda _: time.monotonic() < until, parts):
+            with contextlib.suppress(ParseFailure):
+                if found := self.loss_by(part, folder, _rules_of):
+                    return found
+        return None
 
     def loss_of_move(self, path: str) -> str | None:
         """As `loss`, for a tool that moves a folder away."""

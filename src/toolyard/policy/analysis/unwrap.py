@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 _SHELLS: Final = frozenset({"bash", "sh", "dash", "zsh", "ksh", "ash", "rbash"})
+_SHELL_OPTIONS: Final = frozenset({"norc", "rcfile", "init-file", "restricted"})
+"""Which bash takes with one dash as well: no `-c` is among their letters."""
 _EXEC_OPTIONS: Final = {
     "find": frozenset({"-exec", "-execdir", "-ok", "-okdir"}),
     "fd": frozenset({"-x", "--exec", "-X", "--exec-batch"}),
@@ -125,17 +127,20 @@ def _given(text: str, options: tuple[str, ...]) -> bool:
 
 def _shell(simple: Simple) -> tuple[Simple | str | Hidden, ...]:
     """`bash -c text`. A script's file, and text from a pipe, are not seen."""
-    words = simple.arguments
-    for at, word in enumerate(words):
-        if not word.literal:
+    words, takes_text, values = simple.arguments, False, 0
+    for word in words:
+        if not word.literal or word.text.lstrip("-") in _SHELL_OPTIONS:
             return (Hidden.OPAQUE,)
         if word.text in {"--version", "--help"}:
             return ()
-        if re.fullmatch(r"-[a-z]*c", word.text):
-            text = next((after for after in words[at + 1 :] if not after.may_be_option), None)
-            return (text.text if text is not None and text.literal else Hidden.OPAQUE,)
-        if not word.text.startswith("-"):
-            return (Hidden.OPAQUE,)
+        if word.text[:1] in {"-", "+"}:
+            letters = "" if word.text.startswith("--") else word.text
+            takes_text = takes_text or (letters.startswith("-") and "c" in letters)
+            values += sum(map(letters.count, "oO"))
+        elif values:
+            values -= 1  # `-o pipefail`
+        else:
+            return (word.text if takes_text else Hidden.OPAQUE,)
     return (Hidden.OPAQUE,) if simple.place.fed or words else ()
 
 
@@ -143,8 +148,7 @@ def reads_script(simple: Simple) -> bool:
     """Whether it is a shell that runs what it is fed."""
     words = simple.arguments
     return simple.name in _SHELLS and all(
-        word.literal and re.fullmatch(r"-[a-z]+|--\w+", word.text) and not re.fullmatch(r"-[a-z]*c", word.text)
-        for word in words
+        word.literal and re.fullmatch(r"-[abd-z]+|--\w+", word.text) for word in words
     )
 
 

@@ -18,7 +18,7 @@ from toolyard.policy.analysis.shell import EMPTY, Value
 from toolyard.policy.analysis.tree import Fragment, Word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from toolyard.policy.analysis.shell import Shell, Values
     from toolyard.policy.analysis.tree import Simple
@@ -30,8 +30,14 @@ MAX_CHARS: Final = 8_192
 _MAX_BRACES: Final = 8
 _MAGIC: Final = re.compile(r"([*?\[])")
 _VARIABLE: Final = re.compile(
-    r"\$(?:(?P<bare>\w+|[@*])|\{(?P<name>\w+|[@*])(?::?(?P<operation>[-=?+])(?P<word>.*))?\})"
+    r"\$(?:(?P<bare>\w+|[@*])|\{(?P<name>\w+|[@*])(?::?(?P<operation>[-=?+])(?P<word>.*)|(?P<edit>(?:[%#/^,]|:\d).*))?\})"
 )
+_EDITS: Final[dict[str, Callable[[str], str]]] = {
+    "%/": lambda text: text.removesuffix("/"),
+    "%/*": lambda text: text.rpartition("/")[0] if "/" in text else text,
+    "##*/": lambda text: text.rpartition("/")[2],
+}
+"""What `${x%/}` and its like make of a value. Nothing comes of nothing, whatever the edit is."""
 _SUBSTITUTION: Final = re.compile(r"\$\((?P<modern>[^()`]*)\)|`(?P<old>[^()`]*)`")
 _IN_DEFAULT: Final = re.compile(r"\$\w+|\$\{[^{}]*\}|\A~(?=/|\Z)|[^$`{}\"'\\]+")
 _WORKING_FOLDER: Final = frozenset({"$(pwd)", "`pwd`", "$(pwd -P)", "$(realpath .)", "$(readlink -f .)"})
@@ -201,6 +207,8 @@ def _expansion(fragment: Fragment, shell: Shell) -> Values | None:
 def _variable(found: re.Match[str], shell: Shell) -> Values | None:
     known = shell.value(found["bare"] or found["name"])
     operation = found["operation"]
+    if known is not None and found["edit"]:
+        return _edited(known, found["edit"])
     if known is None or not operation:
         return known
     if operation == "+":
@@ -212,6 +220,13 @@ def _variable(found: re.Match[str], shell: Shell) -> Values | None:
     if instead is None:
         return None
     return tuple(dict.fromkeys((*(value for value in known if value.text), *instead))) or None
+
+
+def _edited(values: Values, edit: str) -> Values | None:
+    """What is known of the values after an edit; None where that is nothing."""
+    if change := _EDITS.get(edit):
+        return tuple(replace(value, text=change(value.text)) for value in values)
+    return tuple(value for value in values if not value.text) or None
 
 
 def _default(text: str, shell: Shell) -> Values | None:
