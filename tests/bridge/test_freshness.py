@@ -42,6 +42,13 @@ async def test_a_change_of_the_size_alone_is_noticed(connect_inside):
         assert await agent.call("read_file", path="src/a.py") == "longer than before\n"
 
 
+async def test_an_older_file_of_the_same_size_is_noticed(connect_inside):
+    async with connect_inside(revalidate=0) as agent:
+        await agent.call("read_file", path="src/a.py")
+        change(agent, seconds=-10)  # as `cp -p` and `tar` leave it
+        assert await agent.call("read_file", path="src/a.py") == "print('b')\n"
+
+
 async def test_an_unchanged_file_costs_one_small_question(connect_inside):
     async with connect_inside(revalidate=0) as agent:
         await agent.push("src/a.py")
@@ -128,7 +135,8 @@ def cached(mtime=100.0, stored=200.0):
     ("file", "size", "mtime", "changed"),
     [
         (cached(), 5, 100.0, False),
-        (cached(), 5, 99.0, False),
+        (cached(), 5, 99.1, False),
+        (cached(), 5, 99.0, True),
         (cached(), 5, 100.5, True),
         (cached(), 6, 100.0, True),
         (cached(), 5, None, True),

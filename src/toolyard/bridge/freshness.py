@@ -16,6 +16,8 @@ MAX_AGE_SECONDS = 300.0
 _JUST_PUSHED_SECONDS = 60.0
 """How old a file may be for `fresh=True` where the client cannot be asked: the agent has just pushed it."""
 _MOST_CHECKS = 100_000
+_ROUNDED_SECONDS = 1.0
+"""A time this much earlier is another one, as `cp -p` sets it; a smaller difference is a fraction that was left out."""
 
 
 @dataclass(slots=True)
@@ -52,4 +54,6 @@ def is_changed(file: CachedFile, status: FileStatus) -> bool:
     """Whether a file is another one than the one that was handed over. A time that is not known may be any."""
     if status.size != file.size or status.mtime is None:
         return True
-    return status.mtime > (file.stored if file.mtime is None else file.mtime)
+    if file.mtime is None:
+        return status.mtime > file.stored
+    return status.mtime > file.mtime or status.mtime <= file.mtime - _ROUNDED_SECONDS
