@@ -233,7 +233,15 @@ def test_of_the_sandboxes_that_start_the_weak_ones_are_named(examined, monkeypat
     monkeypatch.setattr("toolyard.sandbox.probe.stands", there)
     _, checks = examined()
     found = {tier: checks[f"sandbox: {tier}"]["found"] for tier in Tier if tier is not Tier.NONE}
-    assert found == {tier: "starts here, but is weak" if tier.is_weak else "starts here" for tier in found}
+    weak = {tier for tier in found if found[tier].startswith("starts here, but is weak")}
+    assert weak == {tier for tier in found if tier.is_weak}
+
+
+def test_the_program_of_each_sandbox_is_named(examined, monkeypatch):
+    monkeypatch.setattr("toolyard.sandbox.probe.find_bubblewrap", lambda: "/usr/bin/bwrap")
+    monkeypatch.setattr("toolyard.sandbox.probe.stands", lambda tier, means: TierReport(tier, stands=True))
+    _, checks = examined()
+    assert checks["sandbox: bubblewrap"]["found"] == "starts here (/usr/bin/bwrap)"
 
 
 def test_the_image_and_the_network_that_were_configured_are_what_is_tried(examined, tmp_path, monkeypatch):

