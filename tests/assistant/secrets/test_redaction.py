@@ -19,6 +19,37 @@ GITHUB = "GitHub Token"
 
 
 @pytest.mark.parametrize(
+    ("path", "text", "masked"),
+    [
+        ("a.json", '{"token": "aB3-dE5-x", "password": "Str0ng-77x"}', '{"token": "[secret]", "password": "[secret]"}'),
+        ("a.py", "f(password='Str0ng-77x', api_key='Other-99y')", "f(password='[secret]', api_key='[secret]')"),
+        ("a.py", "db = connect(password='Str0ng-77x')", "db = connect(password='[secret]')"),
+        (
+            "a.json",
+            '{"host": "db.example.com", "password": "Str0ng-77x"}',
+            '{"host": "db.example.com", "password": "[secret]"}',
+        ),
+    ],
+)
+def test_every_password_of_a_line_is_masked(path, text, masked):
+    assert redact(path, text, never).text == masked
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.yaml", "token: tokens[Name-77x]"),
+        ("a.go", "token := lookUp(Name-77x)"),
+        ("a.cpp", 'auto x = get_token("Name-77x");'),
+        ("a.config", 'publicKeyToken="b03f5f7f11d50a3a"'),
+        ("a.py", "password = 'example-77X'"),
+    ],
+)
+def test_a_value_that_is_looked_up_or_an_example_stays(path, text):
+    assert redact(path, text, never) == Redacted(text)
+
+
+@pytest.mark.parametrize(
     ("text", "masked", "secrets"),
     [
         (f"one\ntoken = '{TOKEN}'\n", "one\ntoken = '[secret]'\n", [Secret(2, GITHUB, is_definite=True)]),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
-from toolyard.assistant.secrets.taming import is_looked_up, tamed, tamed_groups
+from toolyard.assistant.secrets.taming import assigned, is_looked_up, tamed, tamed_groups
 
 _WINDOW = 2_000
 _OVERLAP = 300
@@ -114,14 +114,17 @@ class Scanner:
         self._random = (Base64HighEntropyString(), HexHighEntropyString())
         self._heuristic = heuristic
         self._is_token: Callable[[str], bool] = JwtTokenDetector.is_formally_valid
-        detector: Any = keyword.KeywordDetector()
+        innocent = tuple(word.lower() for word in keyword.ALLOWLIST)
         usual = tamed_groups(keyword.QUOTES_REQUIRED_DENYLIST_REGEX_TO_GROUP)
         by_type = {kind: tamed_groups(groups) for kind, groups in keyword.REGEX_BY_FILETYPE.items()}
 
         def worded(path: str, text: str) -> Iterable[str]:
             # In such files values have no quotes, and the library knows most of them by other endings.
             kind = FileType.PROPERTIES if _SETTINGS.search(path) else determine_file_type(path)
-            return detector.analyze_string(text, by_type.get(kind, usual))
+            for pattern, group in by_type.get(kind, usual).items():
+                for match in pattern.finditer(text):  # the library's own search ends at the first one of a line
+                    if not is_looked_up(match, group) and not any(word in assigned(match) for word in innocent):
+                        yield match[group]
 
         def is_allowed(path: str, line: str, before: str) -> bool:
             return allowlist.is_line_allowlisted(path, line, CodeSnippet([before, line], 0, 1))
@@ -216,7 +219,7 @@ class Scanner:
                 ):
                     random.add(secret)
         said = self._worded(path, text) if _SECRET_WORD.search(text) else ()
-        worded = {secret for secret in said if self._is_value(secret, text)}
+        worded = set(filter(self._is_value, said))
         for secret in sorted(random | worded):
             if look.is_potential_uuid(secret) or look.is_sequential_string(secret) or not _varies(secret):
                 continue
@@ -229,13 +232,12 @@ class Scanner:
                 yield Hit(kind, at, at + len(secret), is_definite)
                 at = text.find(secret, at + len(secret))
 
-    def _is_value(self, secret: str, text: str) -> bool:
+    def _is_value(self, secret: str) -> bool:
         look = self._heuristic
         return not (
             look.is_templated_secret(secret)
             or look.is_prefixed_with_dollar_sign(secret)
             or look.is_not_alphanumeric_string(secret)
-            or is_looked_up(text)
             or _FILLED_IN.fullmatch(secret)
             or " " in secret.strip()
         )

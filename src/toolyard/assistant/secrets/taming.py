@@ -16,7 +16,8 @@ _ENDLESS = (
     (r"[^\s]{0,50}?", r"[^\s]{0,30}?"),
     (r"(?:.{0,100}\n?){0,2}", r".{0,200}"),
 )
-_LOOKED_UP = re.compile(r"(?::=?|[!=]{1,3})\s{0,10}[\w.-]{1,60}[\[(].*[\])]")
+_LOOKED_UP = re.compile(r"(?::=?|[!=]{1,3})\s{0,10}([\w.-]{1,60}[\[(])")
+_WORD_START = re.compile(r"\w{0,40}\Z")
 
 
 def tamed(pattern: re.Pattern[str]) -> re.Pattern[str]:
@@ -30,6 +31,18 @@ def tamed_groups(groups: Mapping[re.Pattern[str], int]) -> dict[re.Pattern[str],
     return {tamed(pattern): group for pattern, group in groups.items()}
 
 
-def is_looked_up(line: str) -> bool:
-    """Whether a value comes from a call or an index, as in `token = tokens[name]`."""
-    return _LOOKED_UP.search(line) is not None
+def is_looked_up(match: re.Match[str], group: int) -> bool:
+    """Whether the value comes from a call or an index, as in `token = tokens[name]` and `x = get_token("name")`."""
+    line = match.string
+    closed = max(line.rfind(")"), line.rfind("]"))
+    return any(
+        found.end() <= closed
+        and (found.start(1) == match.start(group) or found.start(1) <= match.start() < found.end())
+        for found in _LOOKED_UP.finditer(line)
+    )
+
+
+def assigned(match: re.Match[str]) -> str:
+    """The whole word that a value is assigned to, and the value, in small letters."""
+    before = _WORD_START.search(match.string[max(0, match.start() - 40) : match.start()])
+    return ((before[0] if before else "") + match[0]).lower()
