@@ -17,7 +17,7 @@ _JUST_PUSHED_SECONDS = 60.0
 """How old a file may be for `fresh=True` where the client cannot be asked: the agent has just pushed it."""
 _MOST_CHECKS = 100_000
 _ROUNDED_SECONDS = 1.0
-"""A time this much earlier is another one, as `cp -p` sets it; a smaller difference is a fraction that was left out."""
+"""A time this much earlier is another one, as `cp -p` sets it; less is a fraction that the client left out."""
 
 
 @dataclass(slots=True)

@@ -21,7 +21,11 @@ GITHUB = "GitHub Token"
 @pytest.mark.parametrize(
     ("path", "text", "masked"),
     [
-        ("a.json", '{"token": "aB3-dE5-x", "password": "Str0ng-77x"}', '{"token": "[secret]", "password": "[secret]"}'),
+        (
+            "a.json",
+            '{"token": "aB3-dE5-x", "password": "Str0ng-77x"}',
+            '{"token": "[secret]", "password": "[secret]"}',
+        ),
         ("a.py", "f(password='Str0ng-77x', api_key='Other-99y')", "f(password='[secret]', api_key='[secret]')"),
         ("a.py", "db = connect(password='Str0ng-77x')", "db = connect(password='[secret]')"),
         (
