@@ -80,6 +80,15 @@ def test_a_change_of_a_file_that_it_includes_ends_the_trust(project: Path, name:
     refusal()
 
 
+def test_a_change_of_a_large_file_that_it_includes_ends_the_trust(project: Path) -> None:
+    large = "#" * (17 << 20)
+    (project / "shop.py").write_text(f"{large}\ndef price() -> float: return 1.0\n")
+    trusted(project, "toolyard: {available_custom_tools: ['shop.py:price']}\n")
+    assert find_place(None, None).config.toolyard.available_custom_tools
+    (project / "shop.py").write_text(f"{large}\ndef price() -> float: return 2.0\n")
+    refusal()
+
+
 def test_a_change_of_the_env_file_of_a_server_in_a_server_file_ends_the_trust(project: Path) -> None:
     write_server_file(project)
     trusted(project, "toolyard: {server_files: [.vscode/mcp.json]}\n")

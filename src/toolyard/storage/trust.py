@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import stat
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -21,12 +22,9 @@ from toolyard.config.load import MAX_CONFIG_BYTES, parse_config
 from toolyard.config.models import Config
 from toolyard.config.source_text import decoded, read_bytes
 from toolyard.core.errors import ConfigError
-from toolyard.core.limits import MIB
 from toolyard.storage.state import ensure_state_dir
 
 TRUST_FOLDER: Final = "trust"
-_MOST_BYTES: Final = 16 * MIB
-"""Of a file that a configuration includes: as much as is read of one with servers."""
 _MISSING: Final = ""
 """Stands for the digest of a file that cannot be read: when it appears, the configuration has changed."""
 
@@ -119,10 +117,19 @@ def digests(paths: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in paths:
         try:
-            found[path] = _digest(read_bytes(path, most_bytes=_MOST_BYTES))
-        except ConfigError:
+            found[path] = _digest_of_file(path)
+        except (OSError, ValueError):
             found[path] = _MISSING
     return found
+
+
+def _digest_of_file(path: str) -> str:
+    """Of all of it, however large: what is beyond a limit would change unseen."""
+    # Non-blocking, so that a FIFO in the file's place cannot hang the start.
+    with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return _MISSING
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _digest(raw: bytes) -> str:
