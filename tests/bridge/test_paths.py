@@ -92,6 +92,12 @@ def test_the_whole_project_is_its_own_folder():
     assert PathValidator(SecurityPolicy("/p", ["."])).validate("./") == "/p"
 
 
+@pytest.mark.parametrize(("path", "hint"), [("../secret", "Give a path inside"), ("other/x", "allowed_paths")])
+def test_the_hint_fits_the_refusal(path, hint):
+    with pytest.raises(PathRefusedError, match=hint):
+        UNKNOWN.validate(path)
+
+
 ANYWHERE = [
     ("climbs out and elsewhere", "src/../../etc", TRAVERSAL),
     ("climbs out at once", "../secret", TRAVERSAL),

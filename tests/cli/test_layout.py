@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -98,3 +99,14 @@ def test_a_fresh_start_is_told_with_the_snapshot_that_undoes_it(config: Path) ->
     assert done.returncode == 0, done.stderr
     assert "was emptied for a fresh start; `toolyard snapshot restore " in done.stderr
     assert os.listdir(config.parent / "work") == []
+    printed = done.stderr.split("`")[1]
+    restored = subprocess.run(
+        [sys.executable, "-m", *shlex.split(printed)],
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+        cwd=config.parent,
+        env=environment(config),
+    )
+    assert restored.returncode == 0, restored.stderr
+    assert os.listdir(config.parent / "work") == ["old.txt"]

@@ -297,7 +297,8 @@ def test_command_rules_take_the_same_order(judge, text, found):
             Decision(
                 DENY,
                 'Running "rm x" is refused: plan mode runs only commands known to just read '
-                "(ls, cat, rg, find, git diff ...), alone or joined. This one deletes files (rm x).",
+                "(ls, cat, rg, find, git diff ...), alone or joined, and this one deletes files (rm x). "
+                "Describe the command instead.",
                 "mode plan",
             ),
         ),

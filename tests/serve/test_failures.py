@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from tests.serve.conftest import HttpSession, Place, place_in
 
-from toolyard.core.errors import ConfigError, ErrorForm, ProviderError, SystemFault
+from toolyard.core.errors import ConfigError, ErrorForm, ProviderError, SystemFault, ToolError
 from toolyard.serve.mcp.failures import result_of_failure
 from toolyard.serve.mcp.output_schema import admitting_errors
 from toolyard.testing.client import StdioClient, error_in, failure
@@ -72,6 +72,19 @@ def test_a_missing_file_is_a_result_with_the_message_the_hint_and_the_code(clien
     }
     assert result["isError"] is True
     assert result["content"] == [{"type": "text", "text": f"{error['message']} {error['hint']}"}]
+
+
+def test_a_refusal_says_what_to_do_instead_in_its_hint_alone(client):
+    result = client.call("Write", file_path=".git/hooks/pre-commit", content="x")["result"]
+    error = result["structuredContent"]["error"]
+    assert error["hint"] == "Leave it as it is, or ask the user to change it."
+    assert error["hint"] not in error["message"]
+    assert result["content"] == [{"type": "text", "text": f"{error['message']} {error['hint']}"}]
+
+
+def test_a_message_is_not_repeated_as_the_hint():
+    error = result_of_failure(ToolError("boom"), ErrorForm.RESULT).structured["error"]
+    assert (error["message"], error["hint"]) == ("boom", "")
 
 
 def test_refusals_and_wrong_arguments_are_results_with_their_codes(client):

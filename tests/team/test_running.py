@@ -116,6 +116,18 @@ def test_rounds_end_a_team_that_does_not_agree(team_of) -> None:
     assert "2 rounds" in finished.why
 
 
+def test_votes_of_an_earlier_round_are_not_denied_at_the_end(team_of) -> None:
+    team = team_of(
+        a=[Say("One."), Say("VOTE: b"), Say("One again.")], b=[Say("Two."), Say("More."), Say("More yet.")]
+    )
+    team.more = {"orchestrator": {"limits": {"rounds": 3}}}
+
+    finished = team.run(["a", "b"])
+
+    assert finished.ended is Ended.ROUNDS
+    assert "No agent voted in the last round; the answer is that of a" in finished.why
+
+
 def test_a_vote_for_nobody_is_told_and_does_not_count(team_of) -> None:
     team = team_of(a=[Say("One."), Say("VOTE: zed")], b=[Say("Two."), Say("VOTE: b")])
     team.more = {"orchestrator": {"limits": {"rounds": 2}}}

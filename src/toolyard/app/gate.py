@@ -277,7 +277,7 @@ class Gate:
                 decision = self.resources.policy.decide(action)
                 if decision.effect is Effect.DENY:
                     self.judged.append((action, decision))
-                    raise SecurityError(
+                    raise SecurityError.refused(
                         f"{self.mounts.shown(source.path)} cannot be moved for what it holds. {decision.reason}"
                     )
                 if decision.effect is Effect.ASK and decision.rule not in answered:
@@ -329,7 +329,7 @@ class Gate:
         decision = self.resources.policy.decide(action)
         self.judged.append((action, decision))
         if decision.effect is Effect.DENY:
-            raise SecurityError(decision.reason)
+            raise SecurityError.refused(decision.reason)
         if decision.effect is Effect.ASK and not self._is_approved(action):
             raise NeedsAnswer(action, decision)
 

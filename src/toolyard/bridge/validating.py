@@ -24,6 +24,7 @@ _UP: Final = ".."
 _HOME: Final = "~"
 _NO_ROOT: Final = "The project's root is not known here: give the path relative to it, such as src/main.py."
 _ALLOWING: Final = "Whoever runs the server can add it to filesystem.allowed_paths."
+_INSIDE: Final = "Give a path inside the project, without `..`."
 _LINKS: Final = "Ask for what it leads to, where that is allowed."
 
 
@@ -109,7 +110,7 @@ class PathValidator:
     def _refused(self, path: str, violation: Violation) -> PathRefusedError:
         climbs = violation is Violation.TRAVERSAL
         why = f"{'climbs out of the project' if climbs else 'is not allowed'}. {_telling(self.policy)}"
-        return PathRefusedError(path, violation, why, hint=_ALLOWING)
+        return PathRefusedError(path, violation, why, hint=_INSIDE if climbs else _ALLOWING)
 
     def _spelled(self, path: str, place: Place) -> str:
         """What a path is answered with, once that means the same to everybody."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import click
 
 from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode, sets_of
@@ -11,7 +9,7 @@ from toolyard.app.yard import YardOptions
 from toolyard.cli.backend_options import with_backend_options
 from toolyard.cli.choosing import Named, toolsets
 from toolyard.cli.opening import find_place
-from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
+from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
 from toolyard.cli.serving import errors_option, http_options, serve
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ErrorForm
@@ -65,6 +63,7 @@ def mcp(
 
     HTTP asks for the bearer token in TOOLYARD_TOKEN; without one, a fresh token is printed once on stderr.
     """
+    context = click.get_current_context()
     place = find_place(workspace, config_file, agent, acts=True)
     if fresh or allow_tool or exclude_tool:
         place = with_backend_options(place, agent, fresh=fresh, allowed=allow_tool, excluded=exclude_tool)
@@ -78,7 +77,7 @@ def mcp(
         toolset=tools,
         state_home=state,
         begins_session=True,
-        tell=functools.partial(click.echo, err=True),
+        tell=lambda text: click.echo(runnable(text, context), err=True),
         errors=errors,
     )
     _tell_what_cannot_be_called(options)

@@ -63,9 +63,7 @@ class ToolyardError(Exception):
 
     def data(self) -> dict[str, Any]:
         """The structured half of the error as it crosses the wire."""
-        # A refusal by the policy says what to do instead in its last sentence.
-        hint = self.hint or self.message.rpartition(". ")[2]
-        return {"kind": self.kind, "hint": hint, "retryable": self.retryable, **self.facts}
+        return {"kind": self.kind, "hint": self.hint, "retryable": self.retryable, **self.facts}
 
 
 class SecurityError(ToolyardError):
@@ -83,6 +81,12 @@ class SecurityError(ToolyardError):
     ) -> None:
         super().__init__(message, hint=hint, retryable=retryable, facts=facts)
         self.fields = fields
+
+    @classmethod
+    def refused(cls, reason: str) -> SecurityError:
+        """For a refusal by the policy, whose last sentence says what to do instead."""
+        message, stop, hint = reason.rpartition(". ")
+        return cls(f"{message}.", hint=hint) if stop else cls(reason)
 
     def data(self) -> dict[str, Any]:
         return {**super().data(), **_listed(self.fields)} if self.fields else super().data()

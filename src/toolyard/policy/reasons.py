@@ -72,10 +72,10 @@ def destroys(what: str, loss: str) -> str:
 
 
 def plan_command(what: str, does: str) -> str:
-    because = f" This one {does}." if does else ""
+    because = f", and this one {does}" if does else ""
     return (
         f"{what} is refused: plan mode runs only commands known to just read (ls, cat, rg, find, git diff ...), "
-        f"alone or joined.{because}"
+        f"alone or joined{because}. Describe the command instead."
     )
 
 

@@ -34,7 +34,8 @@ def _said(outcome: Outcome, limits: TeamLimits) -> str:
         return f"{said} Nobody had answered by then."
     if outcome.votes:
         return f"{said} {outcome.winner} has the most votes."
-    return f"{said} Nobody has voted; the answer is that of {outcome.winner}, the first in the file that has one."
+    first = f"the answer is that of {outcome.winner}, the first in the file that has one"
+    return f"{said} No agent voted in the last round; {first}."
 
 
 _WHY = {

@@ -96,5 +96,5 @@ class AgentFiles:
     def _allowed(self, kind: Kind, spelled: str, real: str) -> str:
         decision = self.policy.decide(Action(kind, _TOOL, spelled, real))
         if decision.effect is not Effect.ALLOW:
-            raise SecurityError(decision.reason)
+            raise SecurityError.refused(decision.reason)
         return spelled

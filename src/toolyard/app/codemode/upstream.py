@@ -211,7 +211,7 @@ class Upstream:
             decision = Decision(Effect.ASK, f"The limits of {call.name} say to ask before each call.")
         told.decision = decision
         if decision.effect is Effect.DENY:
-            raise SecurityError(decision.reason)
+            raise SecurityError.refused(decision.reason)
         if decision.effect is Effect.ASK:
             await self._ask(call, action, decision)
 

@@ -155,7 +155,7 @@ class SkillRequests(Closing):
         def recorded() -> str:
             with self._recorded(judged):
                 if not is_allowed:
-                    raise SecurityError(decision.reason)
+                    raise SecurityError.refused(decision.reason)
                 return work(judged, self._checks(stop) if self._checks is not None else None)
 
         return await self._in_thread(recorded, stop)
