@@ -125,6 +125,11 @@ def test_a_finding_about_a_line_that_is_not_there_is_dropped_with_the_reason(lin
     assert read(said(line=line)) == Reviewed((), (f'"Off by one": src/a.py has no line {told}, only 20',))
 
 
+def test_of_a_change_it_is_said_that_the_line_was_not_shown():
+    found = read_findings({"findings": [said(line=21)]}, LINES, is_change=True)
+    assert found == Reviewed((), ('"Off by one": the change shows no line 21 of src/a.py, the last one is 20',))
+
+
 def test_an_empty_file_has_no_line_one():
     assert read(said(file="empty.py", line=1)).findings == ()
 

@@ -101,13 +101,14 @@ class _Unfit(Exception):  # noqa: N818 - a verdict, not an error
     pass
 
 
-def read_findings(reply: object, lines_of: Mapping[str, int]) -> Reviewed:
+def read_findings(reply: object, lines_of: Mapping[str, int], *, is_change: bool = False) -> Reviewed:
     """The findings in a reply about the files in `lines_of`, which says how many lines each has.
 
+    Of a change it says which line was the last that was shown: the file itself may go on.
     Raises NotJson where the reply has no list of findings.
     """
     said = _listed(reply)
-    files = _Files(lines_of)
+    files = _Files(lines_of, is_change=is_change)
     kept: list[Finding] = []
     dropped: list[str] = []
     for number, each in enumerate(said[:MOST_FINDINGS], 1):
@@ -192,8 +193,9 @@ def _severity(word: str) -> Severity:
 class _Files:
     """The files that were sent."""
 
-    def __init__(self, lines_of: Mapping[str, int]) -> None:
+    def __init__(self, lines_of: Mapping[str, int], *, is_change: bool) -> None:
         self._lines_of = lines_of
+        self._is_change = is_change
         self._most_parts = max((path.count("/") + 1 for path in lines_of), default=0)
 
     def place(self, file: str, line: int) -> tuple[str, int]:
@@ -207,6 +209,8 @@ class _Files:
             raise _Unfit(f"{_quoted(file)} is none of the files")
         lines = self._lines_of[path]
         if not 0 <= line <= lines:
+            if self._is_change:
+                raise _Unfit(f"the change shows no line {line} of {path}, the last one is {lines:,}")
             raise _Unfit(f"{path} has no line {line}, only {lines:,}")
         return path, line
 

@@ -60,7 +60,7 @@ def review(
 
 
 def _read(value: object, lines_of: Mapping[str, int], touches: Callable[[str, int], bool] | None) -> _Read:
-    found = read_findings(value, lines_of)
+    found = read_findings(value, lines_of, is_change=touches is not None)
     if touches is not None:
         found = in_change(found, touches)
     summary = cast("dict[str, Any]", value).get("summary") if isinstance(value, dict) else None
