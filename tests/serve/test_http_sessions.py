@@ -11,6 +11,7 @@ import time
 import pytest
 
 from toolyard.core.events import Outcome
+from toolyard.serve.mcp.server import session_name
 from toolyard.testing.client import failure, success
 
 CANCEL_SECONDS = 1.0  # a twentieth of it on an idle machine
@@ -60,10 +61,8 @@ def test_what_one_session_has_read_another_has_not(place, talk):
         refused = second.call("Write", file_path="a.txt", content="by the second\n")
     assert failure(refused)["code"] == -32603
     assert place.read("a.txt") == "by the first\n"
-    assert [event.session for event in place.events()] == [
-        *(first.session, second.session),
-        *(first.session, second.session),
-    ]
+    names = [session_name(each.session) for each in (first, second)]
+    assert [event.session for event in place.events()] == [*names, *names]
 
 
 def test_a_deleted_session_is_gone_and_the_others_are_not(door, talk):

@@ -173,7 +173,24 @@ def test_over_http_a_second_client_hears_what_the_first_does(place, talk):
                 line = stream.readline()
                 assert line
     heard = json.loads(line[5:])["params"]["data"]
-    assert (heard["tool"], heard["session"]) == ("Write", worker.session)
+    recorded = next(event.session for event in place.events() if event.tool == "Write")
+    assert (heard["tool"], heard["session"]) == ("Write", recorded)
+
+
+def test_over_http_no_message_gives_away_the_session_of_another_client(place, talk):
+    with place.http() as server:
+        worker, platform = talk(server), talk(server)
+        connection = http.client.HTTPConnection(server.host, server.port, timeout=20)
+        with contextlib.closing(connection):
+            connection.request("GET", "/mcp", headers=dict([*server.usual(), *platform.headers()]))
+            stream = connection.getresponse()
+            assert platform.send("logging/setLevel", {"level": "info"}).message["result"] == {}
+            worker.call("Write", file_path="a.txt", content="1")
+            line = b""
+            while not line.startswith(b"data: {"):
+                line = stream.readline()
+                assert line
+    assert worker.session.encode() not in line
 
 
 class Unread:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -50,6 +51,7 @@ from toolyard.serve.mcp.terms import APPROVE, LISTED, TERMS, Terms
 from toolyard.serve.mcp.wire import APPROVE_TOOL, error_on_the_wire, result_on_the_wire, tool_on_the_wire
 
 _SESSION_HEADER = "mcp-session-id"
+_SESSION_NAME_BYTES = 8
 
 Context = ServerRequestContext[Any, Any]
 
@@ -284,4 +286,13 @@ def _session(context: Context, yard: Yard) -> str:
     """Which session a call belongs to: that of a run, the HTTP session where there is one, else the server's own."""
     if context.request is None or yard.options.session:
         return yard.session
-    return context.request.headers.get(_SESSION_HEADER) or yard.session
+    own = context.request.headers.get(_SESSION_HEADER)
+    return session_name(own) if own else yard.session
+
+
+def session_name(own: str) -> str:
+    """What an HTTP session is called in records and messages, from the client's own id.
+
+    Who knows that id can speak in the session and answer its questions: other clients and a webhook are not given it.
+    """
+    return hashlib.blake2b(own.encode(), digest_size=_SESSION_NAME_BYTES).hexdigest()
