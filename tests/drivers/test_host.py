@@ -13,6 +13,7 @@ import pytest
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.config.models import Config
 from toolyard.drivers.host import Host
+from toolyard.serve.mcp import guests
 from toolyard.serve.mcp.terms import Terms
 from toolyard.testing.client import success
 from toolyard.testing.http_client import HttpClient
@@ -104,18 +105,18 @@ def test_it_listens_on_the_loopback_alone_and_at_a_free_port():
         socket.create_connection(("127.0.0.1", first.port), SECONDS).close()
 
 
-def test_a_run_that_cannot_be_served_is_told_once_and_no_future_is_left_unheard(tmp_path):
+def test_a_run_that_cannot_be_served_is_told_once_and_no_future_is_left_unheard(tmp_path, monkeypatch):
     unheard = []
 
     def terms(_):
-        return Terms(names=5)  # what no server can be made of
+        return None  # no server can be made of that
 
     async def staying():
         asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context["message"]))
         with Host() as host:
             options = YardOptions(str(tmp_path), Config(), state_home=str(tmp_path.parent / "state"))
             with pytest.raises(AttributeError):
-                async with host.stay(options, terms):
+                async with host.stay(options, lambda _: Terms()):
                     pass
         gc.collect()
 
