@@ -108,8 +108,10 @@ def test_it_listens_on_the_loopback_alone_and_at_a_free_port():
 def test_a_run_that_cannot_be_served_is_told_once_and_no_future_is_left_unheard(tmp_path, monkeypatch):
     unheard = []
 
-    def terms(_):
-        return None  # no server can be made of that
+    def no_app(*_):
+        raise AttributeError("no server can be made of this")
+
+    monkeypatch.setattr(guests, "yard_app", no_app)
 
     async def staying():
         asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context["message"]))
