@@ -52,11 +52,12 @@ def programs(npm: Npm, yard: Yard) -> pathlib.Path:
 
 
 def run(script: str, npm: Npm, yard: Yard, cwd: pathlib.Path, **more: str) -> str:
-    """What the script prints, run in a home of its own with the workspace in the place of `/tmp/project`."""
+    """What the script prints, run in a home of its own; the yard has the folders in place of those below `/tmp`."""
+    script = script.replace("/tmp/project", str(yard.workspace)).replace("/tmp/attach", str(yard.base / "attach"))
     environment = yard.environment(npm, CLAUDE_CONFIG_DIR=str(yard.home), GEMINI_CLI_HOME=str(yard.home), **more)
     environment["PATH"] = f"{programs(npm, yard)}:{environment['PATH']}"
     ended = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script.replace("/tmp/project", str(yard.workspace))],
+        ["bash", "-euo", "pipefail", "-c", script],
         env=environment,
         cwd=cwd,
         stdin=subprocess.DEVNULL,
