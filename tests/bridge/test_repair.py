@@ -113,6 +113,8 @@ async def test_a_link_that_leads_out_is_a_security_error_in_both_forms(connect_i
         ({"path": "src/a.py", "content": ["x"]}, "content"),
         ({"path": "src/a.py", "content": "x", "size": "many"}, "size"),
         ({"path": "src/a.py", "content": "x", "mtime": {}}, "mtime"),
+        ({"path": "src/a.py", "content": "x", "size": True}, "size"),
+        ({"path": "src/a.py", "content": "x", "mtime": True}, "mtime"),
         ({"files": "src/a.py"}, "files"),
         ({"files": [{"path": "src/a.py"}]}, "files.0.content"),
     ],

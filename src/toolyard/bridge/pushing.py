@@ -7,20 +7,21 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, cast
 
 import pydantic
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from toolyard.bridge.cache import FileCache, NewFile
 from toolyard.bridge.client import Client
 from toolyard.bridge.decoding import bytes_of, from_base64
 from toolyard.bridge.errors import CacheRefusedError, PathRefusedError, spelled
 from toolyard.bridge.shared import Shared
-from toolyard.bridge.timestamps import Timestamp
+from toolyard.bridge.timestamps import Timestamp, refuse_bool
 from toolyard.bridge.validating import PathValidator
 from toolyard.core.errors import FieldError, ValidationError
 
 MOST_FILES = 10_000
 _BASE64 = "base64"
 _SHOWN_ERRORS = _SHOWN_FILES = 20
+_Size = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(refuse_bool)]
 
 
 class PushedFile(BaseModel):
@@ -31,7 +32,7 @@ class PushedFile(BaseModel):
     path: Annotated[str, Field(description="Relative to the project, or absolute")]
     content: Annotated[str, Field(description="All of it: text, or base64")]
     encoding: Annotated[str, Field(description='What the file has, or "base64" for one that is no text')] = "utf-8"
-    size: Annotated[int | None, Field(ge=0, description="In bytes; content of another size is refused")] = None
+    size: Annotated[_Size, Field(description="In bytes; content of another size is refused")] = None
     mtime: Annotated[Timestamp, Field(description="When it was changed: seconds since 1970, or ISO 8601")] = None
     target: Annotated[str | None, Field(description="Where it leads, if it is a link")] = None
 
@@ -44,7 +45,7 @@ class PushArguments(BaseModel):
     path: str | None = None
     content: str | None = None
     encoding: str = "utf-8"
-    size: Annotated[int | None, Field(ge=0)] = None
+    size: _Size = None
     mtime: Timestamp = None
     target: str | None = None
     files: list[PushedFile] | None = None

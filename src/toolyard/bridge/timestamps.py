@@ -10,6 +10,13 @@ from pydantic import BeforeValidator, Field
 _MOST_SECONDS = 1e12
 
 
+def refuse_bool(value: object) -> object:
+    """For numbers: pydantic takes `true` for 1."""
+    if isinstance(value, bool):
+        raise ValueError("Input should be a number")  # noqa: TRY004 - pydantic reports no TypeError
+    return value
+
+
 def _parsed(value: object) -> object:
     """Seconds of an ISO time. A time without a zone could be any of 26 hours, so it counts as unknown."""
     if not isinstance(value, str):
@@ -21,4 +28,8 @@ def _parsed(value: object) -> object:
     return time.timestamp() if time.tzinfo is not None else None
 
 
-Timestamp = Annotated[Annotated[float, Field(gt=-_MOST_SECONDS, lt=_MOST_SECONDS)] | None, BeforeValidator(_parsed)]
+Timestamp = Annotated[
+    Annotated[float, Field(gt=-_MOST_SECONDS, lt=_MOST_SECONDS)] | None,
+    BeforeValidator(_parsed),
+    BeforeValidator(refuse_bool),
+]
