@@ -18,7 +18,7 @@ from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.config.webhook import WebhookSection
 from toolyard.core.calls import Call
-from toolyard.core.errors import ConfigError, SecurityError
+from toolyard.core.errors import ConfigError, SecurityError, ToolError
 from toolyard.storage.audit_read import read
 
 SECONDS = 20
@@ -96,6 +96,10 @@ async def test_a_platform_outside_gets_who_did_what_with_which_outcome(platform,
     with opened(platform.url, token="the-secret") as yard:
         await yard.dispatch(call("Write", file_path="a.txt", content="a very private text"))
         await yard.dispatch(call("Read", file_path="a.txt"))
+        with pytest.raises(SecurityError):
+            await yard.dispatch(call("Read", file_path="/etc/forbidden.txt"))
+        with pytest.raises(ToolError):
+            await yard.dispatch(call("Read", file_path="missing.txt"))
         with pytest.raises(SecurityError):
             await yard.dispatch(call("Write", file_path="/etc/forbidden.txt", content="a very private text"))
         platform.wait_for(lambda: len(platform.events) == 2)

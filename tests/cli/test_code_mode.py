@@ -88,6 +88,23 @@ def test_searching_before_any_sync_says_what_to_do(run) -> None:
     assert "run `toolyard sync --config " in run("search", "anything", code=1)
 
 
+def test_searching_without_servers_says_how_to_add_one(run, tmp_path: Path) -> None:
+    config = tmp_path / "none.yaml"
+    config.write_text("toolyard: {workspace: ws}\n")
+    for _ in range(2):
+        said = run("search", "anything", code=1, config=config)
+        assert "No servers are configured. Add one under `toolyard.available_mcp_servers`" in said
+        run("sync", config=config)
+
+
+def test_searching_after_every_server_failed_says_which(run, tmp_path: Path) -> None:
+    config = tmp_path / "bad.yaml"
+    config.write_text("toolyard: {workspace: ws, available_mcp_servers: [{name: bad, command: /no/such/program}]}\n")
+    run("sync", code=1, config=config)
+    said = run("search", "anything", code=1, config=config)
+    assert "No server has answered: 1 failed: bad. `toolyard doctor " in said
+
+
 def test_a_server_that_does_not_start_is_named_by_sync_and_by_doctor(run, tmp_path: Path) -> None:
     config = tmp_path / "bad.yaml"
     args = json.dumps([*SERVER[1:], "--fault", "dies-at-start"])

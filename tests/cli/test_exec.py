@@ -199,3 +199,10 @@ def test_an_interrupted_run_shows_what_it_had_printed(run, tmp_path, options):
         assert (fields["stdout"], fields["stderr"], fields["ending"]) == ("so far\n", "and here\n", "cancelled")
     else:
         assert (out, err) == ("so far\n", "and here\n[Interrupted and ended; this is what it had printed.]\n")
+
+
+def test_an_ignore_file_that_is_not_accepted_is_reported(run, tmp_path):
+    (tmp_path / "ws/.toolyardignore").write_text("data/\n")
+    done = run("--bash", "-c", "touch made")
+    assert done.returncode == 0
+    assert "Snapshots take no notice of what .toolyardignore says" in done.stderr

@@ -17,7 +17,9 @@ def test_the_name_is_not_repeated() -> None:
     error = (
         "Server 'bad' ended (exit code 3). The next call starts it again. `toolyard doctor` shows what it printed."
     )
-    assert without_name("bad", error) == "ended (exit code 3). The next call starts it again."
+    assert without_name("bad", error) == (
+        "ended (exit code 3). Give it what it asks for, such as a key in the entry's `env`."
+    )
     assert without_name("other", error).startswith("Server 'bad'")
 
 
@@ -33,6 +35,8 @@ def test_sync_and_doctor_show_what_a_failing_server_printed(attached: Attached) 
     servers["keyless"] = {"command": "x", "env": {"KEY": "${NOBODY_HAS_SET_THIS}"}}
     said = attached.run("sync", code=1)
     assert "✗ bad: ended (exit code 3)" in said
+    assert "in the entry's `env`." in said
+    assert "When that is mended, run `toolyard sync --config " in said
     assert "    … 25 lines before\n" in said
     assert "    line 29\n    no licence\n" in said
     assert "Server 'bad'" not in said

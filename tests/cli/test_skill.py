@@ -87,6 +87,7 @@ def test_how_often_each_was_used_and_by_whomever_is_told(line: Line) -> None:
     (once,) = (text for text in said if text.startswith("a/seldom"))
     (never,) = (text for text in said if text.startswith("a/never"))
 
+    assert "version 1, saved by a, used 3 times" in often
     assert ("used 3 times" in often, "used once" in once, "used" in never) == (True, True, False)
     assert {entry["name"]: entry["uses"] for entry in line.json("list")} == {"add_up": 3, "seldom": 1, "never": 0}
     assert line.json("show", "add_up")["uses"] == 3

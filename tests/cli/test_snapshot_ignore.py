@@ -7,14 +7,18 @@ def test_a_file_counts_once_it_is_accepted_and_as_it_was_accepted(place):
     (place.root / "big/data").write_text("x")
     (place.root / ".toolyardignore").write_text("big/\n")
     assert "not accepted, has no effect" in place.run("ignore")
-    assert place.json("create")["files"] == 3
+    assert "`toolyard snapshot ignore" in place.run("create", only="stderr")
+    assert place.json("show")["files"] == 3
 
     assert ".toolyardignore: accepted" in place.run("ignore", "--accept", ".toolyardignore")
     assert place.json("create")["files"] == 2
 
     (place.root / ".toolyardignore").write_text("*\n")
     listed = place.json("ignore")
-    assert [(each["path"], each["rules"]) for each in listed] == [(".toolyardignore", ["big/"])]
+    assert [(each["path"], each["rules"], each["proposed"]) for each in listed] == [
+        (".toolyardignore", ["big/"], ["*"])
+    ]
+    assert "    big/\n  the file now says this, which counts once you accept it:\n    *\n" in place.run("ignore")
     assert "changed since" in listed[0]["state"]
     assert place.json("create")["files"] == 2
 

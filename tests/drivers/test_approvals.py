@@ -69,6 +69,14 @@ def test_what_a_cli_is_told_to_refuse_is_what_it_is_refused_when_it_asks(ran):
     assert all("plan mode changes nothing" in reason for reason in refused.values())
 
 
+def test_a_refusal_names_the_file_that_the_call_names(ran, tmp_path):
+    driver = Watched()
+    wish = {"tool_name": driver.shown_name("Write"), "input": {"file_path": "hello.txt", "content": "x"}}
+    told = ran(driver, PermissionMode.PLAN, ["call", APPROVE, wish])
+    (answer,) = (json.loads(message.text) for message in told if isinstance(message, ToolResult))
+    assert answer["message"].startswith(f"Writing {tmp_path / 'ws/hello.txt'} is refused")
+
+
 @pytest.mark.parametrize("mode", [PermissionMode.STRICT, PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS])
 def test_where_a_call_may_succeed_the_cli_lets_it_come_to_us(ran, mode):
     driver = Watched()

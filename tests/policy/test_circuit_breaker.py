@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -25,6 +26,7 @@ BREAKER = CircuitBreaker(
     temporary=("/tmp",),
     environment={"TMPDIR": "/tmp", "PLACE": "/data"},
     mount_points=lambda: frozenset({"/", "/mnt/disk"}),
+    exists=lambda _: True,
     walled=False,
 )
 
@@ -257,6 +259,13 @@ def test_behind_walls_the_hosts_mounts_and_temp_folder_are_not_at_stake():
     assert "mount point /srv/project/cache" in (walled.loss("rm -rf cache") or "")
 
 
+def test_a_repository_that_is_not_there_cannot_be_lost(tmp_path):
+    breaker = CircuitBreaker(str(tmp_path), "/home/agent")
+    assert breaker.loss("rm -rf .git") is None
+    (tmp_path / ".git").mkdir()
+    assert f"the Git repository {tmp_path}/.git" in (breaker.loss("rm -rf .git") or "")
+
+
 def test_a_workspace_below_the_temp_folder_is_lost_with_it():
     below = CircuitBreaker("/tmp/ws", "/home/agent")
     assert "the whole workspace /tmp/ws" in (below.loss("rm -rf /tmp/*") or "")
@@ -350,14 +359,17 @@ LOSSES = ["rm -rf .", "rm -rf ~", "rm -rf /data", "dd if=a of=/dev/sda", "rm -rf
 
 
 def built(permission_mode, permissions=None, **execution):
-    """The policy that a configuration gives, in a workspace that does not exist."""
+    """The policy that a configuration gives, in a workspace that is taken to have a repository."""
     raw = {
         "orchestrator": {"context_paths": [{"path": "/data", "permission": "write"}]},
         "permissions": permissions or {},
         "toolyard": {"code_execution": execution},
     }
-    return policy_for(
+    policy = policy_for(
         Config.model_validate(raw), SETTINGS, "/srv/project", permission_mode, resolve=lambda path: path
+    )
+    return (
+        policy if policy.breaker is None else replace(policy, breaker=replace(policy.breaker, exists=lambda _: True))
     )
 
 

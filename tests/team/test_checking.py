@@ -7,6 +7,7 @@ import pytest
 
 from toolyard.app.injecting import injection_of
 from toolyard.app.yard import Yard, YardOptions
+from toolyard.cli.run_check import verdict
 from toolyard.codemode.catalog import Catalog
 from toolyard.config.load import load_config
 from toolyard.config.models import TeamLimits
@@ -100,6 +101,17 @@ def test_a_cli_that_is_not_installed_is_a_problem_that_says_how_to_get_it(checke
 
     assert "Codex is not installed" in report.problems[0].text
     assert "npm install" in report.problems[0].hint
+
+
+def test_a_team_starts_without_an_agent_whose_cli_is_missing(checked):
+    report = checked({"agents": [{"id": "a", "backend": GEMINI}, {"id": "b", "backend": {"type": "codex"}}]})
+
+    assert (report.is_ready, report.without) == (True, ("b",))
+    (notice,) = (each for each in report.notices if each.agent == "b")
+    assert "Codex is not installed" in notice.text
+    assert notice.text.endswith("The run starts without agent b.")
+    assert "npm install" in notice.hint
+    assert verdict(report) == "Ready, but the run starts without agent b."
 
 
 def test_a_cli_without_a_key_is_a_problem_and_with_one_it_is_told(checked, tmp_path):

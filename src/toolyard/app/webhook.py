@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from toolyard.app.activity import Occurrence, Severity
+from toolyard.app.activity import Occurrence
 from toolyard.core.closing import Closing
 from toolyard.core.errors import ConfigError
 from toolyard.servers.addresses import is_loopback, is_public, leads_inside
@@ -62,7 +62,7 @@ class Webhook(Closing):
 
     def hear(self, occurrence: Occurrence) -> None:
         """Have it sent soon."""
-        if occurrence.severity is Severity.DEBUG and not self._reads:
+        if not self._reads and not occurrence.data.get("changes_files", True):
             return
         with self._changed:
             if len(self._waiting) >= _MOST_WAITING or self._is_closing:

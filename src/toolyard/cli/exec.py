@@ -25,7 +25,7 @@ from toolyard.cli.audit import printable
 from toolyard.cli.opening import find_place
 from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
 from toolyard.config.models import Config
-from toolyard.core.calls import Call, Image, Result
+from toolyard.core.calls import Call, Image, Result, Text
 from toolyard.core.errors import SecurityError
 from toolyard.core.modes import PermissionMode
 from toolyard.sandbox.spec import Stream
@@ -215,3 +215,6 @@ def _show(result: Result) -> None:
         click.echo(fields["value"])
     for note in fields["notes"]:
         click.echo(f"[{note}]", err=True)
+    for part in result.parts[1:]:  # what is said beside the result itself: ignore files, failed snapshots
+        if isinstance(part, Text):
+            click.echo(printable(runnable(part.text)), err=True)

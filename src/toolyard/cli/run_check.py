@@ -60,6 +60,9 @@ def plain_lines(report: CheckReport) -> Iterator[str]:
 
 
 def verdict(report: CheckReport) -> str:
+    if report.without and not report.problems:
+        named = f"agent{'s' if len(report.without) > 1 else ''} {', '.join(report.without)}"
+        return f"Ready, but the run starts without {named}."
     if not report.problems:
         return "Ready: nothing stands in the way of a run."
     number = len(report.problems)

@@ -7,10 +7,12 @@ import sys
 
 import click
 
+from toolyard.app.codemode.codemode import CodeMode
 from toolyard.app.yard import Yard, YardOptions
 from toolyard.cli.audit import printable
 from toolyard.cli.opening import find_place
 from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
+from toolyard.cli.server_words import counted_failures
 
 NOTHING = 1
 _MOST = 100
@@ -45,7 +47,7 @@ def search(
     options = YardOptions(workspace=place.workspace, config=place.config, agent=agent, state_home=state)
     with Yard.open(options) as yard:
         hits = yard.codemode.find(query, top)
-        is_empty = not yard.codemode.catalog.counts()
+        unknown = _why_nothing_is_known(yard.codemode)
         note = yard.codemode.index.note
     if wants_json:
         fields = ("server", "tool", "path", "score", "summary", "signature")
@@ -54,9 +56,23 @@ def search(
         click.echo(f"{click.style(printable(f'{hit.server}.{hit.tool}'), bold=True)}  {printable(hit.path)}")
         click.echo(f"    {printable(hit.signature)}")
         click.echo(f"    {printable(hit.summary)}")
-    if note and (hits or not is_empty):
+    if note and (hits or not unknown):
         click.echo(f"! {printable(runnable(note))}", err=True)
     if not hits:
-        reason = "Nothing is known of any server yet: run `toolyard sync`." if is_empty else "No tool fits."
+        reason = unknown or "No tool fits."
         click.echo(runnable(reason), err=True)
         sys.exit(NOTHING)
+
+
+def _why_nothing_is_known(mode: CodeMode) -> str:
+    """Why there is no tool that could be found, and what to do about it; empty where there are some."""
+    if mode.catalog.counts():
+        return ""
+    if not mode.resolved.entries and not mode.resolved.errors and not len(mode.custom):
+        return (
+            "No servers are configured. Add one under `toolyard.available_mcp_servers`, or name the server file of"
+            " another program in `toolyard.server_files`; then run `toolyard sync`."
+        )
+    if failed := [server.name for server in mode.catalog.servers() if server.error]:
+        return f"No server has answered: {counted_failures(failed)}. `toolyard doctor` says why."
+    return "Nothing is known of any server yet: run `toolyard sync`."

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 _NAMES = 10
 _LINES = 6
 _LINE_CHARS = 300
-_ELSEWHERE = re.compile(r"\s*`toolyard doctor[^`]*` shows what it printed\.")
-"""What an error says of its server's output, where that stands right below."""
+_CRASHED = re.compile(r"\s*The next call starts it again\. `toolyard doctor[^`]*` shows what it printed\.")
+"""The hint of a server that ended, which is for callers: a listing shows what was printed itself."""
+_MEND = " Give it what it asks for, such as a key in the entry's `env`."
 
 
 def counted_failures(names: Sequence[str]) -> str:
@@ -22,7 +23,7 @@ def counted_failures(names: Sequence[str]) -> str:
 def without_name(server: str, error: str) -> str:
     """The error without the server's name, for where that stands before it already."""
     text = error.removeprefix(f"Server '{server}' ")
-    return _ELSEWHERE.sub("", text)
+    return _CRASHED.sub(_MEND, text)
 
 
 def last_lines(stderr: str, error: str = "") -> tuple[str, ...]:

@@ -135,6 +135,7 @@ def _print(entry: SkillEntry, uses: dict[str, int]) -> None:
     count = uses.get(_key(entry), 0)
     facts = [
         f"version {entry.version.number}" if entry.version is not None else "",
+        f"saved by {entry.version.agent}" if entry.version is not None and entry.version.agent else "",
         "edited by hand" if entry.edited else "",
         f"used {count} times" if count > 1 else "used once" if count else "",
         "attached" if entry.attached else "",

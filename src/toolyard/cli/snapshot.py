@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from toolyard.app.snapshots.faults import proposals_line
 from toolyard.app.snapshots.history import is_latest
 from toolyard.app.snapshots.telling import change_fields, counted, entry_fields, note_fields, path_of, snapshot_fields
 from toolyard.cli import snapshot_changing, snapshot_ignore
@@ -54,6 +55,8 @@ def create(where: Where, *, reason: str, wants_json: bool) -> None:
         click.echo(f"Took snapshot {made.id} of {counted(made.counts.files, 'file')} ({size}).")
     else:
         click.echo(f"Nothing has changed since snapshot {made.id}.")
+    if taken.proposals:
+        click.echo(f"[{printable(runnable(proposals_line(taken.proposals)))}]", err=True)
 
 
 @command("list", "toolyard snapshot list --limit 20 --path src/app.py")

@@ -18,6 +18,7 @@ from toolyard.workspace.snapshots import IGNORE_FILE
 from toolyard.workspace.snapshots.folders import RootFolder, join, parent_of
 from toolyard.workspace.snapshots.ignore_files import ignore_files, read_rules, record_accepted
 
+_PROPOSED = "the file now says this, which counts once you accept it:"
 _NAME = os.fsencode(IGNORE_FILE)
 
 
@@ -41,6 +42,10 @@ def ignore(where: Where, *, accept: tuple[str, ...], forget: tuple[str, ...], wa
     for each in listed:
         click.echo(printable(f"{each['path']}: {each['state']}"))
         for rule in each["rules"]:
+            click.echo(printable(f"    {rule}"))
+        if each["proposed"]:
+            click.echo(printable(f"  {_PROPOSED}"))
+        for rule in each["proposed"]:
             click.echo(printable(f"    {rule}"))
     if not listed:
         click.echo(f"There is no {IGNORE_FILE} here.", err=True)
@@ -73,7 +78,7 @@ def _text(root: str, folder: bytes) -> bytes | None:
 
 
 def _listed(opened: Opened) -> list[dict[str, str | list[str]]]:
-    """Each file with its rules and whether they count; of one that changed since, the rules that count."""
+    """Each file with its rules and whether they count; of one that changed since, the new rules as `proposed`."""
     accepted = opened.keeper.store.accepted(opened.keeper.place.root).texts
     with RootFolder(opened.keeper.place.root) as top:
         found = dict(ignore_files(top))
@@ -81,10 +86,15 @@ def _listed(opened: Opened) -> list[dict[str, str | list[str]]]:
     for folder in sorted({*found, *accepted}):
         counts = accepted.get(folder)
         text = counts if counts is not None else found[folder]
-        rules = text.decode("utf-8", "backslashreplace").splitlines()
+        now = found.get(folder)
+        proposed = _lines(now) if now is not None and counts not in {None, now} else []
         path = os.fsdecode(join(folder, _NAME))
-        listed.append({"path": path, "state": _state(counts, found.get(folder)), "rules": rules})
+        listed.append({"path": path, "state": _state(counts, now), "rules": _lines(text), "proposed": proposed})
     return listed
+
+
+def _lines(text: bytes) -> list[str]:
+    return text.decode("utf-8", "backslashreplace").splitlines()
 
 
 def _state(accepted: bytes | None, now: bytes | None) -> str:

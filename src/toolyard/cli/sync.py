@@ -189,6 +189,8 @@ def _show(report: SyncReport, idle: Sequence[IdlePattern], *, dry_run: bool) -> 
         click.echo(f"✗ {printable(server)}: {printable(runnable(without_name(server, error)))}", err=True)
         for line in last_lines(report.last_words.get(server, ""), error):
             click.echo(f"    {printable(line)}", err=True)
+    if report.failed:
+        click.echo(f"When that is mended, run {printable(runnable('`toolyard sync`'))}.", err=True)
     for tool in report.quarantined:
         _show_waiting(tool)
 

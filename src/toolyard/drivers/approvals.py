@@ -8,8 +8,9 @@ every other call comes to our dispatch, which decides on what it really touches 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from toolyard.app.tool import Tool
 from toolyard.app.yard import Yard
@@ -17,6 +18,8 @@ from toolyard.core.actions import Action, Decision, Effect, Kind
 from toolyard.core.calls import Result, Text
 from toolyard.core.events import Outcome
 from toolyard.serve.mcp.terms import Terms
+
+_PATH_ARGUMENTS: Final = ("file_path", "notebook_path", "path")
 
 
 def stance(yard: Yard, tool: Tool[Any]) -> Decision:
@@ -48,10 +51,20 @@ class Approvals:
         tool = self._yard.dispatch.tools.get(name) if asked.startswith(self._prefix) else None
         if tool is None:
             return self._no(asked, f"{asked} is not a tool of this workspace.")
+        given: dict[str, Any] = arguments.get("input") or {}
         decision = stance(self._yard, tool)
         if decision.effect is Effect.DENY:
-            return self._no(name, decision.reason)
-        return _answer(behavior="allow", updatedInput=arguments.get("input") or {})
+            return self._no(name, self._reason(tool, given) or decision.reason)
+        return _answer(behavior="allow", updatedInput=given)
+
+    def _reason(self, tool: Tool[Any], given: Mapping[str, Any]) -> str:
+        """Why the policy refuses the file that the call names; empty where it names none, or that one is allowed."""
+        named = next((given[key] for key in _PATH_ARGUMENTS if isinstance(given.get(key), str)), "")
+        if not named or tool.kind not in {Kind.READ, Kind.WRITE}:
+            return ""
+        path = os.path.normpath(os.path.join(self._yard.mounts.workspace.path, named))
+        decision = self._yard.policy.decide(Action(Kind(tool.kind), tool.name, path, path, agent=self._yard.agent))
+        return decision.reason if decision.effect is Effect.DENY else ""
 
     def _no(self, tool: str, reason: str) -> Result:
         self._yard.record(tool, f"Refused before it was called: {reason}", Outcome.DENIED)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -93,6 +94,8 @@ class CircuitBreaker:
     environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     mount_points: Callable[[], frozenset[str]] = field(default=_no_mounts, compare=False, repr=False)
     """Gives the mount points of the moment."""
+    exists: Callable[[str], bool] = field(default=os.path.lexists, compare=False, repr=False)
+    """Tells whether there is a repository that can be lost."""
     walled: bool = True
     """Whether commands see the mounts of a sandbox, and of the host's only those below what is shown to them."""
 
@@ -165,7 +168,7 @@ class CircuitBreaker:
             Asset.WORKSPACE: (self.workspace,),
             Asset.CONTEXT: self.context,
             Asset.TEMPORARY: self.temporary,
-            Asset.REPOSITORY: tuple(f"{path.rstrip('/')}/{REPOSITORY}" for path in shown),
+            Asset.REPOSITORY: tuple(filter(self.exists, (f"{path.rstrip('/')}/{REPOSITORY}" for path in shown))),
         }
         return tuple((asset, path) for asset, paths in found.items() for path in paths)
 
@@ -252,7 +255,12 @@ def _sentence(hit: Destruction, lost: list[tuple[Asset, str]]) -> str:
 
 
 EXAMPLE: Final = CircuitBreaker(
-    "/srv/project", "/home/me", context=("/data",), mount_points=lambda: frozenset({"/mnt/disk"}), walled=False
+    "/srv/project",
+    "/home/me",
+    context=("/data",),
+    mount_points=lambda: frozenset({"/mnt/disk"}),
+    exists=lambda _: True,
+    walled=False,
 )
 """Where the examples of the rules are judged."""
 

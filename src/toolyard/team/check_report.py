@@ -80,6 +80,8 @@ class CheckReport:
     """What ends a run, those that are set."""
     problems: tuple[Finding, ...] = ()
     """What would stop it."""
+    without: tuple[str, ...] = ()
+    """The agents that it starts without, because they cannot start."""
     notices: tuple[Finding, ...] = ()
 
     @property

@@ -23,7 +23,7 @@ from toolyard.codemode.files import collision_notices, server_called
 from toolyard.config.authorization import Authorization
 from toolyard.config.server_registry import resolve_servers
 from toolyard.config.settings import environment
-from toolyard.core.errors import SecurityError, ToolyardError
+from toolyard.core.errors import ConfigError, SecurityError, ToolyardError
 from toolyard.core.modes import PermissionMode
 from toolyard.core.tokens import count_or_estimate
 from toolyard.policy.build import policy_for
@@ -83,7 +83,8 @@ def check_run(
         agents = tuple(check.agent(agent) for agent in laid_out.agents)
         check.team(agents)
         check.notices += [Finding(text) for text in unpriced(config, settings, limits)]
-        return replace(report, agents=agents, problems=_each_once(check.problems), notices=_each_once(check.notices))
+        report = replace(report, agents=agents, without=check.without())
+        return replace(report, problems=_each_once(check.problems), notices=_each_once(check.notices))
 
 
 def _each_once(findings: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -147,6 +148,8 @@ class _Check:
     costs: dict[str, int] = field(default_factory=dict[str, int])
     """What tools cost: counting those of hundreds of servers takes seconds, and most agents have the same."""
     problems: list[Finding] = field(default_factory=list[Finding])
+    unavailable: list[Finding] = field(default_factory=list[Finding])
+    """What keeps single agents from starting."""
     notices: list[Finding] = field(default_factory=list[Finding])
 
     def agent(self, agent: Agent) -> AgentCheck:
@@ -174,11 +177,23 @@ class _Check:
 
     @contextlib.contextmanager
     def _stops(self, agent: Agent) -> Generator[None]:
-        """What is raised inside would stop the run."""
+        """What is raised inside would stop the run; unless it is the configuration's fault, this agent alone."""
         try:
             yield
         except ToolyardError as error:
-            self.problems.append(Finding(error.message, error.hint, agent.id))
+            found = self.problems if isinstance(error, ConfigError) else self.unavailable
+            found.append(Finding(error.message, error.hint, agent.id))
+
+    def without(self) -> tuple[str, ...]:
+        """The agents that the run starts without. Where that would be all of them, there is no run."""
+        missing = {finding.agent for finding in self.unavailable}
+        ids = tuple(agent.id for agent in self.config.agents)
+        if missing.issuperset(ids):
+            self.problems += self.unavailable
+            return ()
+        for found in self.unavailable:
+            self.notices.append(replace(found, text=f"{found.text} The run starts without agent {found.agent}."))
+        return tuple(agent for agent in ids if agent in missing)
 
     def _home(self, agent: Agent) -> Home:
         config = self.config
