@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import growing_server
 from tests.cli.conftest import ran_with
 from tests.serve.test_telling import over_http
 
@@ -20,43 +21,16 @@ from toolyard.config.settings import Settings
 from toolyard.testing.client import StdioClient, error_in, success
 
 CHANGED = "notifications/tools/list_changed"
-# Has the tools that it is started with. `grow` gives it one more, and it tells its client so.
-SERVER = """
-import json, sys
-names = sys.argv[1:]
-def say(**message):
-    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
-for line in sys.stdin:
-    message = json.loads(line)
-    if "id" not in message:
-        continue
-    method, params = message["method"], message.get("params") or {}
-    if method == "initialize":
-        able = {"tools": {"listChanged": True}}
-        result = {"protocolVersion": "2025-11-25", "capabilities": able, "serverInfo": {"name": "s", "version": "1"}}
-    elif method == "tools/list":
-        result = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in names]}
-    elif params.get("name") in names:
-        result = {"content": [{"type": "text", "text": "answer of " + params["name"]}]}
-    else:
-        result = {}
-    say(id=message["id"], result=result)
-    if params.get("name") == "grow":
-        names.append("fresh")
-        say(method="notifications/tools/list_changed")
-"""
 
 
 class Place:
     def __init__(self, base: Path) -> None:
         (base / "ws").mkdir()
-        (base / "server.py").write_text(SERVER)
-        self._script = str(base / "server.py")
         self.file = base / "toolyard.yaml"
         self._where = ("--config", str(self.file), "--state", str(base / "state"))
 
     def entry(self, *tools: str, **more: Any) -> dict[str, Any]:
-        return {"command": sys.executable, "args": [self._script, *tools], **more}
+        return {"command": sys.executable, "args": [growing_server.__file__, *tools], **more}
 
     def configure(self, **servers: dict[str, Any]) -> None:
         section = {

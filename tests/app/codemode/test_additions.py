@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import growing_server
 
 from toolyard.app.codemode import aside
 from toolyard.app.codemode.syncing import SyncWish, sync
@@ -21,31 +22,6 @@ from .conftest import Place, printed, tool
 
 SECONDS = 20
 CALL_TWO = "from servers.two import b\nprint(await b())"
-# Has the tool `grow`, which gives it another tool, and tells its client so.
-GROWING = """
-import json, sys
-names = ["grow"]
-def say(**message):
-    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
-for line in sys.stdin:
-    message = json.loads(line)
-    if "id" not in message:
-        continue
-    method, params = message["method"], message.get("params") or {}
-    if method == "initialize":
-        able = {"tools": {"listChanged": True}}
-        result = {"protocolVersion": "2025-11-25", "capabilities": able, "serverInfo": {"name": "s", "version": "1"}}
-    elif method == "tools/list":
-        result = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in names]}
-    elif params.get("name") in names:
-        result = {"content": [{"type": "text", "text": params["name"]}]}
-    else:
-        result = {}
-    say(id=message["id"], result=result)
-    if params.get("name") == "grow":
-        names.append("fresh")
-        say(method="notifications/tools/list_changed")
-"""
 
 
 class Session:
@@ -119,9 +95,9 @@ async def test_tools_that_a_trusted_server_says_it_has_can_be_called_at_once(
     place: Place, session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(aside, "_AFTER_SECONDS", 3600.0)  # they do not wait for what is written from time to time
-    script = place.folder / "growing.py"
-    script.write_text(GROWING)
-    session.configure({"name": "grows", "command": sys.executable, "args": [str(script)], "pinned": False})
+    session.configure(
+        {"name": "grows", "command": sys.executable, "args": [growing_server.__file__, "grow"], "pinned": False}
+    )
     session.sync()
     yard = session.open()
     await printed(yard, "from servers.grows import grow\nprint(await grow())")
@@ -129,13 +105,11 @@ async def test_tools_that_a_trusted_server_says_it_has_can_be_called_at_once(
     async with asyncio.timeout(SECONDS):
         while not written.exists():
             await asyncio.sleep(0.05)
-    assert await printed(yard, "from servers.grows import fresh\nprint(await fresh())") == "fresh"
+    assert await printed(yard, "from servers.grows import fresh\nprint(await fresh())") == "answer of fresh"
 
 
 async def test_new_tools_of_a_pinned_server_wait_for_a_sync(place: Place, session) -> None:
-    script = place.folder / "growing.py"
-    script.write_text(GROWING)
-    session.configure({"name": "grows", "command": sys.executable, "args": [str(script)]})
+    session.configure({"name": "grows", "command": sys.executable, "args": [growing_server.__file__, "grow"]})
     session.sync()
     yard = session.open()
     await printed(yard, "from servers.grows import grow\nprint(await grow())")
