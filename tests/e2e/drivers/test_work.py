@@ -27,13 +27,13 @@ RENAMING = ("gemini", "qwen")
 """They have `read_file` themselves and would lose ours."""
 REFUSED = {
     "gemini": 'Tool "mcp_toolyard_write_file" not found',
-    "claude": "/ws is refused: plan mode changes nothing. Read, search and describe the change instead.",
+    "claude": "/ws/a.txt is refused: plan mode changes nothing. Read, search and describe the change instead.",
     "codex": "unsupported call",
     "qwen": "that permission was declined",
     "opencode": "unavailable tool",
 }
 """What the model is shown that writes where nothing may be written. Most CLIs do not even offer it; Claude Code asks
-our permission tool, which knows the workspace and not yet the file."""
+our permission tool, which names the file."""
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 LONG = "".join(f"{number:07}\n" for number in range(1 << 18))
 SAID = LONG[:100_000]
