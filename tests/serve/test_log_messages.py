@@ -158,20 +158,24 @@ def test_in_the_later_era_over_http_the_message_is_in_the_stream_of_its_request(
     assert (message["params"]["data"]["outcome"], result["result"]["isError"]) == ("denied", True)
 
 
+def first_message(server, worker, platform) -> bytes:
+    """The first log message that `platform` gets after `worker` has written a file."""
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=20)
+    with contextlib.closing(connection):
+        connection.request("GET", "/mcp", headers=dict([*server.usual(), *platform.headers()]))
+        stream = connection.getresponse()
+        assert platform.send("logging/setLevel", {"level": "info"}).message["result"] == {}
+        worker.call("Write", file_path="a.txt", content="1")
+        line = b""
+        while not line.startswith(b"data: {"):
+            line = stream.readline()
+            assert line
+    return line
+
+
 def test_over_http_a_second_client_hears_what_the_first_does(place, talk):
     with place.http() as server:
-        worker, platform = talk(server), talk(server)
-        connection = http.client.HTTPConnection(server.host, server.port, timeout=20)
-        with contextlib.closing(connection):
-            headers = dict([*server.usual(), *platform.headers()])
-            connection.request("GET", "/mcp", headers=headers)
-            stream = connection.getresponse()
-            assert platform.send("logging/setLevel", {"level": "info"}).message["result"] == {}
-            worker.call("Write", file_path="a.txt", content="1")
-            line = b""
-            while not line.startswith(b"data: {"):
-                line = stream.readline()
-                assert line
+        line = first_message(server, talk(server), talk(server))
     heard = json.loads(line[5:])["params"]["data"]
     recorded = next(event.session for event in place.events() if event.tool == "Write")
     assert (heard["tool"], heard["session"]) == ("Write", recorded)
@@ -179,17 +183,8 @@ def test_over_http_a_second_client_hears_what_the_first_does(place, talk):
 
 def test_over_http_no_message_gives_away_the_session_of_another_client(place, talk):
     with place.http() as server:
-        worker, platform = talk(server), talk(server)
-        connection = http.client.HTTPConnection(server.host, server.port, timeout=20)
-        with contextlib.closing(connection):
-            connection.request("GET", "/mcp", headers=dict([*server.usual(), *platform.headers()]))
-            stream = connection.getresponse()
-            assert platform.send("logging/setLevel", {"level": "info"}).message["result"] == {}
-            worker.call("Write", file_path="a.txt", content="1")
-            line = b""
-            while not line.startswith(b"data: {"):
-                line = stream.readline()
-                assert line
+        worker = talk(server)
+        line = first_message(server, worker, talk(server))
     assert worker.session.encode() not in line
 
 

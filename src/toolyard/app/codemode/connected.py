@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 _STDERR_CHARS = 4_000
 
 _ADOPT_PAUSE_SECONDS = 1.0
-_WATCH_SECONDS = 1.0
 """After a name that no server was added under: reading the configuration holds up the loop."""
+
+_WATCH_SECONDS = 1.0
+"""Between two looks at the configuration."""
 
 T = TypeVar("T")
 
@@ -211,7 +213,7 @@ class Connected(Closing):
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
             with contextlib.suppress(ToolyardError, sqlite3.Error):  # the next look may find it mended
-                self._mode.refresh()
+                await asyncio.to_thread(self._mode.refresh)  # a changed configuration is read, off the loop of calls
 
     def attach(self) -> None:
         """Attach the servers that code mode has now, from any thread."""
