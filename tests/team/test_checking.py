@@ -369,6 +369,7 @@ def test_a_sandbox_that_cannot_be_had_stops_files_first_alone(checked, monkeypat
 
     assert (context.is_ready, files.is_ready) == (True, False)
     assert "docker" in texts(context.notices)
+    assert verdict(context) == "Ready, but commands and code of a will be refused."
     assert "docker" in texts(files.problems)
 
 

@@ -63,6 +63,8 @@ def verdict(report: CheckReport) -> str:
     if report.without and not report.problems:
         named = f"agent{'s' if len(report.without) > 1 else ''} {', '.join(report.without)}"
         return f"Ready, but the run starts without {named}."
+    if report.without_commands and not report.problems:
+        return f"Ready, but commands and code of {', '.join(report.without_commands)} will be refused."
     if not report.problems:
         return "Ready: nothing stands in the way of a run."
     number = len(report.problems)

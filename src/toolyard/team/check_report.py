@@ -82,6 +82,8 @@ class CheckReport:
     """What would stop it."""
     without: tuple[str, ...] = ()
     """The agents that it starts without, because they cannot start."""
+    without_commands: tuple[str, ...] = ()
+    """The agents whose commands and code will be refused, because no sandbox can be built for them."""
     notices: tuple[Finding, ...] = ()
 
     @property

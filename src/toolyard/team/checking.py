@@ -83,7 +83,8 @@ def check_run(
         agents = tuple(check.agent(agent) for agent in laid_out.agents)
         check.team(agents)
         check.notices += [Finding(text) for text in unpriced(config, settings, limits)]
-        report = replace(report, agents=agents, without=check.without())
+        refused = tuple(check.without_commands)
+        report = replace(report, agents=agents, without=check.without(), without_commands=refused)
         return replace(report, problems=_each_once(check.problems), notices=_each_once(check.notices))
 
 
@@ -151,6 +152,7 @@ class _Check:
     unavailable: list[Finding] = field(default_factory=list[Finding])
     """What keeps single agents from starting."""
     notices: list[Finding] = field(default_factory=list[Finding])
+    without_commands: list[str] = field(default_factory=list[str])
 
     def agent(self, agent: Agent) -> AgentCheck:
         home = self._home(agent)
@@ -217,6 +219,7 @@ class _Check:
                 self.problems.append(Finding(error.message, f"{error.hint} {WITHOUT_CODE}", agent.id))
             else:
                 self.notices.append(Finding(error.message, error.hint, agent.id))
+                self.without_commands.append(agent.id)
             return "none can be built: commands and code are refused"
 
     def _modes(self, agent: Agent, mode: PermissionMode, injection: Injection) -> None:
