@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 LLAMA := .llama
 UNIT := not e2e and not docker and not llama and not slow
 # What depends on the interpreter most and takes little time.
-FAST := core config policy fs kernel storage runtime codemode assistant models
+FAST := core config policy files linux storage runtime codemode assistant models
 
 .PHONY: setup demo test lint types unit fast slow e2e docker llama bench tool-files constraints clean
 
@@ -27,8 +27,8 @@ demo: setup
 test: setup lint types unit
 
 lint: setup
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/lint-imports
 
 types: setup
@@ -39,7 +39,7 @@ unit: setup
 
 # Part of the tests with another Python: make fast PYTHON=/usr/bin/python3 VENV=.venv-debian
 fast: setup
-	$(BIN)/pytest -n auto --dist worksteal -m "$(UNIT)" $(addprefix tests/,$(FAST)) --ignore=tests/assistant/served
+	$(BIN)/pytest -n auto --dist worksteal -m "$(UNIT)" $(addprefix tests/,$(FAST)) --ignore=tests/assistant/served --ignore=tests/assistant/threads --ignore=tests/codemode/service
 
 # Every page, the SDK's own client in every era, the weaker sandboxes, whole suites again as an ordinary user, thousands of races and kills, every generated file.
 slow: setup
@@ -63,17 +63,17 @@ $(LLAMA)/.ready:
 	@touch $@
 
 bench: setup
-	$(BIN)/toolyard bench files
-	$(BIN)/toolyard bench sandbox
-	$(BIN)/toolyard bench codemode
-	$(BIN)/toolyard bench snapshots
-	$(BIN)/toolyard bench context
-	$(BIN)/toolyard bench assistant
-	$(BIN)/toolyard bench bridge
+	$(BIN)/python -m benchmarks files
+	$(BIN)/python -m benchmarks sandbox
+	$(BIN)/python -m benchmarks codemode
+	$(BIN)/python -m benchmarks snapshots
+	$(BIN)/python -m benchmarks context
+	$(BIN)/python -m benchmarks assistant
+	$(BIN)/python -m benchmarks bridge
 
 # The tool files of our own file tools, which come with the runtime.
 tool-files: setup
-	$(BIN)/python -c "from toolyard.app.codemode.own_tools import package_own_tools; package_own_tools('src/toolyard_runtime')"
+	$(BIN)/python -c "from toolyard.app.own_tool_files import package_own_tools; package_own_tools('src/toolyard_runtime')"
 
 # Pins for everything above; the file names packages and versions, never where they come from.
 constraints: pyproject.toml

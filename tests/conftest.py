@@ -5,8 +5,9 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
-# The shared suites are part of the package; their assertions explain themselves like those of any test.
-pytest.register_assert_rewrite("toolyard.testing")
+# Shared suites explain their failed assertions like any test.
+pytest.register_assert_rewrite("toolyard.testing", "tests.support")
+pytest_plugins = ["tests.support.fixtures"]
 
 # How long one example takes says what else the machine does. The test as a whole has its deadline.
 settings.register_profile("toolyard", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -21,6 +22,6 @@ for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHU
 
 @pytest.hookimpl(trylast=True)  # after `-m` and `-k` have chosen
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    from tests.destructive import contained  # it imports what has to be rewritten first
+    from tests.support.destructive import contained  # it imports what has to be rewritten first
 
     items[:] = contained(items)

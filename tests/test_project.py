@@ -18,7 +18,7 @@ GENERATED = ROOT / "src" / "toolyard_runtime" / "own_packages"
 SOURCES = sorted(path for path in (ROOT / "src").rglob("*.py") if GENERATED not in path.parents)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
-MOST_LINES, MOST_FUNCTION_LINES = 400, 60
+MOST_LINES, MOST_FUNCTION_LINES = 600, 60
 MOST_PACKAGES, MOST_BYTES = 40, 80_000_000
 SKIPPED_FOLDERS = {".git", ".venv", "node_modules", "__pycache__", "dist", "build", ".cache"}
 # In pieces, so that this file passes its own test.

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from toolyard_runtime.failures import BrokerLost, InvalidArguments, failure
+from toolyard_runtime.errors import BrokerLost, InvalidArguments, failure
 
 VARIABLE = "TOOLYARD_BROKER"
 MOST_BYTES = 64 * 1024 * 1024

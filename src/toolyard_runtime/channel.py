@@ -25,7 +25,7 @@ from toolyard_runtime.broker import (
     raised,
     tell,
 )
-from toolyard_runtime.failures import BrokerLost
+from toolyard_runtime.errors import BrokerLost
 
 _MOST_CALLS = 128
 """In flight on one connection. Fewer than the broker allows, so that a cancellation is always read."""

@@ -8,6 +8,23 @@ Step = tuple[str, str, str, bool, int, int, bool]
 """One of `mounts`: its kind, target, source, whether it is writable, size, mode; whether no link may lead to it."""
 
 
+CallPath = tuple[str, int, int, int]
+"""A path of a system call: what happens to it, then its argument, its folder's and its flags', each -1 without."""
+
+
+class Recording(TypedDict):
+    """How to learn what runs change."""
+
+    filter: bytes
+    """Announces calls that change files."""
+    seccomp: int
+    """The number of seccomp(2)."""
+    calls: dict[int, list[CallPath]]
+    """The paths of each call that is announced, by its number."""
+    roots: list[str]
+    """Folders whose files are recorded, by their real paths inside."""
+
+
 class Setup(TypedDict):
     """What the host decides once for the whole sandbox."""
 
@@ -27,6 +44,8 @@ class Setup(TypedDict):
     """The descriptor it is held at."""
     walls_in_worker: bool
     """Workers alone are walled in: the warden must stay outside of what they may signal."""
+    recording: NotRequired[Recording]
+    """Where runs can be asked for with a record of what they change."""
     shown: list[tuple[str, int, int]]
     """Mounts that have to be found where they belong: path, device and inode."""
     hidden: list[str]
@@ -47,3 +66,5 @@ class Request(TypedDict):
     session: str
     folder: str
     output_bytes: int
+    records: NotRequired[bool]
+    """Whether the host wants to know what it changes."""

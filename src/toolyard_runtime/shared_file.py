@@ -1,8 +1,8 @@
 """Changing a file that the host and other sandboxes change too: under the folder's lock, and in one step.
 
-The lock and the way to replace a file are the host's (`toolyard/fs/files.py`): an exclusive `flock` on the folder,
-new content under a temporary name that listings leave out, synced, then renamed. A lock belongs to the descriptor
-that is opened here, and goes with it however the process ends.
+The lock and the way to replace a file are the host's (`toolyard/files/file_io.py`): an exclusive `flock` on the
+folder, new content under a temporary name that listings leave out, synced, then renamed. A lock belongs to the
+descriptor that is opened here, and goes with it however the process ends.
 """
 
 from __future__ import annotations

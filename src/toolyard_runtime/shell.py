@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from toolyard_runtime import wire
+from toolyard_runtime import protocol
 from toolyard_runtime.pipes import pipes
 
 TYPE_CHECKING = False
@@ -98,6 +98,6 @@ def become(shell: str, command: str) -> None:
 def _place_in_memory(code: bytes) -> None:
     """Where `_LONG` reads it: the descriptor that requests came from is not needed any more."""
     fd = os.memfd_create("command", os.MFD_CLOEXEC)
-    wire.write_all(fd, code)
+    protocol.write_all(fd, code)
     os.lseek(fd, 0, os.SEEK_SET)
     os.dup2(fd, REQUEST_FD)

@@ -11,7 +11,7 @@ import os
 import select
 import sys
 
-from toolyard_runtime import answers, limits, pace, shell, walls, wire
+from toolyard_runtime import hardening, json_encode, limits, protocol, scheduling, shell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import socket
     from typing import Any
 
-    from toolyard_runtime.messages import Request, Setup
+    from toolyard_runtime.messages import Recording, Request, Setup
     from toolyard_runtime.notebook import Notebook
 else:
     import _signal
@@ -34,7 +34,7 @@ NOTEBOOK = "toolyard_runtime.notebook"
 FIRST_STEPS = ("site", NOTEBOOK)
 _WARM_UP_AFTER_MS = 3
 _BROKER = "TOOLYARD_BROKER"
-_FOR_TOOLS = tuple(f"toolyard_runtime.{name}" for name in ("packages", "calls", "channel", "tool"))
+_FOR_TOOLS = tuple(f"toolyard_runtime.{name}" for name in ("importer", "calls", "channel", "tool"))
 
 
 def main(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
@@ -44,12 +44,12 @@ def main(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
         _detach(requests, reply, out, err)
         limits.hold(setup["limits"])
         if os.getppid() != 1:
-            walls.end_with_parent()
+            hardening.end_with_parent()
         if setup["walls_in_worker"]:
             _hold_hand(setup)
-            walls.drop_capabilities()
-            walls.raise_walls(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
-        _serve(setup["shell"], _warmed_up())
+            hardening.drop_capabilities()
+            hardening.raise_walls(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
+        _serve(setup["shell"], _warmed_up(), setup.get("recording"))
         code = 0
     except EOFError:  # the warden is gone or has no use for us
         code = 0
@@ -81,9 +81,9 @@ def first(requests: int, reply: int, out: int, err: int) -> None:
 
         setup: Setup = _message()
         settle(setup)
-        walls.set_readable(by_siblings=False)
+        hardening.set_readable(by_siblings=False)
         limits.hold(setup["limits"])
-        walls.raise_walls(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
+        hardening.raise_walls(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
         os.write(shell.REPLY_FD, b"\0")
         gc.freeze()  # what is there now is none of the code's: nobody has to look through it when the code ends
         _serve(setup["shell"], Notebook())
@@ -100,9 +100,9 @@ def _hold_hand(setup: Setup) -> None:
     """The way to the broker, for code that may connect to nothing."""
     path = setup.get("hand")
     if path:
-        from toolyard_runtime import hand
+        from toolyard_runtime import inherited_socket
 
-        hand.hold(path, setup.get("hand_at", 0))
+        inherited_socket.hold(path, setup.get("hand_at", 0))
 
 
 def settle(setup: Setup) -> None:
@@ -115,26 +115,26 @@ def settle(setup: Setup) -> None:
 def enter_view(setup: Setup) -> None:
     """Go where runs take place, and check that they see what they are to see. Raises OSError."""
     if "mounts" in setup:  # into a file system of its own, where nobody else has seen to that
-        from toolyard_runtime import mounting
+        from toolyard_runtime import mounts
 
-        mounting.bring_up_loopback()
-        mounting.enter(setup.get("mounts", []), setup.get("runtime", ""))
+        mounts.bring_up_loopback()
+        mounts.enter(setup.get("mounts", []), setup.get("runtime", ""))
     if setup["shown"] or setup["hidden"]:
-        from toolyard_runtime import mounted
+        from toolyard_runtime import mount_check
 
-        mounted.check(setup["shown"], setup["hidden"])
+        mount_check.check(setup["shown"], setup["hidden"])
     if setup["pid_max"]:
         with open("/proc/sys/kernel/pid_max", "w", encoding="ascii") as file:
             file.write(str(setup["pid_max"]))
     if "mounts" in setup:
-        walls.drop_capabilities()
+        hardening.drop_capabilities()
 
 
 def fork_forwarder(setup: Setup) -> int:
     """Start the process that leads to the allowed hosts; its pid."""
-    from toolyard_runtime import forward
+    from toolyard_runtime import proxy_forwarder
 
-    listener = forward.listen(setup["forward_port"])  # before the fork: who connects next is heard
+    listener = proxy_forwarder.listen(setup["forward_port"])  # before the fork: who connects next is heard
     pid = os.fork()
     if pid == 0:
         _forward(listener, setup["forward"])
@@ -150,7 +150,7 @@ def _forward(listener: socket.socket, socket_path: str) -> None:
         heard = listener.fileno()
         os.closerange(3, heard)
         os.closerange(heard + 1, _HIGHEST_FD)
-        from toolyard_runtime import forward as forwarding
+        from toolyard_runtime import proxy_forwarder as forwarding
 
         forwarding.serve(listener, socket_path)
     finally:
@@ -218,10 +218,14 @@ def _see_installed_packages() -> None:
         _packages_seen.append(True)
 
 
-def _serve(program: str, notebook: Notebook | None) -> None:
+def _serve(program: str, notebook: Notebook | None, recording: Recording | None = None) -> None:
     request: Request = _message()
-    pace.usual()
-    walls.set_readable(by_siblings=True)  # until now another run could have told it what to do
+    scheduling.usual()
+    if recording is not None and request.get("records"):
+        from toolyard_runtime import change_listener
+
+        change_listener.install(recording, shell.REQUEST_FD)
+    hardening.set_readable(by_siblings=True)  # until now another run could have told it what to do
     try:
         os.chdir(request["folder"])
     except OSError as error:
@@ -234,7 +238,7 @@ def _serve(program: str, notebook: Notebook | None) -> None:
     if request["session"] or "import" in request["code"]:
         _see_installed_packages()
     if _BROKER in os.environ:
-        from toolyard_runtime import packages
+        from toolyard_runtime import importer as packages
 
         packages.install()
     from toolyard_runtime.notebook import Notebook
@@ -246,14 +250,14 @@ def _serve(program: str, notebook: Notebook | None) -> None:
         request = _message()
     answer = _ran(notebook, request["code"])
     notebook.close()
-    pace.unhurried()
+    scheduling.unhurried()
     _answer(answer)
 
 
 def _ran(notebook: Notebook, code: str) -> dict[str, Any]:
     """How the code ended, and which skills it was the first to import."""
     answer = notebook.run(code)
-    packages = sys.modules.get("toolyard_runtime.packages")
+    packages = sys.modules.get("toolyard_runtime.importer")
     if packages is not None and (skills := packages.skills_used()):
         answer["skills"] = skills
     return answer
@@ -274,10 +278,10 @@ def _warmed_up() -> Notebook | None:
 
 
 def _message() -> Any:
-    (length,) = wire.LITTLE_LENGTH.unpack(wire.read_exactly(shell.REQUEST_FD, wire.LITTLE_LENGTH.size))
-    return wire.unpacked(wire.read_exactly(shell.REQUEST_FD, length))
+    (length,) = protocol.LITTLE_LENGTH.unpack(protocol.read_exactly(shell.REQUEST_FD, protocol.LITTLE_LENGTH.size))
+    return protocol.unpacked(protocol.read_exactly(shell.REQUEST_FD, length))
 
 
 def _answer(answer: dict[str, Any]) -> None:
-    body = answers.encoded(answer).encode("ascii")
-    wire.write_all(shell.REPLY_FD, wire.LITTLE_LENGTH.pack(len(body)) + body)
+    body = json_encode.encoded(answer).encode("ascii")
+    protocol.write_all(shell.REPLY_FD, protocol.LITTLE_LENGTH.pack(len(body)) + body)

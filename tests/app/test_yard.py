@@ -6,15 +6,16 @@ import os
 import pytest
 
 from toolyard.app.toolsets import Toolset
-from toolyard.app.yard import Yard, YardOptions
+from toolyard.app.yard import Yard
+from toolyard.app.yard_options import YardOptions
 from toolyard.config.models import Agent, Backend, Config
 from toolyard.config.settings import Settings
 from toolyard.core.actions import Action, Effect, Kind
 from toolyard.core.calls import Call
 from toolyard.core.errors import ConfigError, SecurityError, SystemFault, ToolyardError, ValidationError
-from toolyard.core.modes import PermissionMode
-from toolyard.storage.audit_read import read
-from toolyard.storage.state import state_dir
+from toolyard.core.permission_modes import PermissionMode
+from toolyard.storage.audit_reader import read
+from toolyard.storage.state_folder import state_dir
 
 
 @pytest.fixture

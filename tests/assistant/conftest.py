@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from toolyard.app.gate import Gate
-from toolyard.app.yard import Yard, YardOptions
+from toolyard.app.yard import Yard
+from toolyard.app.yard_options import YardOptions
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.core.calls import Call
-from toolyard.core.modes import PermissionMode
+from toolyard.core.permission_modes import PermissionMode
+from toolyard.dispatch.call_context import Gate
 
 
 @pytest.fixture

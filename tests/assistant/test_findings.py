@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolyard.assistant.findings import MOST_FINDINGS, Finding, Reviewed, at_least, in_order, read_findings
-from toolyard.assistant.replies import NotJson
+from toolyard.assistant.json_extraction import NotJson
 
 LINES = {"src/a.py": 20, "src/deep/b.py": 5, "b.py": 7, "empty.py": 0}
 

@@ -18,9 +18,9 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+
 from tests.bridge.agent import Agent, Script
 from tests.bridge.server import build
-
 from toolyard.bridge import FileCache
 
 LEGACY, MODERN = "legacy", "2026-07-28"

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.file_cache_suite.kit import Kit
+from tests.support.file_cache_suite.rules import Batches, Changes, Clients, Expiring, Keeping, Limits, Together
 from toolyard.bridge.cache import FileCache
 from toolyard.bridge.memory_store import MemoryStore
 from toolyard.bridge.sqlite_store import SqliteStore
-from toolyard.testing.file_caches import Kit
-from toolyard.testing.file_caches_rules import Batches, Changes, Clients, Expiring, Keeping, Limits, Together
 
 
 @pytest.fixture(params=["memory", "sqlite"])

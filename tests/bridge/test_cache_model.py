@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from tests.support.file_cache_suite.kit import Clock, Watched, cached
 from toolyard.bridge.cache import CachedFile, CacheStatistics, FileCache, NewFile
 from toolyard.bridge.cache_store import Total
 from toolyard.bridge.errors import CacheRefusedError
 from toolyard.bridge.memory_store import MemoryStore
 from toolyard.bridge.sqlite_store import SqliteStore
-from toolyard.testing.file_caches import Clock, Watched, cached
 
 pytestmark = pytest.mark.slow  # hundreds of examples each
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from mcp import Client
+
 from tests.bridge.agent import Agent
 from tests.bridge.conftest import LEGACY, MODERN, ROOT
-
 from toolyard.bridge import BridgeHost, SecurityPolicy
 
 SERVER = Path(__file__).parents[2] / "examples" / "todo_server.py"

@@ -6,9 +6,9 @@ import mcp_types as types
 import pytest
 from fastmcp import Context, FastMCP
 from mcp import Client
+
 from tests.bridge.agent import Agent
 from tests.bridge.conftest import LEGACY, MODERN, ROOT
-
 from toolyard.bridge import BridgeHost, ConfigError, SecurityPolicy
 
 

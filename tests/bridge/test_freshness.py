@@ -5,13 +5,13 @@ import os
 import mcp_types as types
 import pytest
 from mcp import Client
+
 from tests.bridge.agent import Agent, honest
 from tests.bridge.conftest import LEGACY, ROOT
 from tests.bridge.server import build
-
-from toolyard.bridge.answers import FileStatus
 from toolyard.bridge.cache import CachedFile
 from toolyard.bridge.freshness import Freshness, is_changed
+from toolyard.bridge.sampling_answers import FileStatus
 
 
 def change(agent, path="src/a.py", text="print('b')\n", seconds=10):

@@ -9,11 +9,11 @@ import time
 import mcp_types as types
 import pytest
 from mcp import Client
+
 from tests.bridge.agent import Agent, honest, saying
 from tests.bridge.server import build
-
 from toolyard.bridge import PathValidator, SecurityPolicy
-from toolyard.bridge.listing import Wanted, read_listing
+from toolyard.bridge.listing_answers import Wanted, read_listing
 
 AT = "/home/me/project"
 A = {"name": "a.py", "type": "file", "size": 1, "mtime": 1.0}

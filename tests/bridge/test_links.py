@@ -5,8 +5,8 @@ import time
 import pytest
 
 from toolyard.bridge.errors import PathRefusedError, Violation
+from toolyard.bridge.path_validator import MOST_LINKS, PathValidator
 from toolyard.bridge.policy import SecurityPolicy
-from toolyard.bridge.validating import MOST_LINKS, PathValidator
 from toolyard.core.errors import ValidationError
 
 LINK, CIRCULAR, OUTSIDE, FORM, UNICODE = (

@@ -14,8 +14,8 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from toolyard.bridge.errors import PathRefusedError, Violation
+from toolyard.bridge.path_validator import PathValidator
 from toolyard.bridge.policy import SecurityPolicy
-from toolyard.bridge.validating import PathValidator
 from toolyard.core.errors import ValidationError
 
 pytestmark = pytest.mark.slow  # hundreds of examples each

@@ -3,9 +3,9 @@
 import pytest
 
 from toolyard.bridge.errors import PathRefusedError, Violation
-from toolyard.bridge.forms import MOST_NAME_BYTES, MOST_PATH_BYTES
+from toolyard.bridge.path_syntax import MOST_NAME_BYTES, MOST_PATH_BYTES
+from toolyard.bridge.path_validator import PathValidator
 from toolyard.bridge.policy import SecurityPolicy
-from toolyard.bridge.validating import PathValidator
 from toolyard.core.errors import SecurityError, ValidationError
 
 OUTSIDE, TRAVERSAL, FORM, UNICODE = Violation.OUTSIDE, Violation.TRAVERSAL, Violation.FORM, Violation.UNICODE

@@ -5,8 +5,8 @@ import logging
 
 import pytest
 
+from toolyard.bridge.path_validator import PathValidator
 from toolyard.bridge.policy import DEFAULT_ALLOWED_PATHS, SecurityPolicy
-from toolyard.bridge.validating import PathValidator
 from toolyard.config.models import Config
 from toolyard.core.errors import ConfigError
 

@@ -4,6 +4,7 @@ import json
 
 import mcp_types as types
 import pytest
+
 from tests.bridge.agent import honest
 
 AT = "/home/me/project"

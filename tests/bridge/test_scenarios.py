@@ -8,9 +8,9 @@ import logging
 import os
 
 import pytest
+
 from tests.bridge.agent import hangs, honest
 from tests.bridge.conftest import ROOT
-
 from toolyard.bridge import DEFAULT_ALLOWED_PATHS, TRACE, SecurityPolicy
 from toolyard.core.events import Outcome
 

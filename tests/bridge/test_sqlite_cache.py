@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.descriptors import count_open
 
+from tests.support.barrier import together
+from tests.support.descriptors import count_open
+from tests.support.file_cache_suite.kit import START, Clock, batch, kept
 from toolyard.bridge import sqlite_store
 from toolyard.bridge.cache import CachedFile, CacheStatistics, FileCache, NewFile
 from toolyard.bridge.sqlite_store import SqliteStore
 from toolyard.core.errors import SystemFault
-from toolyard.testing.file_caches import START, Clock, batch, kept
-from toolyard.testing.together import together
 
 FILE = "cache.sqlite3"
 SECRET = b"the-secret-words-of-a-file"

@@ -14,8 +14,8 @@ from mcp import Client, MCPError
 from mcp.client.stdio import StdioServerParameters
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import Context, MCPServer
-from tests.bridge.agent import Agent, hangs, honest, message
 
+from tests.bridge.agent import Agent, hangs, honest, message
 from toolyard.bridge import BridgeHost, FileCache, RoundNeeded, SecurityPolicy, on_the_wire
 from toolyard.core.errors import ToolyardError
 

@@ -13,9 +13,9 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+
 from tests.bridge.agent import Agent
 from tests.bridge.conftest import LEGACY, MODERN, ROOT, SERVER
-
 from toolyard.bridge import (
     BadAnswerError,
     BridgeHost,
@@ -27,16 +27,16 @@ from toolyard.bridge import (
     Violation,
     on_the_wire,
 )
-from toolyard.bridge.auditing import TRACE, Auditor
+from toolyard.bridge.audit import TRACE, Auditor
 from toolyard.bridge.client import Answer
 from toolyard.bridge.errors import CacheRefusedError
 from toolyard.bridge.mcp_client import identity_of
-from toolyard.bridge.pending import PendingReads
+from toolyard.bridge.pending_reads import PendingReads
 from toolyard.bridge.violations import Violations
 from toolyard.core.calls import AnswerPending
 from toolyard.core.errors import ConfigError, SystemFault, ToolError
 from toolyard.storage.audit_log import AuditLog
-from toolyard.storage.audit_read import read
+from toolyard.storage.audit_reader import read
 
 CLIENT = SimpleNamespace(identity="c", title="scripted 1.0")
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from toolyard.cli.main import toolyard
 from toolyard.core.errors import ToolyardError
 
-SERVER = [sys.executable, "-m", "toolyard.testing.upstream_server"]
+SERVER = [sys.executable, "-m", "toolyard.testing.mock_mcp_server"]
 SHOP = '''
 def price_of(part: str, count: int = 1) -> float:
     """What a number of parts costs."""

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from toolyard.testing.http_client import HttpClient
+from toolyard.testing.mcp_http_client import HttpClient
 
 PLAIN = [
     ["say", "I will write it down.\n"],

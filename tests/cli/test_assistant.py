@@ -7,8 +7,8 @@ from click.testing import CliRunner
 
 from toolyard.cli.main import toolyard
 from toolyard.core.errors import ConfigError, ErrorForm
-from toolyard.core.modes import PermissionMode
-from toolyard.serve.mcp import run
+from toolyard.core.permission_modes import PermissionMode
+from toolyard.transports.mcp import serve_stdio
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def served(tmp_path, monkeypatch):
     def note(yard, *, leaves=False):
         notes.append((yard.options, list(yard.dispatch.tools)))
 
-    monkeypatch.setattr(run, "serve_stdio", note)
+    monkeypatch.setattr(serve_stdio, "serve_stdio", note)
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
 

@@ -12,11 +12,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from toolyard.cli import audit as module
-from toolyard.cli.audit import audit, printable
+from toolyard.cli.audit import audit
 from toolyard.core.events import Event, Outcome
+from toolyard.core.text import printable
 from toolyard.storage.audit_log import AuditLog
-from toolyard.storage.audit_read import read
-from toolyard.storage.state import state_dir
+from toolyard.storage.audit_reader import read
+from toolyard.storage.state_folder import state_dir
 
 EVENT = Event("c", "stdio", "agent_a", "s", "Read", "read", "/ws/a.txt", "allow", "inside", Outcome.OK, 0, 1.5)
 DENIED = replace(

@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from toolyard.cli.main import toolyard
-from toolyard.testing.client import StdioClient
+from toolyard.testing.mcp_client import StdioClient
 
 SOURCE = Path(__file__).parents[2] / "src"
 KEY = {"GEMINI_API_KEY": "not-a-key"}
@@ -81,17 +81,10 @@ def test_every_command_is_there_without_extras(base, name):
     assert base.run(name, "--help").returncode == 0
 
 
-def test_a_benchmark_that_needs_an_extra_names_the_one_that_brings_it(base):
-    measured = base.run("bench", "context", "--quick", "--only", "turns")
-    assert (measured.returncode, "pip install 'toolyard[agents]'" in measured.stdout) == (0, True), measured.stderr
-
-    measured = base.run("bench", "assistant", "--quick", "--only", "overhead")
-    assert (measured.returncode, "pip install 'toolyard[assistant]'" in measured.stdout) == (0, True), measured.stderr
-
-
-def test_a_benchmark_of_the_base_runs(base):
+def test_benchmarks_need_a_checkout_and_the_command_says_so(base):
     measured = base.run("bench", "files", "--quick", "--only", "path")
-    assert measured.returncode == 0, measured.stderr
+    assert (measured.returncode, measured.stdout) == (2, "")
+    assert "not part of an installed Toolyard" in measured.stderr
 
 
 def test_a_run_names_the_extra_that_agents_need(base):

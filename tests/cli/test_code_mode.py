@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 TOOLYARD = [sys.executable, "-m", "toolyard"]
-SERVER = [sys.executable, "-m", "toolyard.testing.upstream_server"]
+SERVER = [sys.executable, "-m", "toolyard.testing.mock_mcp_server"]
 
 
 @pytest.fixture

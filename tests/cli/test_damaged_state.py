@@ -17,23 +17,23 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+
 from tests.cli.conftest import ran_with
 from tests.cli.test_threads import kept
-
+from toolyard.assistant.threads.sqlite_store import SqliteThreads
+from toolyard.assistant.threads.store import Terms
 from toolyard.cli.main import toolyard
 from toolyard.core.errors import ToolyardError
-from toolyard.fs.roots import Root
-from toolyard.testing.model_server import Call, Say, serving
-from toolyard.threads.sqlite import SqliteThreads
-from toolyard.threads.store import Terms
-from toolyard.workspace.memory import Memory
-from toolyard.workspace.memory.tasks import Tasks
+from toolyard.files.roots import Root
+from toolyard.memory import Memory
+from toolyard.memory.tasks import Tasks
+from toolyard.testing.mock_model import Call, Say, serving
 
 CONFIG = {
     "toolyard": {
         "workspace": "ws",
         "available_mcp_servers": {
-            "my-server": {"command": [sys.executable, "-m", "toolyard.testing.upstream_server"]}
+            "my-server": {"command": [sys.executable, "-m", "toolyard.testing.mock_mcp_server"]}
         },
     },
     "agents": [{"id": name, "backend": {"type": "gemini"}} for name in ("a", "b")],

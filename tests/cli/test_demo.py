@@ -8,8 +8,8 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from toolyard.cli.demo import demo
+from toolyard.demo.display import PlainScreen, RichScreen, screen_for
 from toolyard.demo.session import STEPS, Played
-from toolyard.demo.show import PlainScreen, RichScreen, screen_for
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ import os
 import pytest
 from click.testing import CliRunner
 
-from toolyard.cli.doctor import doctor
+from tests.support.redis_server import RedisServer
+from toolyard.cli.doctor.command import doctor
 from toolyard.config.backends import KEY_VARIABLES
 from toolyard.config.clients.clients import CLIENTS
-from toolyard.fs.confine import Confinement
+from toolyard.files.landlocked_process import Confinement
 from toolyard.sandbox.probe import TierReport, Wall
 from toolyard.sandbox.spec import Tier
-from toolyard.storage.state import state_dir
-from toolyard.testing.redis_server import RedisServer
+from toolyard.storage.state_folder import state_dir
 
 WALLS = (
     *("namespaces", "landlock", "seccomp", "cgroup memory", "cgroup processes"),
@@ -62,6 +62,7 @@ def test_a_sound_machine_passes_every_check(examined, workspace):
         "sandbox",
         *(f"sandbox: {kind}" for kind in ("docker", "bubblewrap", "namespaces", "landlock")),
         *(f"wall: {wall}" for wall in WALLS),
+        "record of changes",
         *(f"client: {name}" for name in ("claude", "codex", "gemini", "qwen", "opencode", "cursor", "vscode")),
     ]
     assert checks["sandbox"]["found"] == "commands and code run in bubblewrap"
@@ -112,7 +113,7 @@ def test_missing_ripgrep_fails_and_says_how_to_get_it(examined, monkeypatch):
     def missing():
         raise ToolError("No `rg` was found.", hint="Install it.")
 
-    monkeypatch.setattr("toolyard.cli.checks.find_ripgrep", missing)
+    monkeypatch.setattr("toolyard.cli.doctor.checks.find_ripgrep", missing)
     code, checks = examined()
     assert code == 1
     assert checks["ripgrep"] == {
@@ -124,8 +125,8 @@ def test_missing_ripgrep_fails_and_says_how_to_get_it(examined, monkeypatch):
 
 
 def test_an_older_kernel_is_a_warning(examined, monkeypatch):
-    monkeypatch.setattr("toolyard.kernel.openat2.available", lambda: False)
-    monkeypatch.setattr("toolyard.fs.confine.available", lambda: Confinement.HANDLES)
+    monkeypatch.setattr("toolyard.linux.openat2.available", lambda: False)
+    monkeypatch.setattr("toolyard.files.landlocked_process.available", lambda: Confinement.HANDLES)
     code, checks = examined()
     assert (code, checks["path lookups"]["status"], checks["search confinement"]["status"]) == (0, "warn", "warn")
 
@@ -175,7 +176,7 @@ def test_a_redis_that_keeps_threads_is_asked_and_a_dead_one_is_a_warning_without
 def test_without_a_terminal_each_check_is_a_line(workspace, tmp_path):
     result = CliRunner().invoke(doctor, ["--workspace", str(workspace), "--state", str(tmp_path / "state")])
     assert {line[:6] for line in result.stdout.splitlines()} <= {"ok    ", "info  ", "warn  "}
-    assert len(result.stdout.splitlines()) == 18 + len(WALLS) + len(CLIENTS)
+    assert len(result.stdout.splitlines()) == 19 + len(WALLS) + len(CLIENTS)
 
 
 def test_without_bubblewrap_the_next_sandbox_is_named_and_how_to_get_it_back(examined, monkeypatch):
@@ -277,3 +278,11 @@ def test_a_missing_wall_is_a_warning_unless_another_takes_its_place(examined, mo
     assert code == 0
     assert {wall: checks[f"wall: {wall}"]["status"] for wall in WALLS} == expected
     assert all(bool(checks[f"wall: {wall}"]["fix"]) is (wall != standing) for wall in WALLS)
+
+
+def test_where_changes_cannot_be_recorded_one_line_says_what_then_happens(examined, monkeypatch):
+    monkeypatch.setattr("toolyard.linux.change_filter.why_not", lambda: "Linux 4.4 is too old, 5.8 is needed")
+    code, checks = examined()
+    check = checks["record of changes"]
+    assert (code, check["status"]) == (0, "info")
+    assert check["found"].endswith("have no author: Linux 4.4 is too old, 5.8 is needed")

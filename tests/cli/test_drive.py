@@ -15,8 +15,8 @@ import time
 
 import pytest
 from click.testing import CliRunner
-from tests.cli import scripted_gemini
 
+from tests.cli import scripted_gemini
 from toolyard.cli.main import toolyard
 from toolyard.drivers import Finished, Status, from_json
 

@@ -9,6 +9,7 @@ import signal
 import time
 
 import pytest
+
 from tests.cli.test_drive import Driving, until
 
 SECONDS = 100

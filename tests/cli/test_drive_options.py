@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from toolyard.app.toolsets import Toolset
 from toolyard.cli.main import toolyard
 from toolyard.core.errors import SystemFault
-from toolyard.core.modes import PermissionMode
+from toolyard.core.permission_modes import PermissionMode
 
-module = importlib.import_module("toolyard.cli.drive")
+module = importlib.import_module("toolyard.cli.drive.command")
 
 
 @pytest.fixture

@@ -10,15 +10,15 @@ import time
 import pytest
 from click.testing import CliRunner
 
+from tests.support.unprivileged import OrdinaryUser, why_not
 from toolyard.cli.main import toolyard
-from toolyard.testing.ordinary_user import OrdinaryUser, why_not
 
 SECONDS = 50
 PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 NO_NAMESPACES = "no mounts of our own"
 NO_OVERLAY = """
 import sys
-from toolyard.workspace.forks import forks
+from toolyard.snapshots.forks import forks
 
 def refused(*_, **__):
     raise OSError(22, "Invalid argument")

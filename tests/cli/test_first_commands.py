@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import ran_with
 
-from toolyard.testing.client import StdioClient
+from tests.cli.conftest import ran_with
+from toolyard.testing.mcp_client import StdioClient
 
 
 @pytest.fixture

@@ -23,17 +23,17 @@ from pathlib import Path
 
 import click
 import pytest
-from tests.cli import scripted_gemini
 
+from tests.cli import scripted_gemini
+from toolyard.assistant.threads.sqlite_store import SqliteThreads
+from toolyard.assistant.threads.store import Terms
+from toolyard.assistant.threads.thread import Message, Turn
 from toolyard.cli.main import toolyard
 from toolyard.codemode.custom.web import screenshot
-from toolyard.fs.roots import Root
-from toolyard.storage.state import ensure_state_dir, state_dir
-from toolyard.testing.model_server import Hang, Request, Say, Step, serving
-from toolyard.threads.sqlite import SqliteThreads
-from toolyard.threads.store import Terms
-from toolyard.threads.thread import Message, Turn
-from toolyard.workspace.skills import Skill, save
+from toolyard.files.roots import Root
+from toolyard.skills import Skill, save
+from toolyard.storage.state_folder import ensure_state_dir, state_dir
+from toolyard.testing.mock_model import Hang, Request, Say, Step, serving
 
 SECONDS = 120
 INTERRUPTED = 130
@@ -80,7 +80,6 @@ server.run("stdio")
 '''
 # What is only parsed, and why: the first pattern that is found counts.
 NOT_RUN = {
-    r"^toolyard bench": "takes minutes; tests/bench runs the measures",
     r"toolyard drive (?!gemini)": "needs the program of another maker; tests/e2e runs them",
     r"^claude ": "is a program of another maker",
     r"^toolyard memory import": "needs a store of mem0; tests/e2e/memory makes one",

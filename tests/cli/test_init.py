@@ -9,13 +9,13 @@ from click.testing import CliRunner
 
 from toolyard.cli.main import toolyard
 from toolyard.config.backends import BACKENDS
-from toolyard.config.load import load_config
+from toolyard.config.loader import load_config
 from toolyard.config.models import TeamLimits
 from toolyard.config.schema import config_schema
 from toolyard.config.server_registry import resolve_servers
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ToolyardError
-from toolyard.core.modes import PermissionMode
+from toolyard.core.permission_modes import PermissionMode
 
 VALIDATOR = jsonschema.Draft7Validator(config_schema())
 SECRET = "ghp_abcdefghijkl1234567890"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from toolyard.cli import install as module
+from toolyard.cli.install import command as module
 from toolyard.cli.main import toolyard
 from toolyard.config.backends import PROVIDER_VARIABLES
 from toolyard.core.errors import ToolyardError

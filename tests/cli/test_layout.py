@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.testing.client import StdioClient
+from toolyard.testing.mcp_client import StdioClient
 
 SECONDS = 60
 TEAM = """

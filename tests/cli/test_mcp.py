@@ -7,11 +7,11 @@ from click.testing import CliRunner
 
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard
-from toolyard.cli import serving
+from toolyard.cli.common import serve
 from toolyard.cli.main import toolyard
 from toolyard.core.errors import ConfigError
-from toolyard.core.modes import PermissionMode
-from toolyard.serve.mcp import http, run
+from toolyard.core.permission_modes import PermissionMode
+from toolyard.transports.mcp import http, serve_stdio
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def served(tmp_path, monkeypatch):
             listener.close()
         notes.append((yard.options, token, address))
 
-    monkeypatch.setattr(run, "serve_stdio", note)
+    monkeypatch.setattr(serve_stdio, "serve_stdio", note)
     monkeypatch.setattr(http, "serve_http", note)
     (tmp_path / "ws").mkdir()
 
@@ -114,7 +114,7 @@ def test_an_address_that_is_none_is_wrong_use(served, address):
     ("text", "parsed"), [("127.0.0.1:80", ("127.0.0.1", 80)), ("[::1]:0", ("::1", 0)), ("box:65535", ("box", 65535))]
 )
 def test_addresses_of_both_families_are_read(text, parsed):
-    assert serving._address(None, None, text) == parsed
+    assert serve._address(None, None, text) == parsed
 
 
 @pytest.mark.parametrize(

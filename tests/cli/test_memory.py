@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.fs.roots import Root
-from toolyard.workspace.memory import Memory
-from toolyard.workspace.memory.tasks import Tasks
+from toolyard.files.roots import Root
+from toolyard.memory import Memory
+from toolyard.memory.tasks import Tasks
 from toolyard_runtime.memory_entries import MOST_TEXT
 
 from .conftest import Attached
 
-STORE = Path(__file__).parents[1] / "workspace/memory/data/qdrant"
+STORE = Path(__file__).parents[1] / "memory/data/qdrant"
 TEAM = [
     {"id": "a", "memory": {"allow_read_from": ["b"]}},
     {"id": "b"},

@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
+from toolyard.cli.common.options import agent_option, config_option, runnable, state_option, workspace_option
 
 from .conftest import Attached
 

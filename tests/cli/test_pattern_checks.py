@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolyard.cli.pattern_checks import KnownTools, idle_patterns
-from toolyard.config.load import load_config
+from toolyard.cli.common.pattern_checks import KnownTools, idle_patterns
+from toolyard.config.loader import load_config
 from toolyard.config.models import Config
 from toolyard.config.server_registry import resolve_servers
 from toolyard.config.settings import Settings

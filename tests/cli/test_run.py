@@ -17,9 +17,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from toolyard.cli.main import toolyard
-from toolyard.cli.run_list import show_runs
-from toolyard.team.listing import KnownRun
-from toolyard.testing.model_server import FOREVER, Call, Fail, Hang, ModelServer, Say, Scripted, by_model, serving
+from toolyard.cli.run.list import show_runs
+from toolyard.team.run_list import KnownRun
+from toolyard.testing.mock_model import FOREVER, Call, Fail, Hang, ModelServer, Say, Scripted, by_model, serving
 
 WRITES = Call("Write", {"file_path": "plan.md", "content": "# Plan\n"})
 ONE = "agent: {id: a, backend: {type: gemini, model: a, permission_mode: strict}}\n"
@@ -239,7 +239,7 @@ def test_runs_are_listed_the_newest_first(models) -> None:
 )
 def test_only_an_answer_is_listed_as_made_by_an_agent(capsys, monkeypatch, ended, winner, shown) -> None:
     known = KnownRun("3f2a81bc", 0.0, "Do it", "/a.yaml", ended, winner, "", "/runs/3f2a81bc")
-    monkeypatch.setattr("toolyard.cli.run_list.list_runs", lambda *_: [known])
+    monkeypatch.setattr("toolyard.cli.run.list.list_runs", lambda *_: [known])
 
     show_runs(None, "/state", wants_json=False)
 

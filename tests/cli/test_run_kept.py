@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from toolyard.cli.main import toolyard
-from toolyard.testing.model_server import Call, Say, serving
+from toolyard.testing.mock_model import Call, Say, serving
 
 FOLDER = "a folder of the user's"
 CONFIGS = {
@@ -48,7 +48,7 @@ def test_a_task_without_a_configuration_is_told_what_comes_first(said) -> None:
 
 
 def test_servers_that_were_asked_before_a_run_are_known_to_it(said) -> None:
-    entry = f"{{name: upstream, command: {sys.executable}, args: [-m, toolyard.testing.upstream_server]}}"
+    entry = f"{{name: upstream, command: {sys.executable}, args: [-m, toolyard.testing.mock_mcp_server]}}"
     Path("toolyard.yaml").write_text(
         f"toolyard: {{execution_mode: filesystem_first, available_mcp_servers: [{entry}]}}\n" + CONFIGS[FOLDER]
     )

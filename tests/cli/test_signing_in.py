@@ -12,7 +12,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from tests.servers.remotes import remote_server
+
+from tests.mcp_client.remotes import remote_server
 
 TOOLYARD = [sys.executable, "-m", "toolyard"]
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/authorize\S+")

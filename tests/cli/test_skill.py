@@ -13,11 +13,11 @@ from click.testing import CliRunner
 
 from toolyard.cli.main import toolyard
 from toolyard.core.errors import ToolyardError
-from toolyard.fs.roots import Root
-from toolyard.storage.audit_read import read
-from toolyard.storage.state import ensure_state_dir, state_dir
-from toolyard.workspace.skills import Skill, save
-from toolyard.workspace.skills.uses import Uses
+from toolyard.files.roots import Root
+from toolyard.skills import Skill, save
+from toolyard.skills.usage_stats import Uses
+from toolyard.storage.audit_reader import read
+from toolyard.storage.state_folder import ensure_state_dir, state_dir
 
 ADD = 'def add(a, b):\n    """Adds.\n\n    >>> add(1, 2)\n    3\n    """\n    return a + b\n'
 PAGE = "---\nname: pdf-forms\ndescription: Fills forms.\n---\n"

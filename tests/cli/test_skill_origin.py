@@ -7,8 +7,8 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from toolyard.cli.main import toolyard
-from toolyard.fs.roots import Root
-from toolyard.workspace.skills import Skill, promote, save
+from toolyard.files.roots import Root
+from toolyard.skills import Skill, promote, save
 
 
 def test_who_saved_a_skill_and_what_it_was_promoted_from_is_shown(tmp_path: Path) -> None:

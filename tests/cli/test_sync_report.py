@@ -15,7 +15,7 @@ from toolyard.core.errors import ConfigError
 
 from .conftest import Attached
 
-COMMAND = [sys.executable, "-m", "toolyard.testing.upstream_server", "--tools", "50"]
+COMMAND = [sys.executable, "-m", "toolyard.testing.mock_mcp_server", "--tools", "50"]
 
 
 def test_many_new_tools_are_told_server_by_server(tmp_path: Path) -> None:

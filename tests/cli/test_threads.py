@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import ran_with
 
-from toolyard.storage.state import ensure_state_dir, state_dir
-from toolyard.testing.redis_server import RedisServer
-from toolyard.testing.thread_stores import eventually, has_expired, nobody_waits
-from toolyard.threads.redis_link import RedisLink
-from toolyard.threads.redis_threads import RedisThreads
-from toolyard.threads.sqlite import SqliteThreads
-from toolyard.threads.store import Terms, ThreadStore
-from toolyard.threads.thread import FileSeen, Message, Turn
+from tests.cli.conftest import ran_with
+from tests.support.redis_server import RedisServer
+from tests.support.thread_store_suite.kit import eventually, has_expired, nobody_waits
+from toolyard.assistant.threads.redis_client import RedisLink
+from toolyard.assistant.threads.redis_store import RedisThreads
+from toolyard.assistant.threads.sqlite_store import SqliteThreads
+from toolyard.assistant.threads.store import Terms, ThreadStore
+from toolyard.assistant.threads.thread import FileSeen, Message, Turn
+from toolyard.storage.state_folder import ensure_state_dir, state_dir
 
 TERMS = Terms(86_400.0, 100)
 HOSTILE = "clear\x1b[2J\x07 the \x7f\u202escreen\n\tindented"

@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import ran_with
 
-from toolyard.cli.opening import find_place
+from tests.cli.conftest import ran_with
+from toolyard.cli.common.resolve_workspace import find_place
 from toolyard.core.errors import ConfigError
-from toolyard.core.modes import PermissionMode
+from toolyard.core.permission_modes import PermissionMode
 
 WIDE = "permissions: {mode: moderate, moderate_roots: []}\n"
 
@@ -199,9 +199,9 @@ def test_a_linked_configuration_can_be_trusted_by_the_name_it_is_found_by(projec
 
 def test_a_configuration_below_a_linked_folder_is_trusted_by_either_name(project: Path) -> None:
     trusted(project, WIDE)
-    (project.parent / "link").symlink_to(project)
-    os.chdir(project.parent / "link")
-    assert find_place(None, None).config.permissions.mode is PermissionMode.MODERATE
+    link = project.parent / "link"
+    link.symlink_to(project)
+    assert find_place(str(link), None).config.permissions.mode is PermissionMode.MODERATE
 
 
 def test_what_is_trusted_is_listed_and_can_be_revoked(project: Path) -> None:

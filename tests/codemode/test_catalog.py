@@ -7,8 +7,8 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from tests.descriptors import open_now
 
+from tests.support.descriptors import open_now
 from toolyard.codemode.catalog import FILE_NAME, Catalog, Change, KnownTool, ToolChange, fingerprint
 from toolyard.core.errors import SystemFault
 from toolyard.core.upstream import ServerListing, ToolSchema

@@ -3,7 +3,7 @@
 import pytest
 
 from toolyard.config.assistant import DEFAULT_RATES, Rate
-from toolyard.config.load import load_config
+from toolyard.config.loader import load_config
 from toolyard.core.errors import ConfigError
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from toolyard.config import authorization
 from toolyard.config.authorization import Authorization, Patterns
-from toolyard.config.load import load_config
+from toolyard.config.loader import load_config
 from toolyard.config.server_registry import resolve_servers
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ConfigError

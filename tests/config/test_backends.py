@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from toolyard.config.backends import BACKENDS, PROVIDER_VARIABLES, backend_kind
-from toolyard.config.load import load_config
+from toolyard.config.loader import load_config
 from toolyard.config.models import Backend, TeamLimits, Tracing
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ConfigError

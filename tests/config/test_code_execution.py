@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from toolyard.cli.opening import find_place
-from toolyard.config.load import load_config
+from toolyard.cli.common.resolve_workspace import find_place
+from toolyard.config.loader import load_config
 from toolyard.config.models import CodeExecution, Docker, RunLimitsSection
 from toolyard.core.errors import ConfigError
 from toolyard.core.limits import RunLimits

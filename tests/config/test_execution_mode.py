@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from toolyard.config.execution_mode import check_execution_mode
-from toolyard.config.load import load_config
+from toolyard.config.loader import load_config
 from toolyard.config.models import Config, ToolyardSection
 from toolyard.core.errors import ConfigError
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.config.dialect_variables import input_variable, translator
+from toolyard.config.client_variables import input_variable, translator
 from toolyard.config.expansion import expanded, expanded_text, read_env_file, unset_variables
-from toolyard.config.load import load_config
+from toolyard.config.loader import load_config
 from toolyard.config.server_entry import OAuth, ServerEntry
 from toolyard.core.errors import ConfigError
 

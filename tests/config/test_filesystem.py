@@ -3,7 +3,7 @@
 import pytest
 
 from toolyard.config.filesystem import DEFAULT_ALLOWED_PATHS, Filesystem
-from toolyard.config.load import load_config
+from toolyard.config.loader import load_config
 from toolyard.core.errors import ConfigError
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
+
 from tests.config import test_source_documents as written
 from tests.docs.test_docs_run import PAGES, blocks
-
 from toolyard.config.backends import BACKENDS, backend_kind
-from toolyard.config.load import load_config
+from toolyard.config.loader import load_config
 from toolyard.config.models import Config
 from toolyard.config.schema import config_schema, schema_text
 from toolyard.core.errors import ConfigError

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolyard.config.jsonc import parse_jsonc
-from toolyard.config.load import load_config
+from toolyard.config.loader import load_config
 from toolyard.config.server_entry import OAuth, ServerEntry
 from toolyard.config.server_files import read_server_file
 from toolyard.core.errors import ConfigError

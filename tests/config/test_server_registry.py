@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from toolyard.config.load import load_config
+from toolyard.config.loader import load_config
 from toolyard.config.server_registry import read_registry, resolve_servers
 from toolyard.config.settings import Settings
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from toolyard.cli.opening import find_place
-from toolyard.config.load import load_config
+from toolyard.cli.common.resolve_workspace import find_place
+from toolyard.config.loader import load_config
 from toolyard.config.snapshots import Snapshots
 from toolyard.core.errors import ConfigError
 

@@ -6,7 +6,7 @@ import pytest
 
 from toolyard.codemode.custom.registry import load_custom_tools
 from toolyard.config.authorization import Authorization
-from toolyard.config.load import load_config
+from toolyard.config.loader import load_config
 from toolyard.config.models import (
     Agent,
     Backend,
@@ -22,7 +22,7 @@ from toolyard.config.server_entry import ServerEntry
 from toolyard.config.server_registry import resolve_servers
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ConfigError
-from toolyard.core.modes import Access, PermissionMode
+from toolyard.core.permission_modes import Access, PermissionMode
 
 WEATHER = ServerEntry(name="weather", type="stdio", command="npx", args=("-y", "@fak111/weather-mcp"))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard.config.blame import blaming
-from toolyard.config.load import load_config
+from toolyard.config.error_location import blaming
+from toolyard.config.loader import load_config
 from toolyard.core.errors import ConfigError
 
 KEY = "super-secret-key-0123456789"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.universe import universe
 from toolyard.core import tokens
 from toolyard.core.tokens import PIECE_CHARS, count_in_pieces, count_tokens, estimate_tokens, in_pieces
-from toolyard.testing.universe import universe
 
 TEXTS = Path(__file__).parents[1] / "data" / "tokens"
 RECORDED = json.loads((TEXTS / "counts.json").read_text())["tokens"]

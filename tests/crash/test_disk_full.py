@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from toolyard.app.yard import Yard, YardOptions
+from toolyard.app.yard import Yard
+from toolyard.app.yard_options import YardOptions
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.core.calls import Call
@@ -56,8 +57,8 @@ LIMITED = """
 import json, resource, sys
 from toolyard.core.errors import ToolyardError
 from toolyard.core.limits import DEFAULT_LIMITS
-from toolyard.fs import files
-from toolyard.fs.mounts import Mounts
+from toolyard.files import file_io
+from toolyard.files.mounts import Mounts
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 mounts = Mounts(sys.argv[1])
@@ -65,7 +66,7 @@ answers = []
 for size in (1_000_000, 10):
     with mounts.find(mounts.clean("file.txt")) as target:
         try:
-            files.rewrite(target, lambda before: b"x" * size, DEFAULT_LIMITS)
+            file_io.rewrite(target, lambda before: b"x" * size, DEFAULT_LIMITS)
             answers.append("written")
         except ToolyardError as error:
             answers.append(error.kind)

@@ -13,7 +13,8 @@ import sys
 
 import pytest
 
-from toolyard.app.yard import Yard, YardOptions
+from toolyard.app.yard import Yard
+from toolyard.app.yard_options import YardOptions
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.core.calls import Call
@@ -26,8 +27,8 @@ NAME = "file.txt"
 HELPER = """
 import errno, hashlib, mmap, os, random, signal, sys, time
 from toolyard.core.limits import DEFAULT_LIMITS
-from toolyard.fs import files
-from toolyard.fs.mounts import Mounts
+from toolyard.files import file_io
+from toolyard.files.mounts import Mounts
 
 workspace, kind = sys.argv[1:]
 if kind == "named":
@@ -49,9 +50,9 @@ def write_for_ever(seed):
     while True:
         with mounts.find(mounts.clean("file.txt")) as target:
             if dice.random() < 0.5:
-                files.rewrite(target, lambda before: version(dice), DEFAULT_LIMITS)
+                file_io.rewrite(target, lambda before: version(dice), DEFAULT_LIMITS)
             else:
-                files.rewrite(target, lambda before: edited(before, dice), DEFAULT_LIMITS)
+                file_io.rewrite(target, lambda before: edited(before, dice), DEFAULT_LIMITS)
         written[0] = min(written[0] + 1, 2)
 
 def edited(before, dice):

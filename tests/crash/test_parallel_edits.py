@@ -7,11 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from toolyard.app.yard import Yard, YardOptions
+from toolyard.app.yard import Yard
+from toolyard.app.yard_options import YardOptions
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.core.calls import Call
-from toolyard.testing.client import StdioClient
+from toolyard.testing.mcp_client import StdioClient
 
 EDITS, PROCESSES = 40, 4
 BEFORE = "".join(f"<line {number}>\n" for number in range(EDITS))

@@ -8,8 +8,8 @@ import pathlib
 
 import pytest
 
-from toolyard.sandbox.docker import docker
-from toolyard.testing.sandboxing import Kit, Subject
+from tests.support.sandbox_suite.kit import Kit, Subject
+from toolyard.sandbox.backends.docker import docker
 
 from .engine import running, why_not
 from .image import build_image
@@ -46,7 +46,9 @@ def image(engine):
 @pytest.fixture
 def subject(engine, image):
     """Sandboxes on that engine, for the shared suite."""
-    recipe = f"from toolyard.sandbox.docker import docker; sandbox = docker('docker', {image!r}, 'none', {{}})"
+    recipe = (
+        f"from toolyard.sandbox.backends.docker import docker; sandbox = docker('docker', {image!r}, 'none', {{}})"
+    )
     return Subject(
         lambda: docker("docker", image, client_environment=engine.environment),
         recipe.replace("{}", repr(engine.environment)),

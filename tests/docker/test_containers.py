@@ -7,12 +7,12 @@ import threading
 
 import pytest
 
+from tests.support.sandbox_suite.kit import within
 from toolyard.core.errors import SystemFault
 from toolyard.core.limits import MIB, RunLimits
-from toolyard.sandbox import inside
-from toolyard.sandbox.docker import docker
+from toolyard.sandbox import guest_layout
+from toolyard.sandbox.backends.docker import docker
 from toolyard.sandbox.spec import Ending, Mount, Request, Spec, What
-from toolyard.testing.sandboxing import within
 
 GONE_SECONDS = 1.0
 REMOVED_SECONDS = 10.0
@@ -65,7 +65,7 @@ def test_nothing_of_the_engines_host_is_mounted_but_what_was_named(kit):
 
     targets = set(box.command("cut -d ' ' -f 5 /proc/self/mountinfo").text.split())
 
-    own = {kit.workspace, "/", inside.TEMPORARY, inside.HOME, f"{inside.RUNTIME}/toolyard_runtime"}
+    own = {kit.workspace, "/", guest_layout.TEMPORARY, guest_layout.HOME, f"{guest_layout.RUNTIME}/toolyard_runtime"}
     given = {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf"}
     assert {path for path in targets - own - given if not path.startswith(("/proc", "/sys", "/dev"))} == set()
 
@@ -73,7 +73,7 @@ def test_nothing_of_the_engines_host_is_mounted_but_what_was_named(kit):
 def test_programs_can_be_started_from_temporary_folders(kit):
     script = 'printf "#!/bin/sh\\necho ran" > {0}/x; chmod +x {0}/x; {0}/x'
 
-    ran = kit.open().command(script.format(inside.TEMPORARY) + ";" + script.format(inside.HOME))
+    ran = kit.open().command(script.format(guest_layout.TEMPORARY) + ";" + script.format(guest_layout.HOME))
 
     assert ran.text == "ran\nran\n"
 

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from toolyard.core.errors import SystemFault
-from toolyard.sandbox.docker import docker
-from toolyard.sandbox.docker_engine import Engine, Offer, build_command, probe
+from toolyard.sandbox.backends.docker import docker
+from toolyard.sandbox.backends.docker_engine import Engine, Offer, build_command, probe
 from toolyard.sandbox.spec import Spec
 
 WHOLE = "0 0 4294967295"
@@ -151,7 +151,7 @@ def test_the_build_command_names_files_that_are_there():
     assert command[:4] == ["docker", "build", "--tag", "toolyard-sandbox"]
     assert os.path.basename(command[5]) == "Dockerfile"
     assert os.path.isfile(command[5])
-    assert os.path.isfile(os.path.join(command[6], "warden.py"))
+    assert os.path.isfile(os.path.join(command[6], "supervisor.py"))
 
 
 def test_a_client_that_hangs_is_ended(client, tmp_path, monkeypatch):

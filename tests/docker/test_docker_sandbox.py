@@ -1,9 +1,10 @@
 """The conformance suite on a real Docker engine."""
 
-from toolyard.testing.sandboxing_broker import Brokered
-from toolyard.testing.sandboxing_endings import Leftovers, Limits, Losing
-from toolyard.testing.sandboxing_runs import Runs, Sessions
-from toolyard.testing.sandboxing_walls import Files, Network, Warden
+from tests.support.sandbox_suite.broker import Brokered
+from tests.support.sandbox_suite.changes import Changes
+from tests.support.sandbox_suite.endings import Leftovers, Limits, Losing
+from tests.support.sandbox_suite.restrictions import Files, Network, Warden
+from tests.support.sandbox_suite.runs import Runs, Sessions
 
 
 class TestRuns(Runs):
@@ -39,4 +40,8 @@ class TestLosing(Losing):
 
 
 class TestBrokered(Brokered):
+    pass
+
+
+class TestChanges(Changes):
     pass

@@ -60,11 +60,11 @@ def test_it_holds_the_runtime_and_nothing_else_of_the_project(inside):
     held = inside("find / -xdev -name '*toolyard*' 2>/dev/null; true").split()
 
     assert held == ["/run/toolyard", "/run/toolyard/toolyard_runtime"]
-    assert "/run/toolyard/toolyard_runtime/warden.py" in inside("ls /run/toolyard/toolyard_runtime/*.py").split()
+    assert "/run/toolyard/toolyard_runtime/supervisor.py" in inside("ls /run/toolyard/toolyard_runtime/*.py").split()
 
 
 def test_it_starts_quickly_because_the_runtime_is_compiled(inside):
-    assert "warden.cpython" in inside("ls /run/toolyard/toolyard_runtime/__pycache__")
+    assert "supervisor.cpython" in inside("ls /run/toolyard/toolyard_runtime/__pycache__")
 
 
 def test_nothing_in_it_gains_privileges(inside):

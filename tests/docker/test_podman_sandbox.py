@@ -4,13 +4,14 @@ import os
 
 import pytest
 
-from toolyard.sandbox.docker import docker
+from tests.support.sandbox_suite.broker import Brokered
+from tests.support.sandbox_suite.changes import Changes
+from tests.support.sandbox_suite.endings import Leftovers, Limits, Losing
+from tests.support.sandbox_suite.kit import Subject
+from tests.support.sandbox_suite.restrictions import Files, Network, Warden
+from tests.support.sandbox_suite.runs import Runs, Sessions
+from toolyard.sandbox.backends.docker import docker
 from toolyard.sandbox.spec import Mount
-from toolyard.testing.sandboxing import Subject
-from toolyard.testing.sandboxing_broker import Brokered
-from toolyard.testing.sandboxing_endings import Leftovers, Limits, Losing
-from toolyard.testing.sandboxing_runs import Runs, Sessions
-from toolyard.testing.sandboxing_walls import Files, Network, Warden
 
 from .podman import prepared, why_not
 
@@ -25,7 +26,7 @@ def environment(engine, image):
 
 @pytest.fixture
 def subject(environment, image):
-    recipe = f"from toolyard.sandbox.docker import docker; sandbox = docker('podman', {image!r}, 'none', "
+    recipe = f"from toolyard.sandbox.backends.docker import docker; sandbox = docker('podman', {image!r}, 'none', "
     return Subject(lambda: docker("podman", image, client_environment=environment), f"{recipe}{environment!r})")
 
 
@@ -74,3 +75,7 @@ def test_a_folder_may_have_any_name(kit, name):
     ran = box.python(f"import os\n[os.listdir({source!r}), os.listdir({hidden!r})]")
 
     assert ran.value == "[['file'], []]"
+
+
+class TestChanges(Changes):
+    pass

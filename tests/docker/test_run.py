@@ -4,13 +4,12 @@ import asyncio
 from dataclasses import replace
 
 from tests.config.test_source_documents import UNIVERSAL
-
-from toolyard.config.load import load_config
+from toolyard.config.loader import load_config
 from toolyard.config.settings import Settings
 from toolyard.team.events import Ended, ToolReturned
 from toolyard.team.options import RunOptions
-from toolyard.team.running import TeamRun
-from toolyard.testing.model_server import Call, Say, serving
+from toolyard.team.run import TeamRun
+from toolyard.testing.mock_model import Call, Say, serving
 
 STEPS = (
     Call("execute_bash", {"command": "ls -d servers tools skills memory; echo from the shell > shell.txt"}),

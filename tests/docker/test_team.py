@@ -1,11 +1,12 @@
 """The folders of a team in a container: an agent's own to write, what is shared to read, the others' not at all."""
 
 from toolyard.app.toolsets import Toolset
-from toolyard.app.yard import Yard, YardOptions
-from toolyard.cli.opening import find_place
+from toolyard.app.yard import Yard
+from toolyard.app.yard_options import YardOptions
+from toolyard.cli.common.resolve_workspace import find_place
 from toolyard.config.settings import Settings
 from toolyard.core.calls import Call
-from toolyard.sandbox.choose import Choice
+from toolyard.sandbox.selection import Choice
 from toolyard.sandbox.spec import Tier
 
 TEAM = """

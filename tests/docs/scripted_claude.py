@@ -7,7 +7,7 @@ import os
 import pathlib
 import sys
 
-from toolyard.testing.http_client import HttpClient
+from toolyard.testing.mcp_http_client import HttpClient
 
 PREFIX = "mcp__toolyard__"
 FILE = {"file_path": "slug.py", "content": 'def slug(title):\n    return "-".join(title.lower().split())\n'}

@@ -20,16 +20,16 @@ from typing import Any
 
 import pytest
 import yaml
+
 from tests.cli import scripted_gemini
 from tests.docs import scripted_claude
-
 from toolyard.config.backends import BACKENDS
-from toolyard.config.load import load_config
-from toolyard.config.starting import starting_config
+from toolyard.config.loader import load_config
+from toolyard.config.template import starting_config
 from toolyard.core.events import Event, Outcome
 from toolyard.storage.audit_log import AuditLog
-from toolyard.testing.model_server import serving
-from toolyard.testing.model_server.script_files import read_script
+from toolyard.testing.mock_model import serving
+from toolyard.testing.mock_model.script_files import read_script
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")])
@@ -240,7 +240,7 @@ def test_the_examples_load_and_every_agent_has_a_backend(example):
 @pytest.mark.parametrize("script", sorted(ROOT.glob("examples/*.json")), ids=name)
 def test_every_script_of_the_examples_can_be_read_and_is_started_by_a_page(script):
     assert callable(read_script(str(script)))
-    start = f"python -m toolyard.testing.model_server --script examples/{script.name} --port {PORT} &"
+    start = f"python -m toolyard.testing.mock_model --script examples/{script.name} --port {PORT} &"
     assert [page.name for page in pages_with("sh") if start in "\n".join(blocks(page, "sh")).splitlines()] != []
 
 

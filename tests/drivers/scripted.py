@@ -23,7 +23,7 @@ from toolyard.drivers.messages import (
     ToolResult,
     Usage,
 )
-from toolyard.drivers.running import Run
+from toolyard.drivers.run import Run
 from toolyard.models.pricing import ModelRef
 
 PROGRAM = pathlib.Path(__file__).with_name("scripted_cli.py")

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from toolyard.testing.http_client import HttpClient
+from toolyard.testing.mcp_http_client import HttpClient
 
 
 def say(**record: object) -> None:

@@ -12,19 +12,19 @@ import time
 import tracemalloc
 
 import pytest
-from tests.drivers.scripted import KEY, PYTHON, ScriptedDriver, messages_of, processes_of_run, script, variables
 
+from tests.drivers.scripted import KEY, PYTHON, ScriptedDriver, messages_of, processes_of_run, script, variables
 from toolyard.core.limits import MIB
-from toolyard.core.modes import PermissionMode
-from toolyard.drivers import running
+from toolyard.core.permission_modes import PermissionMode
+from toolyard.core.threaded_open import made_in_thread
+from toolyard.drivers import run as drivers_run
 from toolyard.drivers.driver import LONGEST_TEXT, Heard, RunSpec
-from toolyard.drivers.hearing import Hearing
-from toolyard.drivers.host import Host
-from toolyard.drivers.making import made_in_thread
+from toolyard.drivers.mcp_host import Host
 from toolyard.drivers.messages import Fault, Status, TextDelta, ToolCall, ToolResult, as_json
+from toolyard.drivers.output_parser import Hearing
 from toolyard.drivers.process import CliProcess, Start
 from toolyard.drivers.registry import DRIVERS
-from toolyard.drivers.running import DriveOptions, Run
+from toolyard.drivers.run import DriveOptions, Run
 
 SECONDS = 40
 ATTACH = (["connect"], ["list"])
@@ -110,7 +110,7 @@ def test_an_error_in_a_program_is_not_blamed_on_the_machine(started, monkeypatch
         raise TypeError("an int was expected")
 
     with monkeypatch.context() as patch:
-        patch.setattr(running.RunFolder, "write", wrong)
+        patch.setattr(drivers_run.RunFolder, "write", wrong)
         told = messages_of(started(*ATTACH, ["over"]))
     assert told[-1].reason == "The run could not go on: an int was expected."
     assert "TypeError" in told[-1].hint
@@ -122,7 +122,7 @@ def test_whatever_goes_wrong_there_is_a_last_message(started, monkeypatch):
         raise OSError(errno.EMFILE, "Too many open files")
 
     with monkeypatch.context() as patch:
-        patch.setattr(running.RunFolder, "write", none_left)
+        patch.setattr(drivers_run.RunFolder, "write", none_left)
         told = messages_of(started(*ATTACH, ["over"]))
     assert told[-1].status is Status.FAILED
     assert "Too many open files" in told[-1].reason

@@ -9,9 +9,9 @@ import pytest
 from toolyard.core.calls import Image, Result, Text
 from toolyard.core.errors import SecurityError, ToolError
 from toolyard.drivers.call_results import CallResults
-from toolyard.drivers.hearing import Hearing
 from toolyard.drivers.messages import ImageData, ResultStatus, ToolCall, ToolResult
-from toolyard.serve.mcp.failures import failed_result
+from toolyard.drivers.output_parser import Hearing
+from toolyard.transports.mcp.error_results import failed_result
 
 FAILED = ToolResult("1", ResultStatus.FAILED, "it failed")
 DONE = ToolResult("1", ResultStatus.OK, "it is done")

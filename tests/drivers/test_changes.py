@@ -7,14 +7,15 @@ import os
 import time
 
 import pytest
-from tests.drivers.scripted import PYTHON, ScriptedDriver, script, variables
 
-from toolyard.app.yard import Yard, YardOptions
+from tests.drivers.scripted import PYTHON, ScriptedDriver, script, variables
+from toolyard.app.yard import Yard
+from toolyard.app.yard_options import YardOptions
 from toolyard.config.models import Config
 from toolyard.drivers import changes
 from toolyard.drivers.messages import Finished, Status
 from toolyard.drivers.options import DriveOptions
-from toolyard.drivers.running import Run
+from toolyard.drivers.run import Run
 
 SECONDS = 40
 

@@ -8,16 +8,16 @@ import sys
 import pytest
 
 import toolyard.drivers
-from toolyard.drivers.host import Host
+from toolyard.drivers.mcp_host import Host
 
-HEAVY = "{'mcp', 'uvicorn', 'starlette', 'pydantic', 'asyncio', 'toolyard.app.yard', 'toolyard.drivers.host'}"
+HEAVY = "{'mcp', 'uvicorn', 'starlette', 'pydantic', 'asyncio', 'toolyard.app.yard', 'toolyard.drivers.mcp_host'}"
 
 
 def test_who_imports_it_waits_for_no_server():
     program = f"import sys, toolyard.drivers\nprint(sorted({HEAVY} & set(sys.modules)))\n"
     program += f"from toolyard.drivers import Host\nprint(Host.__module__, sorted({HEAVY} - set(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert ran.stdout.splitlines() == ["[]", "toolyard.drivers.host []"]
+    assert ran.stdout.splitlines() == ["[]", "toolyard.drivers.mcp_host []"]
 
 
 def test_the_host_is_found_beside_the_rest():

@@ -9,12 +9,12 @@ import signal
 import time
 
 import pytest
-from tests.drivers.scripted import PYTHON, ScriptedDriver, processes_of_run, script, variables
 
-from toolyard.core.modes import PermissionMode
-from toolyard.drivers.host import Host
+from tests.drivers.scripted import PYTHON, ScriptedDriver, processes_of_run, script, variables
+from toolyard.core.permission_modes import PermissionMode
+from toolyard.drivers.mcp_host import Host
 from toolyard.drivers.messages import Finished, Status, TextDelta, ToolCall, ToolResult
-from toolyard.drivers.running import DriveOptions, Run
+from toolyard.drivers.run import DriveOptions, Run
 
 SECONDS = 40
 SOON = 2.0 + 8.0
@@ -63,7 +63,7 @@ def program_of(run: Run) -> int:
         pid
         for pid in processes_of_run(run.id)
         if b"scripted_cli.py" in (words := pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())
-        and b"keeper.py" not in words
+        and b"reaper.py" not in words
     ]
     (pid,) = found
     return pid

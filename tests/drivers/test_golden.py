@@ -30,7 +30,7 @@ from toolyard.drivers.messages import (
     ToolResult,
     Usage,
 )
-from toolyard.drivers.verdict import Ending, Verdict, verdict
+from toolyard.drivers.outcome import Ending, Verdict, verdict
 
 RECORDINGS = pathlib.Path(__file__).with_name("recordings")
 RECORDED = "6fd91f64bd3abe0182dfc3b7907ebbb18dcda5972199e6a1d46b05c312612c4c"

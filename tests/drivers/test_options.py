@@ -9,7 +9,7 @@ import pytest
 from toolyard.app.toolsets import Toolset
 from toolyard.config.models import Config
 from toolyard.core.errors import ConfigError, ValidationError
-from toolyard.core.modes import PermissionMode
+from toolyard.core.permission_modes import PermissionMode
 from toolyard.drivers import drive
 from toolyard.drivers.options import LONGEST_GIVEN, DriveOptions, options_of
 

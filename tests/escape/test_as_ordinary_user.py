@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from toolyard.testing.ordinary_user import OrdinaryUser, why_not
+from tests.support.unprivileged import OrdinaryUser, why_not
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 PROJECT = os.path.dirname(os.path.dirname(HERE))

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from toolyard.testing.assistants import UNLIMITED, Assisted, assisted, emptied, sent
-from toolyard.testing.model_server import Hang, Say
-from toolyard.testing.model_server.scripts import as_script
+from tests.support.assistant_process import UNLIMITED, Assisted, assisted, emptied, sent
+from toolyard.testing.mock_model import Hang, Say
+from toolyard.testing.mock_model.scripts import as_script
 
 pytestmark = pytest.mark.slow  # a start of a server, or several, for each
 

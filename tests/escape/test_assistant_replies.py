@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.testing.assistants import Assisted, assisted
-from toolyard.testing.model_server import Say
-from toolyard.testing.model_server.scripts import as_script
+from tests.support.assistant_process import Assisted, assisted
+from toolyard.testing.mock_model import Say
+from toolyard.testing.mock_model.scripts import as_script
 
 pytestmark = pytest.mark.slow  # a start of a server, or several, for each
 

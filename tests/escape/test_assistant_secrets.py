@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.testing.assistants import UNLIMITED, Assisted, assisted, emptied, sent
-from toolyard.testing.model_server import Say
+from tests.support.assistant_process import UNLIMITED, Assisted, assisted, emptied, sent
+from toolyard.testing.mock_model import Say
 
 pytestmark = pytest.mark.slow  # a start of a server, or several, for each
 

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from toolyard.testing.assistants import Assisted, assisted
-from toolyard.testing.model_server import Say
+from tests.support.assistant_process import Assisted, assisted
+from toolyard.testing.mock_model import Say
 
 pytestmark = pytest.mark.slow  # a start of a server for each
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from toolyard.testing.attacks import MARKER
-from toolyard.testing.run_attacks_code import CODE
-from toolyard.testing.run_attacks_control import Arena, why_not_here
-from toolyard.testing.run_attacks_kernel import KERNEL
+from tests.support.attacks.control import Arena, why_not_here
+from tests.support.attacks.kernel import KERNEL
+from tests.support.attacks.mcp_calls import MARKER
+from tests.support.attacks.python_code import CODE
 
 pytestmark = pytest.mark.destructive
 

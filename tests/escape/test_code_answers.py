@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from tests.support.attacks.control import Arena, text_of
 from toolyard.core.calls import Image
 from toolyard.sandbox.spec import What
-from toolyard.testing.run_attacks_control import Arena, text_of
 
 SECONDS = 8
 LIMITS = {"output_bytes": 1 << 20}

@@ -2,10 +2,10 @@
 
 import pytest
 
+from tests.support.attacks.commands import COMMANDS
+from tests.support.attacks.control import Arena, why_not_here
+from tests.support.attacks.mcp_calls import MARKER
 from toolyard.sandbox.spec import Tier
-from toolyard.testing.attacks import MARKER
-from toolyard.testing.run_attacks_commands import COMMANDS
-from toolyard.testing.run_attacks_control import Arena, why_not_here
 
 pytestmark = pytest.mark.destructive
 

@@ -6,10 +6,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from toolyard.core.modes import PermissionMode
+from tests.support.attacks.control import Arena, text_of
+from tests.support.attacks.mcp_calls import MARKER
+from toolyard.core.permission_modes import PermissionMode
 from toolyard.sandbox.spec import Request, What
-from toolyard.testing.attacks import MARKER
-from toolyard.testing.run_attacks_control import Arena, text_of
 
 pytestmark = pytest.mark.destructive
 

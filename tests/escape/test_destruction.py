@@ -7,12 +7,13 @@ import time
 import pytest
 
 from toolyard.app.toolsets import Toolset
-from toolyard.app.yard import Yard, YardOptions
+from toolyard.app.yard import Yard
+from toolyard.app.yard_options import YardOptions
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.core.calls import Call
 from toolyard.core.errors import SecurityError, ToolyardError
-from toolyard.core.modes import PermissionMode
+from toolyard.core.permission_modes import PermissionMode
 
 pytestmark = pytest.mark.destructive
 

@@ -13,14 +13,14 @@ import sys
 
 import pytest
 
+from tests.support.attacks.control import Arena, text_of
+from tests.support.attacks.scene import marked
+from tests.support.sandbox_suite.kit import GONE_SECONDS, MARK, descendants_of, within
 from toolyard.core.errors import ToolyardError
 from toolyard.core.limits import MIB
-from toolyard.sandbox.cgroups import Cgroup
+from toolyard.sandbox.limits.cgroups import Cgroup
 from toolyard.sandbox.spec import What
-from toolyard.testing.client import ServerGone, StdioClient
-from toolyard.testing.run_attacks_control import Arena, text_of
-from toolyard.testing.run_attacks_scene import marked
-from toolyard.testing.sandboxing import GONE_SECONDS, MARK, descendants_of, within
+from toolyard.testing.mcp_client import ServerGone, StdioClient
 
 pytestmark = pytest.mark.destructive
 

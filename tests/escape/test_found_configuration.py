@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.testing.client import StdioClient, error_in
+from toolyard.testing.mcp_client import StdioClient, error_in
 
 pytestmark = pytest.mark.slow  # a start of a server for each
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from toolyard.testing.attacks import LITERAL_NAMES, MARKER
+from tests.support.attacks.mcp_calls import LITERAL_NAMES, MARKER
 
 NAMES = (
     "plain.txt",

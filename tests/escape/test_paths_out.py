@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolyard.testing.attacks import (
+from tests.support.attacks.mcp_calls import (
     FILE_TOOLS,
     LINKS_OUT,
     NOT_NAMES,

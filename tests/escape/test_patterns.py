@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from toolyard.testing.attacks import SECURITY, VALIDATION
+from tests.support.attacks.mcp_calls import SECURITY, VALIDATION
 
 SECONDS = 30
 

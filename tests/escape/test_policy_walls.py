@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from toolyard.testing.attacks import SECURITY, WRITING_TOOLS, arguments_for
+from tests.support.attacks.mcp_calls import SECURITY, WRITING_TOOLS, arguments_for
 
 PROTECTED = (
     ".git/hooks/pre-commit",

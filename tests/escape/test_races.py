@@ -12,10 +12,10 @@ import time
 
 import pytest
 
+from tests.support.attacks.mcp_calls import HIDDEN_NAME, MARKER, fingerprint
 from toolyard.core.calls import Call
 from toolyard.core.errors import ToolyardError
-from toolyard.kernel import openat2
-from toolyard.testing.attacks import HIDDEN_NAME, MARKER, fingerprint
+from toolyard.linux import openat2
 
 SWAPS = 2_000
 CALLS = 250

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from toolyard.testing.attacks import (
+from tests.support.attacks.mcp_calls import (
     LINKS_OUT,
     MARKER,
     NOT_NAMES,

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 import pytest
 
 from toolyard.app.toolsets import Toolset
-from toolyard.app.yard import Yard, YardOptions
+from toolyard.app.yard import Yard
+from toolyard.app.yard_options import YardOptions
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.core.calls import Call
 from toolyard.core.errors import SecurityError, ToolyardError
-from toolyard.core.modes import PermissionMode
-from toolyard.drivers.folder import RunFolder
-from toolyard.kernel.unix_socket import bind_privately
+from toolyard.core.permission_modes import PermissionMode
+from toolyard.drivers.run_folder import RunFolder
+from toolyard.linux.unix_socket import bind_privately
 
 MODES = [PermissionMode.STRICT, PermissionMode.MODERATE]
 CONNECT = "import os, socket\ns = socket.socket(socket.AF_UNIX)\ns.connect({path!r})\nprint('REACHED', 6 * 7)"

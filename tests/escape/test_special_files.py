@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from toolyard.testing.attacks import SECURITY, TOOL
+from tests.support.attacks.mcp_calls import SECURITY, TOOL
 
 SECONDS = 10
 TAKES_A_FILE = ("Read", "Write", "Edit", "MultiEdit", "resources/read")

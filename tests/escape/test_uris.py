@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolyard.testing.attacks import SECURITY, TOOL, VALIDATION
+from tests.support.attacks.mcp_calls import SECURITY, TOOL, VALIDATION
 
 OUT = (
     "file://{outside}/secret.txt",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolyard.testing.attacks import FILE_TOOLS, SECURITY, TOOL, VALIDATION, Attack
+from tests.support.attacks.mcp_calls import FILE_TOOLS, SECURITY, TOOL, VALIDATION, Attack
 
 ATTACKS = (
     Attack("parent", "../outside/secret.txt"),

@@ -16,14 +16,15 @@ from typing import Any
 import pytest
 
 from toolyard.app.toolsets import Toolset, tools_of
-from toolyard.app.yard import Yard, YardOptions
+from toolyard.app.yard import Yard
+from toolyard.app.yard_options import YardOptions
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.core.calls import Call, ask_nobody
 from toolyard.core.errors import ToolyardError
-from toolyard.core.modes import PermissionMode
-from toolyard.testing.client import StdioClient, error_in
-from toolyard.testing.http_client import HttpClient, HttpServer
+from toolyard.core.permission_modes import PermissionMode
+from toolyard.testing.mcp_client import StdioClient, error_in
+from toolyard.testing.mcp_http_client import HttpClient, HttpServer
 
 YES, NO, ASK = "allowed", "refused", "asks"
 MODES = ("strict", "plan", "acceptEdits", "moderate", "default", "bypassPermissions")
@@ -323,6 +324,6 @@ def test_the_table_has_a_row_for_every_tool_that_is_served(world):
     elsewhere = {*running, "create_directory", "move_file", "read_media_file", "read_multiple_files"}
     # These touch no path: one tells the folders, the other looks into the catalog.
     elsewhere |= {"list_allowed_directories", "search_tools"}
-    # What these touch is judged file by file: tests/app/tools/test_snapshotting.py, app/sharing and app/memory.
+    # What these touch is judged file by file: tests/tools/test_snapshots.py, app/sharing and app/memory.
     elsewhere |= {tool.name for tool in tools_of(Toolset.WORKSPACE).values()}
     assert served - set(TOOLS) - elsewhere == set()

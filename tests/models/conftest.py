@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from toolyard.config.models import Backend
-from toolyard.models.chat import ChatModel, Heard, OfferedTool, Turn
+from toolyard.models.chat_model import ChatModel
 from toolyard.models.conversation import Conversation
-from toolyard.models.opening import open_model
-from toolyard.testing.model_server import ModelServer, Scripted, serving
+from toolyard.models.factory import open_model
+from toolyard.models.messages import Heard, OfferedTool, Turn
+from toolyard.testing.mock_model import ModelServer, Scripted, serving
 
 KINDS = ("gemini", "openai", "claude")
 MODELS = {"gemini": "gemini-2.5-flash", "openai": "gpt-5-mini", "claude": "claude-haiku-4-5"}

@@ -8,11 +8,10 @@ from contextlib import asynccontextmanager
 from typing import cast
 
 from tests.models.conftest import MODELS
-
 from toolyard.config.models import Backend
-from toolyard.models.chat import Turn
 from toolyard.models.conversation import Conversation
-from toolyard.models.opening import open_model
+from toolyard.models.factory import open_model
+from toolyard.models.messages import Turn
 
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
 

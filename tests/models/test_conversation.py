@@ -6,8 +6,8 @@ import pytest
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
 from toolyard.core.errors import SystemFault
-from toolyard.models.chat import Answer, Wanted
 from toolyard.models.conversation import Conversation
+from toolyard.models.messages import Answer, Wanted
 
 
 def _with_calls(*calls: ToolCallPart) -> Conversation:

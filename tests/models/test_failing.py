@@ -8,14 +8,14 @@ import time
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.models.conftest import KINDS, MODELS, READ, talking
 
+from tests.models.conftest import KINDS, MODELS, READ, talking
 from toolyard.config.models import Backend
 from toolyard.core.errors import ConfigError, SystemFault, ToolyardError
-from toolyard.models.chat import Answer, Picture, Said, TakenBack, Waiting
 from toolyard.models.conversation import Conversation
-from toolyard.models.opening import open_model
-from toolyard.testing.model_server import (
+from toolyard.models.factory import open_model
+from toolyard.models.messages import Answer, Picture, Said, TakenBack, Waiting
+from toolyard.testing.mock_model import (
     FOREVER,
     Call,
     Cut,

@@ -14,11 +14,11 @@ import pytest
 
 from toolyard.config.models import Backend
 from toolyard.core.errors import SystemFault
-from toolyard.models import hearing
-from toolyard.models.chat import Said, Thought, Turn, Waiting
+from toolyard.models import stream_events
 from toolyard.models.conversation import Conversation
-from toolyard.models.hearing import MOST_CHARS
-from toolyard.models.opening import open_model
+from toolyard.models.factory import open_model
+from toolyard.models.messages import Said, Thought, Turn, Waiting
+from toolyard.models.stream_events import MOST_CHARS
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n%b\r\n"
 BOMB = gzip.compress(bytes(100_000_000), 1)[:200_000]
@@ -205,15 +205,15 @@ async def test_an_answer_of_many_megabytes_is_refused_and_not_asked_for_again(de
 
 
 async def test_pieces_without_end_are_refused(monkeypatch):
-    monkeypatch.setattr(hearing, "MOST_PIECES", 1_000)
+    monkeypatch.setattr(stream_events, "MOST_PIECES", 1_000)
     assert len((await turn(flood({"content": "x"}, 900)))[0].text) == 900
     with pytest.raises(SystemFault, match="sent more than any answer can be"):
         await turn(flood({"content": "x"}, 1_100))
 
 
 async def test_pieces_that_come_faster_than_any_models_are_refused(monkeypatch):
-    monkeypatch.setattr(hearing, "BURST_PIECES", 1_000)
-    monkeypatch.setattr(hearing, "PIECES_A_SECOND", 1)
+    monkeypatch.setattr(stream_events, "BURST_PIECES", 1_000)
+    monkeypatch.setattr(stream_events, "PIECES_A_SECOND", 1)
     assert len((await turn(flood({"content": "x"}, 900)))[0].text) == 900
     with pytest.raises(SystemFault, match="sent more than any answer can be"):
         await turn(flood({"content": "x"}, 3_000))

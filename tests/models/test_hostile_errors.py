@@ -7,10 +7,10 @@ import json
 import math
 
 import pytest
-from tests.models.raw_server import STREAM, refusal, sending, turn_of
 
+from tests.models.raw_server import STREAM, refusal, sending, turn_of
 from toolyard.core.errors import ToolyardError
-from toolyard.models.bounding import LARGEST_ERROR
+from toolyard.models.response_limits import LARGEST_ERROR
 
 MIB = 1024 * 1024
 BEGIN = b'{"error":{"message":"the words that matter","details":['

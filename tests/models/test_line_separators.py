@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from tests.models.raw_server import STREAM, sending, turn_of
 
 SIGNS = {"U+2028": "\u2028", "U+2029": "\u2029", "U+0085": "\u0085"}

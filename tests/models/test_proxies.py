@@ -7,9 +7,9 @@ import pytest
 from toolyard.config.models import Backend
 from toolyard.core.errors import ConfigError
 from toolyard.models.conversation import Conversation
-from toolyard.models.opening import open_model
-from toolyard.models.places import place_of
-from toolyard.testing.model_server import Say, serving
+from toolyard.models.endpoint import place_of
+from toolyard.models.factory import open_model
+from toolyard.testing.mock_model import Say, serving
 
 AWAY = Backend(type="openai", model="m", base_url="http://models.example.com/v1")
 

@@ -9,17 +9,18 @@ from contextlib import AsyncExitStack, suppress
 
 import pytest
 from pydantic_ai.exceptions import ModelTimeoutError
-from tests.models.conftest import MODELS, address
 
+from tests.models.conftest import MODELS, address
 from toolyard.config.models import Backend
 from toolyard.core.errors import SystemFault
-from toolyard.models.chat import ChatModel, Waiting
+from toolyard.models.chat_model import ChatModel
 from toolyard.models.conversation import Conversation
-from toolyard.models.failures import failure_of
-from toolyard.models.opening import open_model
-from toolyard.models.places import place_of
-from toolyard.models.trying import FIRST_CONTACT
-from toolyard.testing.model_server import FOREVER, Fail, Say, serving
+from toolyard.models.endpoint import place_of
+from toolyard.models.errors import failure_of
+from toolyard.models.factory import open_model
+from toolyard.models.messages import Waiting
+from toolyard.models.retry import FIRST_CONTACT
+from toolyard.testing.mock_model import FOREVER, Fail, Say, serving
 
 KEY = "sk-a-secret-of-some-length"
 VARIABLES = dict.fromkeys(("GEMINI_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"), KEY)
@@ -85,7 +86,7 @@ async def test_a_provider_that_is_there_but_busy_is_waited_for_as_long_as_ever(k
 
 
 async def test_waits_for_who_was_never_there_end_in_time_all_together(kind, monkeypatch):
-    monkeypatch.setattr("toolyard.models.trying.FIRST_CONTACT", 0.3)
+    monkeypatch.setattr("toolyard.models.retry.FIRST_CONTACT", 0.3)
     backend = Backend(type=kind, model=MODELS[kind], base_url=f"http://127.0.0.1:{_free_port()}")
     model, conversation, heard = open_model(backend, {}, first_pause=0.02), Conversation(), []
     conversation.ask("hello")

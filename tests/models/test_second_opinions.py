@@ -10,15 +10,16 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
-from tests.models.conftest import KINDS, MODELS, READ, Talk, talking
 
+from tests.models.conftest import KINDS, MODELS, READ, Talk, talking
 from toolyard.config.models import Backend
 from toolyard.core.errors import ConfigError, ProviderError, SystemFault
-from toolyard.models.audience import FOR_ASSISTANT
-from toolyard.models.chat import ChatModel, Said, Waiting, Wish
+from toolyard.models.chat_model import ChatModel
 from toolyard.models.conversation import Conversation
-from toolyard.models.opening import open_model
-from toolyard.testing.model_server import FOREVER, Cut, Drop, Empty, Fail, Say, TooLong, Turn
+from toolyard.models.error_wording import FOR_ASSISTANT
+from toolyard.models.factory import open_model
+from toolyard.models.messages import Said, Waiting, Wish
+from toolyard.testing.mock_model import FOREVER, Cut, Drop, Empty, Fail, Say, TooLong, Turn
 
 TRIES = 3
 

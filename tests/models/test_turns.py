@@ -6,11 +6,11 @@ import base64
 import json
 
 import pytest
-from tests.models.conftest import MODELS, talking
 
-from toolyard.models.chat import Answer, OfferedTool, Picture, Said, Spent, Thought
+from tests.models.conftest import MODELS, talking
 from toolyard.models.conversation import Conversation
-from toolyard.testing.model_server import BrokenArguments, Call, Say, Think, Turn, Usage
+from toolyard.models.messages import Answer, OfferedTool, Picture, Said, Spent, Thought
+from toolyard.testing.mock_model import BrokenArguments, Call, Say, Think, Turn, Usage
 
 PICTURE = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -6,13 +6,14 @@ import subprocess
 import sys
 
 import pytest
+
 from tests.models.conftest import KINDS
 
 _PROBE = """
 import gc, sys, threading, time
 from toolyard.config.models import Backend
-from toolyard.models.library import without_collecting
-from toolyard.models.opening import open_model
+from toolyard.models.lazy_import import without_collecting
+from toolyard.models.factory import open_model
 def warm():
     with without_collecting():
         open_model(backend, {{}})

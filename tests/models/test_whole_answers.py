@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from tests.models.conftest import MODELS
 
+from tests.models.conftest import MODELS
 from toolyard.config.models import Backend
 from toolyard.core.errors import ToolyardError
-from toolyard.models.chat import Said
 from toolyard.models.conversation import Conversation
-from toolyard.models.opening import open_model
+from toolyard.models.factory import open_model
+from toolyard.models.messages import Said
 
 ANSWERS = {
     "gemini": {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.models.conftest import talking
 
+from tests.models.conftest import talking
 from toolyard.core.errors import SystemFault
-from toolyard.models.chat import Waiting, Wish
-from toolyard.testing.model_server import Fail, Request, Say, Step, Turn, Usage
+from toolyard.models.messages import Waiting, Wish
+from toolyard.testing.mock_model import Fail, Request, Say, Step, Turn, Usage
 
 MODES = ("minimal", "low", "medium", "high", "max")
 

@@ -19,9 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.parity.cases import CASES, Case
-
-from toolyard.testing.client import StdioClient
-from toolyard.testing.model_server import DONE, Call, Request, Step, Turn, Usage, serving
+from toolyard.testing.mcp_client import StdioClient
+from toolyard.testing.mock_model import DONE, Call, Request, Step, Turn, Usage, serving
 
 DATA = pathlib.Path(__file__).parents[1] / "data" / "claude_code"
 THEIRS, OURS = DATA / "claude_code.json", DATA / "toolyard.json"

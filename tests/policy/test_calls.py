@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolyard.core.actions import Action, Decision, Effect, Kind
-from toolyard.core.modes import PermissionMode
+from toolyard.core.permission_modes import PermissionMode
 from toolyard.policy.policy import Policy
 from toolyard.policy.rules import parse_rule
 

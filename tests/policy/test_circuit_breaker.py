@@ -13,10 +13,10 @@ from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.core.actions import Action, Effect, Kind
 from toolyard.core.errors import SystemFault
-from toolyard.core.modes import PermissionMode
-from toolyard.policy.analysis.table_destruction import DESTRUCTION_RULES
-from toolyard.policy.build import policy_for
+from toolyard.core.permission_modes import PermissionMode
+from toolyard.policy.builder import policy_for
 from toolyard.policy.circuit_breaker import CircuitBreaker, check_examples
+from toolyard.policy.shell.rules_destruction import DESTRUCTION_RULES
 
 BREAKER = CircuitBreaker(
     "/srv/project",
@@ -30,6 +30,7 @@ BREAKER = CircuitBreaker(
     walled=False,
 )
 
+UNSAVED = "No snapshot holds that."
 HELD = "Automatic snapshots hold it, but for caches and what the user had left out."
 
 # fmt: off
@@ -51,8 +52,11 @@ ROOT = [
     "chmod -R 777 /", "chown -R me:me /*", "tar xf a.tar -C /", "tar -C / -xzf a.tgz", "cp -r x/. /",
     "unzip a.zip -d /", "rimraf /", 'source .env; rm -rf "$OUT"/*', ". ./.env && rm -rf ${OUT}/*",
     'rm -rf "${X:-$Y}"/*', 'mv /* "$X"/tmp', "git clean -fdx /", "shred -u /*", "cat <<EOF | xargs rm -rf /\nx\nEOF",
+    "bsdtar -xf a.tar -C /", "cp -R x/. /", "cp --recursive x/. /", "cp --archive x/. /",
+    "cd -P / && rm -rf *", "eval 'cd /' && rm -rf *", "unzip a.zip -d/", "tar -C/ -xf a.tar",
 ]
 HOME = [
+    "ls\n\\rm -rf ~", "echo a \n\\rm -rf ~",
     "rm -rf ~", "rm -rf ~/", "rm -rf ~/*", 'rm -rf "$HOME"', "rm -rf $HOME/*", "rm -rf ${HOME}", "rm -rf ~me",
     "cd; rm -rf *", "cd ~ && rm -rf *", 'cd "$HOME"; rm -rf .', "mv ~ x", "mv $HOME /tmp/x", "find ~ -delete",
     "rm -rf /home/me", "rm -rf /home/*", "rm -rf ~other", "rm -rf ~root", "rm -rf /root", "chmod -R 000 ~",
@@ -67,6 +71,8 @@ HOME = [
     "a() { b $1; }; b() { rm -rf $1; }; a ~", "go() { cd ~; }; go && rm -rf *",
     "shopt -s expand_aliases\nalias del='rm -rf'\ndel ~", "find ~ -not -name '*.py' -delete", "yes | rm -ri ~",
     "bash -c 'rm -rf \"$1\"' _ ~", "bash -c 'rm -rf \"$@\"' _ x ~", "mv ~/* /tmp/x",
+    "srm -r ~", "find ~ -type f | xargs srm", "trash-put ~", "bunx rimraf ~",
+    "true && exit; rm -rf ~", "for f in x; do continue; done; rm -rf ~", "bash > log <<'EOF'\nrm -rf ~\nEOF",
 ]
 DEVICES = [
     "dd if=/dev/zero of=/dev/sda", "dd of=/dev/nvme0n1 <a.img", "mkfs.ext4 /dev/sdb1", "mkfs -t ext4 /dev/sdb1",
@@ -77,6 +83,9 @@ DEVICES = [
     "cryptsetup luksFormat /dev/sda2", "D=/dev/sda; dd if=a of=$D", "rm -rf /dev/sda", "{ cat a; } > /dev/sda",
     "mkswap /dev/mapper/x", "sudo tee /dev/sda", "truncate -s 0 /dev/sda", "while true; do cat a; done > /dev/sda",
     "parted /dev/sda mklabel gpt", "parted -s /dev/sda rm 1", "wipefs -o 0 /dev/sda", "cryptsetup erase /dev/sda2",
+    "fdisk /dev/sda", "install a.img /dev/sda", "ln -f a.img /dev/sda", "badblocks -w /dev/sda",
+    "mdadm --zero-superblock /dev/sda", "mdadm --create /dev/md0 /dev/sda", "mdadm -C /dev/md0 /dev/sda",
+    "hdparm --security-erase x /dev/sda", "hdparm --security-erase-enhanced x /dev/sda",
 ]
 WORKSPACE = [
     "rm -rf .", "rm -rf ./", "rm -rf ./*", "rm -rf *", "rm -r *", 'rm -rf "$PWD"', "rm -rf $(pwd)",
@@ -113,6 +122,10 @@ WORKSPACE = [
     'for f in *; do mv "$f" /tmp; done', 'f() { rm -rf "$1"; }; f .', 'f() { rm -rf "$@"; }; f *', "npx rimraf '*'",
     "rimraf './**'", "npx rimraf --glob '*'", 'pnpx rimraf "*"', "alias r='rm -rf'\nr .", "rm -rif .",
     "echo y | rm -ri .", "rm -ri --interactive=never .",
+    "rsync -a --del empty/ .", "rsync -a --delete-before empty/ .", "rsync -a --delete-during empty/ .",
+    "rsync -a --delete-excluded empty/ .",
+    "cd / & rm -rf *", "pushd / && popd && rm -rf *", "grep -e x a; cd build; rm -rf *",
+    "rm -ri --force .", "find -L . -delete", "mv -t/tmp *",
 ]
 REPOSITORY = [
     "find . -type f -exec mv {} flat/ \\;", "rm -rf .git", "rm -rf ./.git/", "rm -rf .g*", "rm -rf .*",
@@ -129,6 +142,7 @@ OTHERS = [
     "rm -rf /mnt/disk", "rm -rf /mnt/*", "rm -rf /mnt", "chmod -R 000 /mnt/disk", "rm -rf /tmp", "rm -rf /tmp/*",
     'rm -rf "$TMPDIR"', "find /tmp -delete", "rm -rf /usr", "rm -rf /etc/*", "rm -rf /var /opt",
     "sudo chmod -R 777 /etc", "rm -rf /usr/local", "rm -rf /{usr,etc}", "mv /etc /etc.old",
+    "rm -rf /dev", "chmod -R 000 /mnt/disk/*",
 ]
 HARMLESS = [
     'main() { rm -rf "$2"/*; }; main "$@"', 'clean() { rm -rf "$1"/*; }; clean "$OUT_$1"', "mv .git/x .git/y",
@@ -187,6 +201,13 @@ HARMLESS = [
     "hdparm -I /dev/sda", "wipefs /dev/sda", "cryptsetup luksDump /dev/sda2", "mdadm --examine /dev/sda",
     "parted /dev/sda print", "badblocks -sv /dev/sda", "rm -rf .??cache", "rm -rf ~/.cache",
     "cd build 2>/dev/null && rm -rf *",
+    "rsync -a --delete --dry-run x/ .", "rsync -a --dry-run x/ /", "git clean -fdx --dry-run", "git rm .",
+    "git rm -r -n .", "git rm -r --dry-run .", "fdisk --list /dev/sda", "sfdisk --dump /dev/sda",
+    "sfdisk -d /dev/sda", "sgdisk -p /dev/sda", "sgdisk --print /dev/sda", "wipefs -a --no-act /dev/sda",
+    "unzip -t a.zip -d /", "unzip -p a.zip -d /",
+    "git clean -fdx .git", "rm -rf '/home/*'", "rm -rf ~/'.*'", "rm -rf ~/*.log", 'mv ./* "$1"', "chmod -R u+w /mnt",
+    'X=/; unset X; rm -rf "${X:-build}"', "ls; xargs rm -rf", "ls | sort names.txt | xargs rm -rf", "cat < /dev/sda",
+    'f() { echo "$1"; }; f ~; rm -rf "$1"', "mkfs.xfs /dev/vda -N", "truncate -s+1G *",
 ]
 # fmt: on
 
@@ -229,6 +250,15 @@ def test_a_command_that_destroys_nothing_whole_passes(command):
         ),
         ("rm -rf .git", "deletes the Git repository /srv/project/.git. Automatic snapshots hold it."),
         ("cat a > /dev/sda", "overwrites the device /dev/sda. No snapshot holds that."),
+        ("rm -rf /", "deletes the root of the file system (/). No snapshot holds that."),
+        (
+            "rm -rf /[dm]*",
+            "deletes the system folder /dev and the context path /data and the mount point /mnt/disk. " + UNSAVED,
+        ),
+        (
+            "chmod -R 000 /mnt/disk/*",
+            "changes the owners or modes of everything in the mount point /mnt/disk. No snapshot holds that.",
+        ),
         (
             "cd build; rm -rf *",
             "deletes everything in the workspace /srv/project if a `cd` before it fails (join them with `&&`). "
@@ -286,6 +316,7 @@ def test_a_workspace_below_the_temp_folder_is_lost_with_it():
         "rm -rf ~ 2>/dev/null <<< y",
         "echo 'unclosed; rm -rf ~\nrm -rf ~",
         ":; " * 1_001 + "rm -rf ~",
+        "x=\\\n rm -rf ~",
     ],
 )
 def test_edited_variables_options_of_shells_and_texts_that_do_not_parse_are_judged(command):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolyard.core.errors import ConfigError
-from toolyard.core.modes import Access
+from toolyard.core.permission_modes import Access
 from toolyard.policy.patterns import parse_pattern
 from toolyard.policy.roots import ContextPath, Roots
 

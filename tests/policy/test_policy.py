@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from toolyard.core.actions import Action, Decision, Effect, Kind
 from toolyard.core.errors import ConfigError
-from toolyard.core.modes import Access, PermissionMode
 from toolyard.core.paths import is_beneath
+from toolyard.core.permission_modes import Access, PermissionMode
 from toolyard.policy.modes import SEVERITY
 from toolyard.policy.policy import Policy
 from toolyard.policy.roots import ContextPath

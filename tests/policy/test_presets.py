@@ -6,7 +6,7 @@ import pytest
 
 from toolyard.core.actions import Action, Effect, Kind
 from toolyard.core.errors import ConfigError, SystemFault
-from toolyard.core.modes import PermissionMode
+from toolyard.core.permission_modes import PermissionMode
 from toolyard.policy.policy import Policy
 from toolyard.policy.presets import PRESETS, may_hold_secrets, preset_rules
 

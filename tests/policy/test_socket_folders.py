@@ -5,7 +5,7 @@ import pytest
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ConfigError
-from toolyard.policy.build import policy_for
+from toolyard.policy.builder import policy_for
 
 SETTINGS = Settings(
     "/home/ada", "/home/ada/.local/state/toolyard", "/scratch", "/home/ada/Documents", runtime_dir="/run/user/7"

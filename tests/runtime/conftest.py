@@ -13,7 +13,7 @@ import pytest
 
 import toolyard_runtime
 from toolyard.codemode.broker import Broker
-from toolyard.servers.loop import LoopThread
+from toolyard.core.loop_thread import LoopThread
 from toolyard_runtime import channel as runtime_channel
 from toolyard_runtime.notebook import Notebook
 
@@ -82,7 +82,7 @@ def talk(tmp_path, font_cache):
         command = [*(python or (sys.executable, "-I")), "-c", DRIVER, str(sink), job]
         environment = {
             **os.environ,
-            "MPLBACKEND": "module://toolyard_runtime.figures",
+            "MPLBACKEND": "module://toolyard_runtime.matplotlib_backend",
             "MPLCONFIGDIR": str(font_cache),
         }
         process = subprocess.Popen(

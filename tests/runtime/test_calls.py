@@ -18,7 +18,7 @@ from toolyard_runtime import (
     save_skill,
     semantic_search,
 )
-from toolyard_runtime.failures import InvalidArguments, ServerUnavailable, ToolError, ToolTimeout
+from toolyard_runtime.errors import InvalidArguments, ServerUnavailable, ToolError, ToolTimeout
 
 from .calling import DEADLINE
 

@@ -17,7 +17,7 @@ from toolyard_runtime import (
     call_mcp_tool,
     call_mcp_tool_sync,
 )
-from toolyard_runtime.failures import BrokerLost
+from toolyard_runtime.errors import BrokerLost
 
 from .calling import DEADLINE, Handler, script
 
@@ -187,10 +187,10 @@ def test_importing_the_runtime_costs_next_to_nothing():
 
 def test_a_hand_gives_connections_until_there_are_too_many(thread, monkeypatch):
     from toolyard.codemode.broker import BrokerLimits
-    from toolyard_runtime import hand
+    from toolyard_runtime import inherited_socket
 
     with Broker.open("a", Handler(), thread.loop, BrokerLimits(connections=2)) as broker:
-        hand.hold(f"{broker.folder}/hand", FREE)
+        inherited_socket.hold(f"{broker.folder}/hand", FREE)
         try:
             monkeypatch.setenv("TOOLYARD_BROKER", f"fd:{FREE}")
             first, second = runtime_broker.Line(), runtime_broker.Line()

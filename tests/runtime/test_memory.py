@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.fs.roots import Root
-from toolyard.testing.together import together
-from toolyard.workspace.memory import Memory, search_memories
+from tests.support.barrier import together
+from toolyard.files.roots import Root
+from toolyard.memory import Memory, search_memories
 from toolyard_runtime import memory, memory_entries, shared_file
 
 

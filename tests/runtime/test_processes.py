@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.testing.sandboxing import within
+from tests.support.sandbox_suite.kit import within
 from toolyard_runtime import processes
 
 _SOON = 30.0

@@ -15,7 +15,7 @@ SOURCE = str(Path(toolyard_runtime.__file__).parent.parent)
 
 
 def run(root: Path, code: str, agent: str = "me", attached: tuple[str, ...] = ()) -> str:
-    program = f"from toolyard_runtime.packages import install; install()\n{code}"
+    program = f"from toolyard_runtime.importer import install; install()\n{code}"
     env = {"PYTHONPATH": SOURCE, "TOOLYARD_PACKAGES": str(root), "TOOLYARD_SKILLS": ":".join([agent, *attached])}
     command = [sys.executable, "-c", program]
     ran = subprocess.run(command, cwd="/", env={**os.environ, **env}, capture_output=True, text=True, check=False)
@@ -89,14 +89,14 @@ def test_a_skill_that_is_tried_out_comes_before_all_others(root: Path, tmp_path:
     tried = tmp_path / "elsewhere"
     tried.mkdir()
     (tried / "__init__.py").write_text("owner = 'tried'\n")
-    code = f"from toolyard_runtime.packages import try_out; try_out('me', 'both', {str(tried)!r})\n"
+    code = f"from toolyard_runtime.importer import try_out; try_out('me', 'both', {str(tried)!r})\n"
     assert run(root, f"{code}from {name} import owner; print(owner)") == "tried"
     assert run(root, f"{code}from skills.other.both import owner; print(owner)") == "other"
 
 
 def test_the_folders_of_imported_skills_are_told_once(root: Path) -> None:
     code = (
-        "from toolyard_runtime.packages import skills_used\n"
+        "from toolyard_runtime.importer import skills_used\n"
         "print(skills_used()); import skills.mine, skills.community.shared\n"
         "print([folder.split('/skills/')[1] for folder in skills_used()], skills_used())"
     )

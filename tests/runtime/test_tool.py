@@ -9,7 +9,7 @@ from typing import TypedDict
 
 import pytest
 
-from toolyard_runtime import calls, failures
+from toolyard_runtime import calls, errors
 from toolyard_runtime.results import Record, Result
 from toolyard_runtime.tool import OMITTED, custom_tool, tool
 
@@ -133,7 +133,7 @@ async def test_a_deadline_and_progress_can_be_given(host):
 
 
 async def test_failures_come_through(host):
-    host.answer = failures.ToolError("It broke.", "server", "do-it")
+    host.answer = errors.ToolError("It broke.", "server", "do-it")
     with pytest.raises(RuntimeError, match="It broke"):
         await do_it("a", 1)
 
@@ -202,17 +202,17 @@ def test_a_record_is_still_a_dictionary():
 @pytest.mark.parametrize(
     ("kind", "bases"),
     [
-        ("tool", (failures.ToolError, RuntimeError)),
-        ("timeout", (failures.ToolTimeout, failures.ToolError, TimeoutError)),
-        ("unavailable", (failures.ServerUnavailable, RuntimeError)),
-        ("invalid", (failures.InvalidArguments, ValueError)),
-        ("lost", (failures.BrokerLost, ConnectionError)),
+        ("tool", (errors.ToolError, RuntimeError)),
+        ("timeout", (errors.ToolTimeout, errors.ToolError, TimeoutError)),
+        ("unavailable", (errors.ServerUnavailable, RuntimeError)),
+        ("invalid", (errors.InvalidArguments, ValueError)),
+        ("lost", (errors.BrokerLost, ConnectionError)),
         ("permission", (PermissionError,)),
         ("anything else", (RuntimeError,)),
     ],
 )
 def test_each_kind_of_failure_is_what_code_would_catch(kind, bases):
-    error = failures.failure(kind, "Agent 'a' not authorized for server 'x'", server="x", tool="t")
+    error = errors.failure(kind, "Agent 'a' not authorized for server 'x'", server="x", tool="t")
     assert all(isinstance(error, base) for base in bases)
     assert str(error) == "Agent 'a' not authorized for server 'x'"
     again = pickle.loads(pickle.dumps(error))

@@ -6,9 +6,9 @@ import queue
 import socket
 import threading
 
-from toolyard.sandbox.proxy import Proxy, ProxyLimits
-from toolyard.sandbox.proxy_lookup import system_lookup
-from toolyard.sandbox.proxy_rules import AllowList
+from toolyard.sandbox.proxy.allow_list import AllowList
+from toolyard.sandbox.proxy.dns import system_lookup
+from toolyard.sandbox.proxy.server import Proxy, ProxyLimits
 
 WAIT = 20
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi"

@@ -4,11 +4,16 @@ import os
 
 import pytest
 
-from toolyard.testing.ordinary_user import OrdinaryUser, why_not
+from tests.support.unprivileged import OrdinaryUser, why_not
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 PROJECT = os.path.dirname(os.path.dirname(HERE))
-SUITES = ("test_bubblewrap.py", "test_namespaces.py", "test_landlocked.py", "test_plain.py")
+SUITES = (
+    "test_backends_bubblewrap.py",
+    "test_backends_namespaces.py",
+    "test_backends_landlock.py",
+    "test_backends_unsandboxed.py",
+)
 FEWEST = 80
 SECONDS = 280
 

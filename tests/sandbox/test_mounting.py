@@ -5,11 +5,11 @@ import os
 
 import pytest
 
+from tests.support.sandbox_suite.kit import Kit, Subject, refusal, tight
 from toolyard.core.limits import MIB
-from toolyard.sandbox.namespaces import find_unshare, namespaces
+from toolyard.sandbox.backends.namespaces import find_unshare, namespaces
 from toolyard.sandbox.spec import Mount
-from toolyard.testing.sandboxing import Kit, Subject, refusal, tight
-from toolyard_runtime import mounting
+from toolyard_runtime import mounts as runtime_mounts
 
 PROGRAM = find_unshare()
 TEMPORARY = 32 * MIB
@@ -129,7 +129,7 @@ def test_a_place_that_a_link_leads_to_is_no_place_for_a_mount(tmp_path, kind):
     (tmp_path / "link").symlink_to("real")
     place = {"link": tmp_path / "link", "folder": tmp_path / "link" / "below"}[kind]
     with pytest.raises(OSError) as raised:
-        mounting._make_folder(str(place))
+        runtime_mounts._make_folder(str(place))
     assert raised.value.errno == errno.ELOOP
     assert os.listdir(tmp_path / "real") == []  # which might be a folder of the host's
 
@@ -138,7 +138,7 @@ def test_a_file_of_the_view_is_not_made_where_a_link_leads(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     with pytest.raises(OSError) as raised:
-        mounting._write(str(tmp_path / "link" / "file"), "text")
+        runtime_mounts._write(str(tmp_path / "link" / "file"), "text")
     assert raised.value.errno == errno.ELOOP
     assert os.listdir(tmp_path / "real") == []
 
@@ -148,24 +148,24 @@ def test_a_file_of_the_view_is_never_written_into_another(tmp_path):
     (tmp_path / "link").symlink_to("target")
     for name in ("target", "link"):
         with pytest.raises(FileExistsError):
-            mounting._write(str(tmp_path / name), "lost")
+            runtime_mounts._write(str(tmp_path / name), "lost")
     assert (tmp_path / "target").read_text() == "kept"
 
 
 def test_links_to_a_source_are_followed_before_anything_is_covered_unless_it_has_to_be_plain(tmp_path):
     (tmp_path / "link").symlink_to("real")
     step = ("bind", "/shown", f"{tmp_path}/link", False, 0, 0)
-    assert mounting._resolved((*step, True)) == f"{tmp_path}/link"
-    assert mounting._resolved((*step, False)) == os.path.realpath(tmp_path / "real")
+    assert runtime_mounts._resolved((*step, True)) == f"{tmp_path}/link"
+    assert runtime_mounts._resolved((*step, False)) == os.path.realpath(tmp_path / "real")
 
 
 @pytest.fixture
 def bound(monkeypatch):
     """What `_bind` would have mounted."""
     places = []
-    monkeypatch.setattr(mounting, "_OLD", "")
-    monkeypatch.setattr(mounting, "_mount", lambda source, place, *rest: places.append(place))
-    monkeypatch.setattr(mounting, "_set_attributes", lambda *given, recursive: None)
+    monkeypatch.setattr(runtime_mounts, "_OLD", "")
+    monkeypatch.setattr(runtime_mounts, "_mount", lambda source, place, *rest: places.append(place))
+    monkeypatch.setattr(runtime_mounts, "_set_attributes", lambda *given, recursive: None)
     return places
 
 
@@ -176,9 +176,9 @@ def test_a_plain_source_is_reached_without_links(tmp_path, bound, source):
     (tmp_path / "link").symlink_to("real")
     (tmp_path / "file-link").symlink_to("file")
     with pytest.raises(OSError) as raised:
-        mounting._bind(str(tmp_path / source), str(tmp_path / "place"), 0, plain=True)
+        runtime_mounts._bind(str(tmp_path / source), str(tmp_path / "place"), 0, plain=True)
     assert (raised.value.errno, bound) == (errno.ELOOP, [])
-    mounting._bind(str(tmp_path / "real"), str(tmp_path / "place"), 0, plain=True)
+    runtime_mounts._bind(str(tmp_path / "real"), str(tmp_path / "place"), 0, plain=True)
     assert bound == [str(tmp_path / "place")]
 
 
@@ -190,16 +190,16 @@ def test_nothing_is_mounted_where_a_link_leads(tmp_path, bound, place):
     (tmp_path / "file-link").symlink_to("file")
     source = tmp_path / ("file" if place == "file-link" else "real")
     with pytest.raises(OSError) as raised:
-        mounting._bind(str(source), str(tmp_path / place), 0, plain=True)
+        runtime_mounts._bind(str(source), str(tmp_path / place), 0, plain=True)
     assert (raised.value.errno, bound) == (errno.ELOOP, [])
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda place: mounting._mount("tmpfs", place, "tmpfs", 0),
-        lambda place: mounting._set_attributes(place, 1, recursive=False),
-        lambda place: mounting._pivot(place, place),
+        lambda place: runtime_mounts._mount("tmpfs", place, "tmpfs", 0),
+        lambda place: runtime_mounts._set_attributes(place, 1, recursive=False),
+        lambda place: runtime_mounts._pivot(place, place),
     ],
     ids=["mount", "attributes", "root"],
 )

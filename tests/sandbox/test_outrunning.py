@@ -2,9 +2,9 @@
 
 import pytest
 
-from toolyard.sandbox.bubblewrap import bubblewrap, find_bubblewrap
+from tests.support.sandbox_suite.kit import LOST_SECONDS, Kit, Subject, within
+from toolyard.sandbox.backends.bubblewrap import bubblewrap, find_bubblewrap
 from toolyard.sandbox.spec import Ending
-from toolyard.testing.sandboxing import LOST_SECONDS, Kit, Subject, within
 
 PROGRAM = find_bubblewrap()
 SECONDS = 1.0

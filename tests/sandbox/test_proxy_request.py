@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.sandbox.proxy_request import BadRequest, Request, parse
+from toolyard.sandbox.proxy.request import BadRequest, Request, parse
 
 
 def head(line, *fields):

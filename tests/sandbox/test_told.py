@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from toolyard.sandbox.bubblewrap import bubblewrap, find_bubblewrap
-from toolyard.testing.sandboxing import Kit, Subject
+from tests.support.sandbox_suite.kit import Kit, Subject
+from toolyard.sandbox.backends.bubblewrap import bubblewrap, find_bubblewrap
 
 PROGRAM = find_bubblewrap()
 

@@ -23,8 +23,8 @@ from toolyard.core.limits import Limits
 from toolyard.storage import audit_files
 from toolyard.storage.audit_format import GENESIS, LINE_BYTES, Head, digest
 from toolyard.storage.audit_log import AuditLog
-from toolyard.storage.audit_read import read
-from toolyard.storage.audit_verify import Verification, verify
+from toolyard.storage.audit_reader import read
+from toolyard.storage.audit_verifier import Verification, verify
 
 EVENT = Event(
     call="0123456789abcdef",

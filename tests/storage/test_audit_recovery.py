@@ -9,8 +9,8 @@ import pytest
 from toolyard.core.events import Event, Outcome
 from toolyard.storage.audit_format import Head, digest, encode
 from toolyard.storage.audit_log import AuditLog
-from toolyard.storage.audit_read import read
-from toolyard.storage.audit_verify import Finding, Verification, verify
+from toolyard.storage.audit_reader import read
+from toolyard.storage.audit_verifier import Finding, Verification, verify
 
 EVENT = Event("c", "stdio", "agent", "s", "Read", "read", "/ws/a", "allow", "inside", Outcome.OK, 0, 1.5)
 

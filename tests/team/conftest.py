@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from toolyard.config.load import load_config
+from toolyard.config.loader import load_config
 from toolyard.config.settings import Settings
 from toolyard.team.events import RunFinished, TeamEvent
 from toolyard.team.options import RunOptions
-from toolyard.team.running import TeamRun
-from toolyard.testing.model_server import ModelServer, Scripted, by_model, serving
+from toolyard.team.run import TeamRun
+from toolyard.testing.mock_model import ModelServer, Scripted, by_model, serving
 
 KEYS = {"GEMINI_API_KEY": "gemini-key", "OPENAI_API_KEY": "openai-key", "ANTHROPIC_API_KEY": "anthropic-key"}
 

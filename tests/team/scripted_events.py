@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolyard.models.chat import Spent
+from toolyard.models.messages import Spent
 from toolyard.team.events import (
     AgentFailed,
     AgentInfo,

@@ -13,8 +13,8 @@ import pytest
 from toolyard.core.errors import SystemFault
 from toolyard.team.events import AgentFailed, Ended, Notice, RunFinished, RunStarted, ToolCalled
 from toolyard.team.store import FILE, RunStore, StateFault
-from toolyard.team.voting import parse_vote
-from toolyard.testing.model_server import Call, Fail, Hang, Say, Turn
+from toolyard.team.votes import parse_vote
+from toolyard.testing.mock_model import Call, Fail, Hang, Say, Turn
 
 WRITES = Call("Write", {"file_path": "plan.md", "content": "# Plan\n"})
 

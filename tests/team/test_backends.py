@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from toolyard.testing.backends import Backend, Ran, Scenario, run_scenario
-from toolyard.testing.backends_suite import Backends
+from tests.support.backend_suite.scenarios import Backend, Ran, Scenario, run_scenario
+from tests.support.backend_suite.suite import Backends
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from toolyard.drivers.messages import ResultStatus, ToolCall, ToolResult
-from toolyard.models.chat import Spent
+from toolyard.models.messages import Spent
 from toolyard.team.cli_worker import CliWorker
 from toolyard.team.events import ToolReturned
 from toolyard.team.store import AgentState

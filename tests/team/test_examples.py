@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.config.test_source_documents import FILESYSTEM, FIRST, MAPPED, UNIVERSAL
 
-from toolyard.config.load import load_config
+from tests.config.test_source_documents import FILESYSTEM, FIRST, MAPPED, UNIVERSAL
+from toolyard.config.loader import load_config
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ConfigError
 from toolyard.team.events import Ended, Notice, RunFinished, RunStarted, TeamEvent, ToolReturned
 from toolyard.team.options import RunOptions
-from toolyard.team.running import TeamRun
-from toolyard.testing.model_server import Call, ModelServer, Say, Scripted, Step, serving
+from toolyard.team.run import TeamRun
+from toolyard.testing.mock_model import Call, ModelServer, Say, Scripted, Step, serving
 
-UPSTREAM = [sys.executable, "-m", "toolyard.testing.upstream_server"]
+UPSTREAM = [sys.executable, "-m", "toolyard.testing.mock_mcp_server"]
 _UNSANDBOXED = "Commands of gemini_filesystem_agent: Not sandboxed: bypassPermissions runs commands as the user."
 EIGHT = {"Read", "Write", "Edit", "MultiEdit", "Bash", "Grep", "Glob", "LS"}
 ESSENTIAL = {

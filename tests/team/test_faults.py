@@ -14,7 +14,7 @@ from toolyard.team.events import (
     ToolReturned,
     Waiting,
 )
-from toolyard.testing.model_server import (
+from toolyard.testing.mock_model import (
     FOREVER,
     BrokenArguments,
     Call,
@@ -198,8 +198,8 @@ def test_where_nobody_can_be_asked_it_is_refused(team_of) -> None:
 
 
 def test_an_answer_survives_a_snapshot_that_cannot_be_taken(team_of, monkeypatch) -> None:
-    from toolyard.app.snapshots.keeper import Keeper
     from toolyard.core.errors import SystemFault
+    from toolyard.snapshots.service.auto_snapshots import Keeper
     from toolyard.team.events import Notice
 
     def broken(self, **options: object) -> None:

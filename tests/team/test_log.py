@@ -9,8 +9,8 @@ import signal
 import time
 
 import pytest
-from tests.team import scripted_events as scripted
 
+from tests.team import scripted_events as scripted
 from toolyard.team.events import Notice, RunFinished, TextDelta, ThinkingDelta, ToolCalled
 from toolyard.team.log import RunLog, json_line, read_log
 

@@ -8,15 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.app.codemode.knowing import know_before
-from toolyard.app.injecting import injection_of
-from toolyard.app.yard import Yard, YardOptions
+from tests.support.universe import universe
+from toolyard.app.ensure_synced import know_before
+from toolyard.app.execution_mode import injection_of
+from toolyard.app.yard import Yard
+from toolyard.app.yard_options import YardOptions
 from toolyard.codemode.catalog import Catalog
-from toolyard.config.load import load_config
+from toolyard.config.loader import load_config
 from toolyard.config.settings import Settings
 from toolyard.core.calls import Call
 from toolyard.core.tokens import count_tokens
-from toolyard.team.places import make_folders, with_layout, workspace_of
+from toolyard.team.paths import make_folders, with_layout, workspace_of
 from toolyard.team.prompts import (
     MOST_TOKENS,
     PeerAnswer,
@@ -27,7 +29,6 @@ from toolyard.team.prompts import (
     parse_vote,
     system_prompt,
 )
-from toolyard.testing.universe import universe
 
 ESSENTIAL = ("search_tools", "execute_bash", "execute_python")
 TWELVE = [f"agent_{number}" for number in range(12)]

@@ -23,8 +23,8 @@ from toolyard.team.events import (
     ToolCalled,
     ToolReturned,
 )
-from toolyard.team.places import find_run
-from toolyard.testing.model_server import Call, Fail, Hang, Say, Turn, by_model, in_turns, serving
+from toolyard.team.paths import find_run
+from toolyard.testing.mock_model import Call, Fail, Hang, Say, Turn, by_model, in_turns, serving
 
 WRITES = Call("Write", {"file_path": "plan.md", "content": "# Plan\n"})
 
@@ -176,9 +176,9 @@ def test_other_agents_than_before_are_refused(team_of) -> None:
 
 PROGRAM = """
 import asyncio, sys
-from toolyard.config.load import load_config
+from toolyard.config.loader import load_config
 from toolyard.team.options import RunOptions
-from toolyard.team.running import TeamRun
+from toolyard.team.run import TeamRun
 
 run = TeamRun(RunOptions(load_config(sys.argv[1]), "Do it."), lambda event: None)
 print(run.id, flush=True)

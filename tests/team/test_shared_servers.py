@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from toolyard.team.events import Ended, ToolReturned
-from toolyard.testing.model_server import Call, Say
+from toolyard.testing.mock_model import Call, Say
 
 AGENTS = ("a", "b", "c")
 SERVERS = ("one", "two")

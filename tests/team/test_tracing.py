@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from toolyard.testing.model_server import FOREVER, Call, Fail, Say
+from toolyard.testing.mock_model import FOREVER, Call, Fail, Say
 
 pytest.importorskip("opentelemetry.sdk")
 

@@ -13,7 +13,7 @@ import openai
 from google import genai
 from google.genai import errors, types
 
-from toolyard.testing.model_server import ModelServer
+from toolyard.testing.mock_model import ModelServer
 
 KEY = "the-key-of-the-tests"
 NO_CERTIFICATES = {"verify": False}

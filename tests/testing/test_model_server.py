@@ -8,10 +8,10 @@ import time
 
 import httpx2
 import pytest
+
 from tests.testing.plain import sent
 from tests.testing.sdks import KEY, SDKS, SYSTEM, TOOL, Results, Sdk
-
-from toolyard.testing.model_server import (
+from toolyard.testing.mock_model import (
     DONE,
     FOREVER,
     BrokenArguments,

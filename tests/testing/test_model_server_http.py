@@ -9,9 +9,9 @@ import time
 
 import httpx2
 import pytest
-from tests.testing.plain import BODIES, PATHS, sent
 
-from toolyard.testing.model_server import DONE, Call, Fail, Hang, Say, Think, Turn, by_model, serving
+from tests.testing.plain import BODIES, PATHS, sent
+from toolyard.testing.mock_model import DONE, Call, Fail, Hang, Say, Think, Turn, by_model, serving
 
 MANY = 300
 SOON_SECONDS = 1.0

@@ -10,14 +10,14 @@ import sys
 
 import httpx2
 import pytest
+
 from tests.testing.plain import sent
 from tests.testing.sdks import SDKS, Results
-
 from toolyard.core.errors import ConfigError
-from toolyard.testing.model_server import Call, Cut, Fail, ModelServer, Turn, Usage
-from toolyard.testing.model_server.script_files import read_script, step_of
+from toolyard.testing.mock_model import Call, Cut, Fail, ModelServer, Turn, Usage
+from toolyard.testing.mock_model.script_files import read_script, step_of
 
-PROGRAM = (sys.executable, "-m", "toolyard.testing.model_server")
+PROGRAM = (sys.executable, "-m", "toolyard.testing.mock_model")
 SCRIPT = {
     "models": {
         "model-a": [{"think": "Hm.", "say": "I read.", "calls": [{"tool": "Read", "arguments": {"file_path": "a"}}]}],

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from toolyard.testing import private_mounts
+from tests.support import private_mounts
 
 SECONDS = 30
 
@@ -37,7 +37,9 @@ def test_nothing_but_its_own_temp_folder_can_be_written(tmp_path):
 
 
 def test_a_program_in_there_is_allowed_to_destroy():
-    code = "from toolyard.testing import private_mounts; private_mounts.require(); print('allowed')"
+    project = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    code = f"import sys; sys.path.insert(0, {project!r})\nfrom tests.support import private_mounts\n"
+    code += "private_mounts.require(); print('allowed')"
     ran = run(sys.executable, "-c", code)
     assert (ran.returncode, ran.stdout) == (0, "allowed\n"), ran.stderr
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.barrier import together
 from toolyard.config.models import Memory as Rules
-from toolyard.core.agent_folders import folder_name
+from toolyard.core.agent_folder_names import folder_name
 from toolyard.core.errors import SystemFault, ValidationError
-from toolyard.core.modes import Access
-from toolyard.fs.roots import Root
-from toolyard.testing.together import together
+from toolyard.core.permission_modes import Access
+from toolyard.files.roots import Root
+from toolyard.workspace.agent_view import view
 from toolyard.workspace.layout import create, skills_folder
-from toolyard.workspace.view import view
 
 EVERYTHING = {
     "servers", "tools", "skills", "skills/community", "skills/a", "skills/b",
@@ -41,7 +41,7 @@ def test_the_tree_is_made_and_what_is_there_stays(root: Root, tmp_path: Path) ->
 
 def test_several_processes_make_it_at_once(tmp_path: Path) -> None:
     program = (
-        "import sys; from toolyard.fs.roots import Root; from toolyard.workspace.layout import create\n"
+        "import sys; from toolyard.files.roots import Root; from toolyard.workspace.layout import create\n"
         "root = Root(sys.argv[1]); print('ready', flush=True); sys.stdin.readline(); create(root, ['a', 'b'])"
     )
     with together(program, [[str(tmp_path)]] * 4) as running:

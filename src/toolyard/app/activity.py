@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from toolyard.fs.faults import shown
-from toolyard.workspace.detecting import OperationOutcome
+from toolyard.files.os_errors import shown
+from toolyard.workspace.file_tool_detector import OperationOutcome
 
 if TYPE_CHECKING:
-    from toolyard.sandbox.shells import Shell, Shells
-    from toolyard.workspace.detecting import FileOperation, FilesystemToolDetector
+    from toolyard.sandbox.background_commands import Shell, Shells
+    from toolyard.workspace.file_tool_detector import FileOperation, FilesystemToolDetector
 
 _MOST_PATHS = 100
 _NS = 10**9

@@ -10,15 +10,15 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from toolyard.app.tool import Tool
 from toolyard.app.toolsets import is_served, tools_of
 from toolyard.config.agents import agent_of
 from toolyard.core.errors import ConfigError
+from toolyard.dispatch.tool import Tool
 
 if TYPE_CHECKING:
-    from toolyard.app.codemode.codemode import CodeMode
-    from toolyard.app.dispatch import Dispatch
-    from toolyard.app.yard import YardOptions
+    from toolyard.app.yard_options import YardOptions
+    from toolyard.codemode.service import CodeMode
+    from toolyard.dispatch.dispatcher import Dispatch
 
 
 class ServedTools:
@@ -43,7 +43,7 @@ class ServedTools:
         if options.offering is not None:
             return dict(options.offering.tools)
         if options.injected is not None:
-            from toolyard.app.injecting import injected_tools
+            from toolyard.app.execution_mode import injected_tools
 
             return injected_tools(options.injected, options.config, options.agent, self._codemode)
         if self.can_change:
@@ -66,7 +66,7 @@ class ServedTools:
             if generation == self._generation:
                 return False
             self._generation = generation
-            from toolyard.app.in_context import available_choices
+            from toolyard.app.tool_selection import available_choices
 
             try:
                 tools = self._in_context(available_choices(self._codemode.choices, self._codemode))
@@ -78,7 +78,7 @@ class ServedTools:
             return True
 
     def _in_context(self, choices: Mapping[str, Any]) -> dict[str, Tool[Any]]:
-        from toolyard.app.in_context import is_for_agent, tools_in_context
+        from toolyard.app.tool_selection import is_for_agent, tools_in_context
 
         tools = tools_in_context(self._options.toolset, choices, self._codemode)
         return {name: tool for name, tool in tools.items() if is_for_agent(self._agent, tool, self._codemode)}

@@ -7,9 +7,9 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any
 
-from toolyard.app.tool import Tool
-from toolyard.config.suggest import did_you_mean
+from toolyard.config.suggestions import did_you_mean
 from toolyard.core.errors import ValidationError
+from toolyard.dispatch.tool import Tool
 
 
 class Toolset(StrEnum):
@@ -68,25 +68,25 @@ def tools_of(toolsets: Toolsets) -> dict[str, Tool[Any]]:
 def _set(toolset: Toolset) -> list[Tool[Any]]:
     tools: list[Tool[Any]] = []
     if toolset in {Toolset.CLAUDE, Toolset.ALL}:
-        from toolyard.app.tools.claude import CLAUDE_TOOLS
+        from toolyard.tools.claude_toolset import CLAUDE_TOOLS
 
         tools += CLAUDE_TOOLS
     if toolset in {Toolset.REFERENCE, Toolset.ALL}:
-        from toolyard.app.tools.reference import REFERENCE_TOOLS
+        from toolyard.tools.reference.toolset import REFERENCE_TOOLS
 
         tools += REFERENCE_TOOLS
     if toolset in {Toolset.CODE, Toolset.ALL}:
-        from toolyard.app.tools.code import CODE_TOOLS
+        from toolyard.tools.code_toolset import CODE_TOOLS
 
         tools += CODE_TOOLS
     if toolset is Toolset.MINIMAL:
-        from toolyard.app.tools.code import MINIMAL_TOOLS
+        from toolyard.tools.code_toolset import MINIMAL_TOOLS
 
         tools += MINIMAL_TOOLS
     if toolset in {Toolset.WORKSPACE, Toolset.ALL}:
-        from toolyard.app.tools.remembering import MEMORY_TOOLS
-        from toolyard.app.tools.sharing import SHARING_TOOLS
-        from toolyard.app.tools.snapshotting import SNAPSHOT_TOOLS
+        from toolyard.tools.memory import MEMORY_TOOLS
+        from toolyard.tools.shared_files import SHARING_TOOLS
+        from toolyard.tools.snapshots import SNAPSHOT_TOOLS
 
         tools += [*SNAPSHOT_TOOLS, *SHARING_TOOLS, *MEMORY_TOOLS]
     return tools

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from toolyard.app.activity import Occurrence
-from toolyard.core.closing import Closing
+from toolyard.core.closeable import Closing
 from toolyard.core.errors import ConfigError
-from toolyard.servers.addresses import is_loopback, is_public, leads_inside
+from toolyard.mcp_client.public_addresses import is_loopback, is_public, leads_inside
 
 if TYPE_CHECKING:
     import httpx2

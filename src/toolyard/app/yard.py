@@ -9,99 +9,55 @@ import contextlib
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from toolyard.app.activity import Activity
-from toolyard.app.belonging import note
-from toolyard.app.codemode.codemode import CodeMode, Surroundings
-from toolyard.app.dispatch import Dispatch
-from toolyard.app.gate import Resources
-from toolyard.app.home import CREATE_FOLDER, Home, home_of, outside_workspace
-from toolyard.app.recording import network_event, own_event
-from toolyard.app.sandboxes import Sandboxes, chosen, own_environment
-from toolyard.app.seen import Seen
+from toolyard.app.agent_setup import apart, guarded, make_folders, make_links, standing_links, view_of
+from toolyard.app.sandbox_preflight import runs_code
 from toolyard.app.served_tools import ServedTools
-from toolyard.app.settling import apart, guarded, make_folders, make_links, standing_links, view_of
-from toolyard.app.snapshots.contexts import context_keepers, context_places
-from toolyard.app.snapshots.keeper import Keeper, Place, Waiter
-from toolyard.app.tool import Tool
-from toolyard.app.tools.resources import RESOURCE_TOOLS, SKILL_RESOURCE_TOOLS
-from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode
-from toolyard.app.walls import runs_code
+from toolyard.app.yard_options import YardOptions
+from toolyard.codemode.deps import CodeModeDeps
+from toolyard.codemode.service import CodeMode
 from toolyard.config.agents import agent_of
-from toolyard.config.settings import Settings
-from toolyard.core.agent_folders import folder_name
-from toolyard.core.closing import Closing
-from toolyard.core.errors import ConfigError, ErrorForm, ToolyardError
+from toolyard.core.agent_folder_names import folder_name
+from toolyard.core.closeable import Closing
+from toolyard.core.errors import ConfigError, ToolyardError
 from toolyard.core.events import Outcome
 from toolyard.core.ids import new_id
-from toolyard.core.modes import PermissionMode
 from toolyard.core.paths import is_beneath, outermost
-from toolyard.fs.mounts import Mounts
-from toolyard.policy.build import hiding_where_open, keeping, policy_for
+from toolyard.core.permission_modes import PermissionMode
+from toolyard.dispatch.call_context import Resources
+from toolyard.dispatch.dispatcher import Dispatch
+from toolyard.dispatch.read_tracker import Seen
+from toolyard.dispatch.tool import Tool
+from toolyard.files.mounts import Mounts
+from toolyard.policy.builder import hiding_where_open, keeping, policy_for
 from toolyard.policy.policy import Policy
+from toolyard.sandbox.manager import Sandboxes, chosen, own_environment
+from toolyard.snapshots.service.auto_snapshots import Keeper, Place, Waiter
+from toolyard.snapshots.service.context_paths import context_keepers, context_places
 from toolyard.storage.audit_log import AuditLog
-from toolyard.storage.private import own_folders
-from toolyard.storage.state import ensure_state_dir
+from toolyard.storage.audit_recorder import network_event, own_event
+from toolyard.storage.private_folders import own_folders
+from toolyard.storage.state_folder import ensure_state_dir
 from toolyard.storage.trust import TrustStore
-from toolyard.workspace.detecting import FilesystemToolDetector, OperationOutcome, Origin
+from toolyard.tools.resources import RESOURCE_TOOLS, SKILL_RESOURCE_TOOLS
+from toolyard.workspace.agent_paths import CREATE_FOLDER, Home, home_of, outside_workspace
+from toolyard.workspace.file_tool_detector import FilesystemToolDetector, OperationOutcome, Origin
+from toolyard.workspace.layout_registry import note
 
 if TYPE_CHECKING:
-    from toolyard.app.freshness import Session
-    from toolyard.app.injecting import Injection
-    from toolyard.app.offering import Offering
-    from toolyard.app.sharing.sharing import Sharing
+    from toolyard.app.fresh_start import Session
     from toolyard.app.webhook import Webhook
-    from toolyard.config.models import Config
-    from toolyard.core.upstream import ToolSchema
-    from toolyard.sandbox.choose import Choice
-    from toolyard.servers import SharedServers
-    from toolyard.workspace.skills.checking import Checks
+    from toolyard.core.upstream import ServerListing, ToolSchema
+    from toolyard.sandbox.selection import Choice
+    from toolyard.sharing.service import Sharing
+    from toolyard.skills.validation import Checks
 
 _AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # as in the configuration
 _READING = frozenset({"Read", "read_file", "read_text_file"})
-
-
-@dataclass(frozen=True, slots=True)
-class YardOptions:
-    """What a surface may choose; everything else comes from the configuration."""
-
-    workspace: str
-    config: Config
-    settings: Settings = field(default_factory=Settings.from_environment)
-    mode: PermissionMode | None = None
-    agent: str | None = None
-    toolset: Toolsets = Toolset.CLAUDE
-    injected: Injection | None = None
-    """Choose the tools in this way, as the configuration's execution mode says, and not by `toolset`."""
-    offering: Offering | None = None
-    """Serve these and no other tools."""
-    state_home: str | None = None
-    on_authorize: Callable[[str, str], None] | None = None
-    """Shows the user the address to sign in at for a server; None where nobody could."""
-    servers: SharedServers | None = None
-    """Upstream servers that the agents of a run share. Without them, the yard starts its own."""
-    begins_session: bool = False
-    """Whether an agent sets to work with this, so that a folder that is to start fresh does."""
-    tell: Callable[[str], None] | None = None
-    """Tells the user what was done to start."""
-    errors: ErrorForm | None = None
-    """How MCP clients are answered when a call fails. None: as the configuration says."""
-    session: str = ""
-    """What the audit log calls the session; a fresh id where it is empty."""
-
-    @property
-    def has_code_mode(self) -> bool:
-        if self.offering is not None:
-            return False
-        return has_code_mode(self.toolset) if self.injected is None else self.injected.has_code_mode
-
-    @property
-    def error_form(self) -> ErrorForm:
-        default = ErrorForm.RESULT if self.offering is None else ErrorForm.JSONRPC
-        return self.errors or self.config.errors or default
 
 
 class Yard(Closing):
@@ -136,6 +92,7 @@ class Yard(Closing):
         self.sandboxes = Sandboxes(
             *(policy, execution, os.path.realpath(state), self._choose, self._connected),
             socket_folders=socket_folders,
+            records_changes=self._shares_folders(contexts),
         )
         if options.has_code_mode:
             skills = (folder_name(self.agent), *home.attached)
@@ -214,9 +171,9 @@ class Yard(Closing):
             undo.pop_all()
         return yard
 
-    def _surroundings(self) -> Surroundings:
+    def _surroundings(self) -> CodeModeDeps:
         options, home = self.options, self.home
-        return Surroundings(
+        return CodeModeDeps(
             config=options.config,
             settings=options.settings,
             policy=self.policy,
@@ -227,6 +184,7 @@ class Yard(Closing):
             agent=self.agent,
             agent_id=options.agent,
             on_connection=self._connected,
+            own_listing=_own_listing,
             on_authorize=options.on_authorize,
             servers=options.servers,
             attached=home.attached,
@@ -253,9 +211,25 @@ class Yard(Closing):
                 each.callback(self.options.offering.close)
             each.callback(self.dispatch.close)
 
+    def _shares_folders(self, contexts: Sequence[Place]) -> bool:
+        """Whether other agents may change the same folders, so that commands' changes have to be recorded.
+
+        Recording slows down commands that write thousands of files. So a single configured agent goes without it,
+        until another one has worked in one of its folders.
+        """
+        from toolyard.snapshots.service.change_authors import (
+            has_recorded_others,  # most agents have a folder of their own
+        )
+
+        folders = [(self.home.authors, self.home.workspace), *((place.authors, place.root) for place in contexts)]
+        shared = [(record, root) for record, root in folders if record]
+        if len(self.options.config.agents) > 1:
+            return bool(shared)
+        return any(has_recorded_others(record, root, self.agent) for record, root in shared)
+
     def skill_checks(self, stop: threading.Event | None = None, agent: str = "") -> Checks:
         """What a skill of an agent (this one, where none is named) has to pass, with the sandbox to try it in."""
-        from toolyard.app.skills.trying import checks_in  # most sessions keep none
+        from toolyard.skills.example_runner import checks_in  # most sessions keep none
 
         return checks_in(self.sandboxes, self.codemode.shelf, stop, agent=agent)
 
@@ -299,7 +273,7 @@ class Yard(Closing):
 
     def _own_dispatch(self) -> Dispatch:
         """Runs our file tools for code. News of other agents are for the model, not for its code."""
-        from toolyard.app.codemode.own_tools import own_tools
+        from toolyard.app.own_tool_files import own_tools
 
         tools = own_tools(agent_of(self.options.config, self.options.agent))
         return Dispatch(tools, {}, replace(self._resources, sharing=None), self._audit)
@@ -308,7 +282,7 @@ class Yard(Closing):
         """What this agent shares with others; None where there is nobody else."""
         if not self.home.is_member or not self.home.peers:
             return None
-        from toolyard.app.sharing.sharing import sharing_for
+        from toolyard.sharing.service import sharing_for
 
         sharing = sharing_for(self.home, self.options.config, self.options.settings, self._told)
         self.snapshots.on_taken(sharing.taken)
@@ -370,9 +344,15 @@ def _state_of_all(state_home: str, workspace: str) -> str:
 def _begun(options: YardOptions, home: Home, state: str) -> Session | None:
     if not options.begins_session or not any(agent.backend.fresh for agent in options.config.agents):
         return None
-    from toolyard.app.freshness import begin  # few agents want it
+    from toolyard.app.fresh_start import begin  # few agents want it
 
     return begin(home, options.config, options.settings, state, options.tell or _untold)
+
+
+def _own_listing() -> ServerListing:
+    from toolyard.app.own_tool_files import own_listing  # few sessions write tool files
+
+    return own_listing()
 
 
 def _untold(_: str) -> None:

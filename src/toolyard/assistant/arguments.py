@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import AfterValidator, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from toolyard.app.tool import Arguments
+from toolyard.dispatch.tool import Arguments
 
 ThinkingMode = Literal["minimal", "low", "medium", "high", "max"]
 AnalysisType = Literal["architecture", "performance", "security", "quality", "general"]

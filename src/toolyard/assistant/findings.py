@@ -15,8 +15,8 @@ from typing import Annotated, Final, Literal, cast, get_args
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, ValidationError
 
 from toolyard.assistant.arguments import SeverityFilter
-from toolyard.assistant.replies import NotJson
-from toolyard.assistant.traces.places import place
+from toolyard.assistant.json_extraction import NotJson
+from toolyard.assistant.traces.locations import place
 
 Severity = Literal["critical", "high", "medium", "low"]
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from toolyard.app.captured import cut
-from toolyard.app.tool import STRINGS
-from toolyard.app.tool import output_schema as object_schema
 from toolyard.assistant.files.sources import Skipped
-from toolyard.assistant.withholding import Mask, without_keys
+from toolyard.assistant.key_masking import Mask, without_keys
 from toolyard.core.calls import Link, Part, Result, Text
-from toolyard.fs.faults import shown as shown_name
+from toolyard.dispatch.tool import STRINGS
+from toolyard.dispatch.tool import output_schema as object_schema
+from toolyard.files.os_errors import shown as shown_name
+from toolyard.sandbox.output_capture import cut
 
 Status = Literal["success", "partial", "error"]
 SCHEME: Final = "thread://"

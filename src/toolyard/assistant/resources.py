@@ -9,16 +9,16 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from toolyard.app.gate import Gate
-from toolyard.app.offering import Template
-from toolyard.app.tool import Tool
-from toolyard.app.tools.resources import LIST_RESOURCES, READ_RESOURCE, RESOURCE_TOOLS, ListArguments, ReadArguments
+from toolyard.app.tool_provider import Template
 from toolyard.assistant.output import MARKDOWN, SCHEME
 from toolyard.core.calls import Result
 from toolyard.core.errors import ValidationError
+from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.tool import Tool
+from toolyard.tools.resources import LIST_RESOURCES, READ_RESOURCE, RESOURCE_TOOLS, ListArguments, ReadArguments
 
 if TYPE_CHECKING:
-    from toolyard.assistant.desk import Desk
+    from toolyard.assistant.runtime import Desk
 
 _ADDRESS = re.compile(rf"{SCHEME}([A-Za-z0-9_-]{{1,100}})/([0-9]{{1,6}})")
 TEMPLATES = (Template("answer", f"{SCHEME}{{continuation_id}}/{{turn}}", "An answer of a thread, whole"),)

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from toolyard.bridge.auditing import TRACE, Listener, Operation
+from toolyard.bridge.audit import TRACE, Listener, Operation
 from toolyard.bridge.bridge import FilesystemBridge
 from toolyard.bridge.cache import CachedFile, CacheStatistics, FileCache, NewFile
 from toolyard.bridge.errors import (
@@ -24,11 +24,11 @@ from toolyard.bridge.errors import (
     Violation,
 )
 from toolyard.bridge.host import BridgeHost, on_the_wire
-from toolyard.bridge.listing import PathInfo
+from toolyard.bridge.listing_answers import PathInfo
 from toolyard.bridge.mcp_client import Identify, RoundNeeded, one_client
+from toolyard.bridge.path_validator import PathValidator
 from toolyard.bridge.policy import DEFAULT_ALLOWED_PATHS, SecurityPolicy
 from toolyard.bridge.resources import ResourceReader
-from toolyard.bridge.validating import PathValidator
 from toolyard.core.errors import ConfigError, SecurityError, SystemFault, ToolError, ToolyardError, ValidationError
 from toolyard.storage.audit_log import AuditLog
 

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from anyio import to_thread
 
-from toolyard.bridge.answers import read_receipt, read_status
 from toolyard.bridge.cache import CachedFile, FileCache, NewFile
 from toolyard.bridge.client import Answer, Client
-from toolyard.bridge.decoding import text_of
 from toolyard.bridge.errors import (
     BadAnswerError,
     MissingFileError,
@@ -27,15 +25,17 @@ from toolyard.bridge.errors import (
     spelled,
 )
 from toolyard.bridge.freshness import is_changed
-from toolyard.bridge.listing import PathInfo, Wanted, read_listing
-from toolyard.bridge.pushing import arguments_of, checked
-from toolyard.bridge.requests import TOOL, Question, listing_question, reading_question, status_question
+from toolyard.bridge.listing_answers import PathInfo, Wanted, read_listing
+from toolyard.bridge.path_validator import PathValidator
+from toolyard.bridge.push_tool import arguments_of, checked
 from toolyard.bridge.resources import ResourceFiles, ResourceReader
-from toolyard.bridge.validating import PathValidator
+from toolyard.bridge.sampling_answers import read_receipt, read_status
+from toolyard.bridge.sampling_prompts import TOOL, Question, listing_question, reading_question, status_question
+from toolyard.bridge.text_decoding import text_of
 from toolyard.core.errors import ToolyardError, ValidationError
 
 if TYPE_CHECKING:
-    from toolyard.bridge.shared import Shared
+    from toolyard.bridge.state import Shared
 
 _FOUND = CachedFile | NewFile
 _NUL = "\0"

@@ -25,7 +25,7 @@ from toolyard.bridge.cache_store import DAMAGED, CachedFile, CacheStore, Key
 from toolyard.bridge.errors import CacheRefusedError
 from toolyard.bridge.memory_store import MemoryStore
 from toolyard.bridge.sqlite_store import SqliteStore
-from toolyard.core.closing import Closing
+from toolyard.core.closeable import Closing
 from toolyard.core.errors import SystemFault, ValidationError
 
 __all__ = ["MAX_BYTES", "MAX_ENTRIES", "TTL_SECONDS", "CacheStatistics", "CachedFile", "FileCache", "NewFile"]

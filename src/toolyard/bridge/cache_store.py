@@ -1,4 +1,4 @@
-"""What a cache keeps its files in. `toolyard.testing.file_caches` holds every store to the rules of `FileCache`.
+"""The storage interface of `FileCache`. `tests/support/file_cache_suite` tests every implementation.
 
 A store knows two orders, of use and of storing, and what all of it takes together. It decides nothing: how much there
 may be, what is too old and what goes first is said once, in `cache.py`. A store belongs to one FileCache, which calls

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from toolyard.bridge.requests import Question
+from toolyard.bridge.sampling_prompts import Question
 
 
 @dataclass(frozen=True, slots=True)

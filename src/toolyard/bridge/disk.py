@@ -22,16 +22,16 @@ from toolyard.bridge.errors import (
     Violation,
     spelled,
 )
-from toolyard.bridge.listing import MOST_ENTRIES, Children, PathInfo, Wanted, judged, with_targets
+from toolyard.bridge.listing_answers import MOST_ENTRIES, Children, PathInfo, Wanted, judged, with_targets
+from toolyard.bridge.path_validator import PathValidator
 from toolyard.bridge.policy import SecurityPolicy
-from toolyard.bridge.validating import PathValidator
 from toolyard.core.errors import ConfigError, SecurityError, ToolyardError, ValidationError
 from toolyard.core.limits import DEFAULT_LIMITS
 from toolyard.core.paths import is_beneath
-from toolyard.fs.faults import explain
-from toolyard.fs.files import read_handle
-from toolyard.fs.roots import Handle, Root
-from toolyard.fs.search.patterns import Glob
+from toolyard.files.file_io import read_handle
+from toolyard.files.os_errors import explain
+from toolyard.files.roots import Handle, Root
+from toolyard.files.search.glob_patterns import Glob
 
 _LINKS = "The user can add it to filesystem.allowed_paths."
 

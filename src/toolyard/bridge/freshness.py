@@ -8,8 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from toolyard.bridge.answers import FileStatus
 from toolyard.bridge.cache import CachedFile
+from toolyard.bridge.sampling_answers import FileStatus
 
 REVALIDATE_SECONDS = 5.0
 MAX_AGE_SECONDS = 300.0

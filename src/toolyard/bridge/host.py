@@ -25,19 +25,19 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.shared.exceptions import MCPError
 from pydantic import WithJsonSchema
 
-from toolyard.bridge.auditing import LOGGER, Auditor, Listener
+from toolyard.bridge.audit import LOGGER, Auditor, Listener
 from toolyard.bridge.bridge import FilesystemBridge
 from toolyard.bridge.cache import FileCache
 from toolyard.bridge.disk import SharedDisk
 from toolyard.bridge.freshness import MAX_AGE_SECONDS, REVALIDATE_SECONDS, Freshness
 from toolyard.bridge.mcp_client import Identify, McpClient, RoundNeeded
-from toolyard.bridge.pending import PendingReads
+from toolyard.bridge.pending_reads import PendingReads
 from toolyard.bridge.policy import SecurityPolicy
-from toolyard.bridge.pushing import PushArguments, Pushed, PushedFile, push
-from toolyard.bridge.requests import TOOL
-from toolyard.bridge.shared import Shared
+from toolyard.bridge.push_tool import PushArguments, Pushed, PushedFile, push
+from toolyard.bridge.sampling_prompts import TOOL
+from toolyard.bridge.state import Shared
 from toolyard.bridge.violations import DEFAULT_MOST, DEFAULT_SECONDS, Violations
-from toolyard.core.closing import Closing
+from toolyard.core.closeable import Closing
 from toolyard.core.errors import SystemFault, ToolyardError
 from toolyard.core.limits import MIB
 

@@ -25,7 +25,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolyard.bridge.client import Answer
 from toolyard.bridge.errors import BadAnswerError, SamplingRefusedError, SamplingTimeoutError, spelled
-from toolyard.bridge.requests import TOOL, Question
+from toolyard.bridge.sampling_prompts import TOOL, Question
 from toolyard.core.calls import AnswerPending
 from toolyard.core.errors import ConfigError, ValidationError
 

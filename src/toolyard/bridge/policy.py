@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from toolyard.bridge.errors import PathRefusedError, spelled
-from toolyard.bridge.forms import EITHER, Form, Place, climbed, form_of, lies_in
+from toolyard.bridge.path_syntax import EITHER, Form, Place, climbed, form_of, lies_in
 from toolyard.config.filesystem import DEFAULT_ALLOWED_PATHS
 from toolyard.core.errors import ConfigError, ValidationError
 
@@ -105,7 +105,7 @@ class SecurityPolicy:
         cls, path: str, project_root: str | None = None, *, folders_exist: FoldersExist | None = None
     ) -> SecurityPolicy:
         """The same, from a file such as toolyard.yaml."""
-        from toolyard.config.load import load_config  # servers without a file do not pay for it
+        from toolyard.config.loader import load_config  # servers without a file do not pay for it
 
         return cls.from_config(load_config(path), project_root, folders_exist=folders_exist)
 

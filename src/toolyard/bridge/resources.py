@@ -17,8 +17,8 @@ from mcp.shared.exceptions import MCPError
 
 from toolyard.bridge.cache import NewFile
 from toolyard.bridge.errors import BadAnswerError, MissingFileError, PathRefusedError, ResourceRefusedError, spelled
-from toolyard.bridge.listing import MOST_ENTRIES, PathInfo, Wanted
-from toolyard.bridge.validating import PathValidator
+from toolyard.bridge.listing_answers import MOST_ENTRIES, PathInfo, Wanted
+from toolyard.bridge.path_validator import PathValidator
 from toolyard.core.errors import ValidationError
 from toolyard.core.uris import path_of, uri_of
 

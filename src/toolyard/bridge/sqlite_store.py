@@ -18,8 +18,8 @@ from blake3 import blake3
 
 from toolyard.bridge.cache_store import DAMAGED, CachedFile, Key, Total
 from toolyard.core.errors import SystemFault
-from toolyard.storage.databases import make_private, write_ahead
-from toolyard.storage.fullness import FREE_SPACE, is_full
+from toolyard.storage.disk_full import FREE_SPACE, is_full
+from toolyard.storage.sqlite import make_private, write_ahead
 
 _BUSY_SECONDS = 10.0
 _LOG_BYTES = 8 * 2**20

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import click
 
-from toolyard.app.yard import YardOptions
-from toolyard.assistant.offering import offering
-from toolyard.cli.opening import find_place
-from toolyard.cli.options import config_option, state_option, workspace_option
-from toolyard.cli.serving import errors_option, http_options, serve
+from toolyard.app.yard_options import YardOptions
+from toolyard.assistant.provider import offering
+from toolyard.cli.common.options import config_option, state_option, workspace_option
+from toolyard.cli.common.resolve_workspace import find_place
+from toolyard.cli.common.serve import errors_option, http_options, serve
 from toolyard.config.assistant import ASSISTANT_TOOLS, Assistant
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ErrorForm
-from toolyard.core.modes import PermissionMode
-from toolyard.models.naming import choose_model
+from toolyard.core.permission_modes import PermissionMode
+from toolyard.models.model_names import choose_model
 
 _EXAMPLES = """\b
 Examples:

@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toolyard.app.home import home_of
-from toolyard.cli.opening import Place, find_place
-from toolyard.cli.options import agent_option, config_option, state_option, workspace_option
+from toolyard.cli.common.options import agent_option, config_option, state_option, workspace_option
+from toolyard.cli.common.resolve_workspace import Place, find_place
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ConfigError, ToolError, ToolyardError
 from toolyard.core.events import Outcome
+from toolyard.core.text import printable
 from toolyard.storage.audit_files import has_log
-from toolyard.storage.audit_read import Filter, read
-from toolyard.storage.audit_verify import Finding, Verification, verify
-from toolyard.storage.state import state_dir
+from toolyard.storage.audit_reader import Filter, read
+from toolyard.storage.audit_verifier import Finding, Verification, verify
+from toolyard.storage.state_folder import state_dir
+from toolyard.workspace.agent_paths import home_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,13 +99,6 @@ def audit(
     except KeyboardInterrupt:
         if not follow:
             raise
-
-
-def printable(text: str) -> str:
-    """`text` with everything escaped that a terminal would act on or not show."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def _state_folder(workspace: str | None, place: Place | None, state: str | None, agent: str | None) -> str:

@@ -11,18 +11,19 @@ from typing import Any, cast
 
 import click
 
-from toolyard.app.codemode.codemode import CodeMode
-from toolyard.app.codemode.explaining import by_schema, explained, misfits
-from toolyard.app.codemode.syncing import SyncWish, sync
-from toolyard.app.codemode.upstream import NotAuthorized, UpstreamCall
-from toolyard.app.yard import Yard, YardOptions
-from toolyard.cli.asking import terminal_asker, terminal_sign_ins
-from toolyard.cli.audit import printable
-from toolyard.cli.opening import find_place
-from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
-from toolyard.cli.tool_names import NamedTool, ToolNames
+from toolyard.app.yard import Yard
+from toolyard.app.yard_options import YardOptions
+from toolyard.cli.common.options import agent_option, config_option, runnable, state_option, workspace_option
+from toolyard.cli.common.prompts import terminal_asker, terminal_sign_ins
+from toolyard.cli.common.resolve_workspace import find_place
+from toolyard.cli.tools.names import NamedTool, ToolNames
+from toolyard.codemode.schema_mismatch import by_schema, explained, misfits
+from toolyard.codemode.service import CodeMode
+from toolyard.codemode.sync_report import SyncWish, sync
+from toolyard.codemode.upstream_caller import NotAuthorized, UpstreamCall
 from toolyard.core.errors import SecurityError, SystemFault, ToolyardError
-from toolyard.core.modes import PermissionMode
+from toolyard.core.permission_modes import PermissionMode
+from toolyard.core.text import printable
 from toolyard.core.upstream import Json, ToolAnswer, ToolSchema
 
 FAILED, _WRONG_USE, _REFUSED = 1, 2, 126

@@ -13,12 +13,12 @@ import tempfile
 import click
 
 from toolyard.config.settings import Settings
+from toolyard.demo.display import screen_for
 from toolyard.demo.project import make_project
 from toolyard.demo.session import STEPS, play
-from toolyard.demo.show import screen_for
-from toolyard.storage.audit_read import read
-from toolyard.storage.audit_verify import verify
-from toolyard.storage.state import state_dir
+from toolyard.storage.audit_reader import read
+from toolyard.storage.audit_verifier import verify
+from toolyard.storage.state_folder import state_dir
 
 FAILED = 1
 _EXAMPLES = """\b

@@ -11,12 +11,12 @@ from typing import Any
 import click
 
 from toolyard import __version__
-from toolyard.cli.options import runnable
-from toolyard.cli.process import OWN_PROCESS
-from toolyard.cli.unread import is_left_unread
-from toolyard.config.suggest import did_you_mean
-from toolyard.core.descriptors import no_descriptors
+from toolyard.cli.common.broken_pipe import is_left_unread
+from toolyard.cli.common.options import runnable
+from toolyard.cli.common.process import OWN_PROCESS
+from toolyard.config.suggestions import did_you_mean
 from toolyard.core.errors import ConfigError, ToolyardError
+from toolyard.core.fd_exhaustion import no_descriptors
 
 _EXAMPLES = """\b
 Examples:
@@ -31,26 +31,29 @@ Examples:
 """
 # name: (module, what it does)
 _COMMANDS = {
-    "init": ("toolyard.cli.init", "Make a configuration, with the servers other programs know."),
+    "init": ("toolyard.cli.init.command", "Make a configuration, with the servers other programs know."),
     "trust": ("toolyard.cli.trust", "Let the configuration of a folder widen what agents may do."),
-    "mcp": ("toolyard.cli.mcp", "Serve a workspace over MCP: stdio, or HTTP with --http."),
-    "run": ("toolyard.cli.run", "Let the agents of a configuration work on a task, alone or as a team."),
-    "drive": ("toolyard.cli.drive", "Hand a prompt to Gemini CLI, Claude Code, Codex, Qwen Code or opencode."),
+    "mcp": ("toolyard.cli.mcp.command", "Serve a workspace over MCP: stdio, or HTTP with --http."),
+    "run": ("toolyard.cli.run.command", "Let the agents of a configuration work on a task, alone or as a team."),
+    "drive": (
+        "toolyard.cli.drive.command",
+        "Hand a prompt to Gemini CLI, Claude Code, Codex, Qwen Code or opencode.",
+    ),
     "assistant": ("toolyard.cli.assistant", "Serve a second opinion over MCP: chat, codereview, debug and more."),
-    "threads": ("toolyard.cli.threads", "See, search, export and delete the threads of the assistant."),
-    "sync": ("toolyard.cli.sync", "Ask the MCP servers for their tools and write the tool files."),
+    "threads": ("toolyard.cli.threads.command", "See, search, export and delete the threads of the assistant."),
+    "sync": ("toolyard.cli.sync.command", "Ask the MCP servers for their tools and write the tool files."),
     "search": ("toolyard.cli.search", "Find tools of all servers by what they do."),
-    "tools": ("toolyard.cli.tools", "List the tools that are known, or show one."),
+    "tools": ("toolyard.cli.tools.command", "List the tools that are known, or show one."),
     "call": ("toolyard.cli.call", "Call one tool of a server, or a custom tool."),
-    "exec": ("toolyard.cli.exec", "Run Python or a shell command in the sandbox."),
-    "memory": ("toolyard.cli.memory", "See, search and correct what agents remember."),
-    "skill": ("toolyard.cli.skill", "See, check, curate, import and export the skills of agents."),
-    "snapshot": ("toolyard.cli.snapshot", "Take, compare and restore snapshots of a workspace."),
+    "exec": ("toolyard.cli.exec.command", "Run Python or a shell command in the sandbox."),
+    "memory": ("toolyard.cli.memory.command", "See, search and correct what agents remember."),
+    "skill": ("toolyard.cli.skill.command", "See, check, curate, import and export the skills of agents."),
+    "snapshot": ("toolyard.cli.snapshot.command", "Take, compare and restore snapshots of a workspace."),
     "share": ("toolyard.cli.share", "See what agents share with each other, and merge it."),
-    "install": ("toolyard.cli.install", "Add Toolyard to the MCP servers of a client's own settings."),
-    "uninstall": ("toolyard.cli.install", "Take it out of them again."),
+    "install": ("toolyard.cli.install.command", "Add Toolyard to the MCP servers of a client's own settings."),
+    "uninstall": ("toolyard.cli.install.command", "Take it out of them again."),
     "audit": ("toolyard.cli.audit", "Show what was done in a workspace, or verify the log."),
-    "doctor": ("toolyard.cli.doctor", "Say what works on this machine and what is missing."),
+    "doctor": ("toolyard.cli.doctor.command", "Say what works on this machine and what is missing."),
     "demo": ("toolyard.cli.demo", "Run an agent's edit-search-read session in the terminal."),
     "bench": ("toolyard.cli.bench", "Measure Toolyard beside its peers, in one run."),
 }
@@ -136,7 +139,7 @@ def _run() -> None:
     try:
         toolyard(prog_name="toolyard", obj=OWN_PROCESS)
     except ToolyardError as error:
-        from toolyard.cli.audit import printable  # what a server says may be part of the error
+        from toolyard.core.text import printable  # what a server says may be part of the error
 
         said = "\n".join(map(printable, str(error).split("\n")))
         click.echo(f"toolyard: {said}", err=True)

@@ -7,12 +7,13 @@ import sys
 
 import click
 
-from toolyard.app.codemode.codemode import CodeMode
-from toolyard.app.yard import Yard, YardOptions
-from toolyard.cli.audit import printable
-from toolyard.cli.opening import find_place
-from toolyard.cli.options import agent_option, config_option, runnable, state_option, workspace_option
-from toolyard.cli.server_words import counted_failures
+from toolyard.app.yard import Yard
+from toolyard.app.yard_options import YardOptions
+from toolyard.cli.common.options import agent_option, config_option, runnable, state_option, workspace_option
+from toolyard.cli.common.resolve_workspace import find_place
+from toolyard.cli.common.server_errors import counted_failures
+from toolyard.codemode.service import CodeMode
+from toolyard.core.text import printable
 
 NOTHING = 1
 _MOST = 100

@@ -17,22 +17,23 @@ from typing import Any
 
 import click
 
-from toolyard.app.sharing.sharing import Sharing
-from toolyard.app.snapshots.telling import age, counted
-from toolyard.app.tools.sharing import UNDO, origin_line, origins, peer_fields
 from toolyard.app.toolsets import Toolset
-from toolyard.app.yard import Yard, YardOptions
-from toolyard.cli.asking import terminal_asker
-from toolyard.cli.audit import printable
-from toolyard.cli.placed import placed
-from toolyard.cli.standing import Kept, Where, find_kept
-from toolyard.cli.undoing import undoing
+from toolyard.app.yard import Yard
+from toolyard.app.yard_options import YardOptions
+from toolyard.cli.common.prompts import terminal_asker
+from toolyard.cli.common.undo_hint import undoing
+from toolyard.cli.common.workspace_group import placed
+from toolyard.cli.common.workspace_lookup import Kept, Where, find_kept
 from toolyard.config.models import Config
 from toolyard.core.calls import Call
 from toolyard.core.errors import ConfigError
 from toolyard.core.paths import beneath
-from toolyard.workspace.sharing.notes import Published
-from toolyard.workspace.sharing.peers import Peers
+from toolyard.core.text import printable
+from toolyard.sharing.manifest import Published
+from toolyard.sharing.peers import Peers
+from toolyard.sharing.service import Sharing
+from toolyard.snapshots.service.format import age, counted
+from toolyard.tools.shared_files import UNDO, origin_line, origins, peer_fields
 
 FAILED = 1
 _NS = 1_000_000_000

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import click
 
-from toolyard.cli.audit import printable
-from toolyard.cli.widening import places_outside, widened_rights
-from toolyard.config.load import CONFIG_NAME, MAX_CONFIG_BYTES, parse_config
+from toolyard.cli.common.widening_check import places_outside, widened_rights
+from toolyard.config.loader import CONFIG_NAME, MAX_CONFIG_BYTES, parse_config
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.config.source_text import decoded, read_bytes
+from toolyard.core.text import printable
 from toolyard.storage.trust import TrustRecord, TrustStore, content_digests, found_name
 
 NOT_TRUSTED = 1

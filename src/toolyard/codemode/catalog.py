@@ -22,11 +22,11 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, cast
 
-from toolyard.codemode.catalog_faults import catalog_faults
-from toolyard.core.closing import Closing
+from toolyard.codemode.catalog_errors import catalog_faults
+from toolyard.core.closeable import Closing
 from toolyard.core.errors import SystemFault
 from toolyard.core.upstream import Json, ServerListing, ToolSchema
-from toolyard.storage.databases import make_private, write_ahead
+from toolyard.storage.sqlite import make_private, write_ahead
 
 FILE_NAME = "catalog.sqlite"
 _VERSION = 1

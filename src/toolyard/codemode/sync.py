@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from toolyard.codemode.catalog import Catalog, Change, ToolChange
-from toolyard.codemode.evidence import FRESH_SECONDS, evidence_of
+from toolyard.codemode.server_fingerprint import FRESH_SECONDS, evidence_of
 from toolyard.config.models import ServerEntry
 from toolyard.core.errors import SystemFault, ToolyardError
 from toolyard.core.upstream import ServerListing

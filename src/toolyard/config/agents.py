@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolyard.config.suggest import did_you_mean
+from toolyard.config.suggestions import did_you_mean
 from toolyard.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def agent_of(config: Config, agent: str | None) -> Agent | None:
 
 def check_memory_rights(config: Config) -> None:
     """Rights name agents that exist: one that does not would be silence where the user meant something."""
-    from toolyard.config.blame import blaming
+    from toolyard.config.error_location import blaming
 
     known = [agent.id for agent in config.agents]
     for number, agent in enumerate(config.agents):

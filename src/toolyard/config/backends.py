@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from toolyard.config.suggest import did_you_mean
+from toolyard.config.suggestions import did_you_mean
 
 Api = Literal["", "gemini", "openai", "claude"]
 

@@ -112,3 +112,8 @@ class CodeExecution(Section):
     point, context path, workspace or repository."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    @property
+    def names_sandbox(self) -> bool:
+        """Whether the configuration asks for a sandbox by name, and does not leave the choice to the defaults."""
+        return self.mode != "none" and not self.model_fields_set.isdisjoint({"mode", "minimum"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolyard.config.blame import blaming
+from toolyard.config.error_location import blaming
 from toolyard.config.models import Config
 from toolyard.core.errors import ConfigError
 

@@ -23,10 +23,10 @@ from toolyard.config.section import REFUSED, UNKNOWN_KEY, Seconds, Section, Size
 from toolyard.config.server_entry import ServerEntry, Servers
 from toolyard.config.snapshots import Snapshots
 from toolyard.config.webhook import WebhookSection
-from toolyard.core.agent_folders import DEFAULT_AGENT, DEFAULT_ROOT
+from toolyard.core.agent_folder_names import DEFAULT_AGENT, DEFAULT_ROOT
 from toolyard.core.errors import ErrorForm
 from toolyard.core.limits import DEFAULT_LIMITS, Limits
-from toolyard.core.modes import Access, PermissionMode
+from toolyard.core.permission_modes import Access, PermissionMode
 
 __all__ = [
     "UNKNOWN_KEY",

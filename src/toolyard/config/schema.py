@@ -18,10 +18,10 @@ from itertools import pairwise
 from typing import Any, Final, cast
 
 from toolyard.config.backends import usual_spellings
+from toolyard.config.key_aliases import KEYS, OAUTH_KEYS
 from toolyard.config.models import Backend, Config
 from toolyard.config.section import Section
 from toolyard.config.server_entry import EVERY_SERVER, OAuth, ServerEntry
-from toolyard.config.spellings import KEYS, OAUTH_KEYS
 
 Node = dict[str, Any]
 

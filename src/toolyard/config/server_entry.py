@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
+from toolyard.config.key_aliases import respelled
 from toolyard.config.section import REFUSED, Seconds, Section, expected
-from toolyard.config.spellings import respelled
 
 ENTRY_TAG = "<server entry>"
 NAME_TAG = "<server name>"

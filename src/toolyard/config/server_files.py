@@ -15,13 +15,13 @@ from typing import Any, Final, Literal, cast
 import pydantic
 from pydantic_core import PydanticCustomError
 
-from toolyard.config.dialects import IGNORED, Found, by_place, locate, project_of, translated
+from toolyard.config.client_formats import IGNORED, Found, by_place, locate, project_of, translated
 from toolyard.config.jsonc import parse_jsonc
+from toolyard.config.key_aliases import respelled
 from toolyard.config.section import REFUSED, UNKNOWN_KEY
 from toolyard.config.server_entry import OAuth, ServerEntry
 from toolyard.config.source_text import read_text
-from toolyard.config.spellings import respelled
-from toolyard.config.suggest import did_you_mean
+from toolyard.config.suggestions import did_you_mean
 from toolyard.core.errors import ConfigError
 from toolyard.core.limits import MIB
 

@@ -15,7 +15,7 @@ from toolyard.config.models import Config
 from toolyard.config.server_entry import EVERY_SERVER, ServerEntry
 from toolyard.config.server_files import ServerFile, ServerProblem, read_server_file
 from toolyard.config.settings import Settings
-from toolyard.config.suggest import closest, did_you_mean
+from toolyard.config.suggestions import closest, did_you_mean
 from toolyard.core.errors import ConfigError
 
 REGISTRY_NAMES: Final = ("servers.yaml", "servers.yml", "servers.json")

@@ -100,3 +100,11 @@ def _loaded(encoding: str) -> Any:
             hint="`pip install 'toolyard[tokens]'` brings it.",
         ) from error
     return getattr(openai, encoding)()
+
+
+def token_counts(text: str) -> dict[str, int] | None:
+    """The number of tokens by encoding; None when the tokenizer is not installed."""
+    try:
+        return {encoding: count_tokens(text, encoding) for encoding in ENCODINGS}
+    except SystemFault:
+        return None

@@ -16,7 +16,7 @@ from typing import Any
 
 from toolyard.core.errors import SecurityError, ToolError
 from toolyard.demo.project import PRIVATE
-from toolyard.testing.client import StdioClient, error_in
+from toolyard.testing.mcp_client import StdioClient, error_in
 
 _FINE = 0
 _KEPT = "(the snapshot)"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from toolyard.drivers.api import drive
 from toolyard.drivers.messages import (
     Fault,
     Finished,
@@ -24,10 +25,9 @@ from toolyard.drivers.messages import (
     as_json,
     from_json,
 )
-from toolyard.drivers.start import drive
 
 if TYPE_CHECKING:
-    from toolyard.drivers.host import Host
+    from toolyard.drivers.mcp_host import Host
 
 __all__ = [
     "Fault",
@@ -51,7 +51,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name == "Host":
-        from toolyard.drivers.host import Host  # a server: who only reads messages does not wait for it
+        from toolyard.drivers.mcp_host import Host  # a server: who only reads messages does not wait for it
 
         return Host
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,11 +18,11 @@ from typing import Any, Final
 from toolyard.core.calls import Image, Result
 from toolyard.core.errors import SecurityError, SystemFault
 from toolyard.core.limits import MIB
-from toolyard.drivers.clis.records import inner
-from toolyard.drivers.hearing import Hearing
+from toolyard.drivers.clis.json_access import inner
 from toolyard.drivers.messages import ImageData, Message, ResultStatus, ToolCall, ToolResult
-from toolyard.serve.mcp.output_schema import ERROR
-from toolyard.serve.mcp.plain import base64_of, line_of
+from toolyard.drivers.output_parser import Hearing
+from toolyard.transports.json_encoding import base64_of, line_of
+from toolyard.transports.output_schema import ERROR
 
 _MOST_RECORDS: Final = 64
 """Results, and calls without one. A CLI has a few calls under way at a time, and reports each soon after."""

@@ -13,12 +13,12 @@ from contextlib import closing
 from itertools import islice
 from typing import Final, NamedTuple
 
-from toolyard.app.snapshots.keeper import Place
-from toolyard.app.snapshots.telling import paths_of
 from toolyard.config.snapshots import BASELINE
 from toolyard.core.errors import ToolyardError
-from toolyard.workspace.sharing.authors import Interval, changes_by_author, recorded_authors
-from toolyard.workspace.snapshots import Diff, DiffLimits, Snapshot, SnapshotStore
+from toolyard.snapshots import Diff, DiffLimits, Snapshot, SnapshotStore
+from toolyard.snapshots.service.auto_snapshots import Place
+from toolyard.snapshots.service.change_authors import changes_by_author, recorded_authors
+from toolyard.snapshots.service.format import paths_of
 
 _MOST_PATHS: Final = 1000
 _LIMITS: Final = DiffLimits(changes=10_000, chars=0, folds_git=True)
@@ -76,5 +76,5 @@ def _own_part(found: Diff, place: Place, before: Snapshot, after: Snapshot) -> D
     with recorded_authors(place.authors) as authors:
         if authors is None or not authors.has_others(place.root, place.agent):
             return found
-        interval = Interval(place.root, authors.since(place.root, before.time_ns), after.time_ns)
+        interval = authors.interval(place.root, before.time_ns, after.time_ns)
         return changes_by_author(found, interval).get(place.agent)

@@ -1,7 +1,7 @@
 """What one agent CLI is to us: how it is started with our server attached, and how its output is read.
 
 A driver holds no state and touches nothing: it says which files, words and variables make a run, and somebody else
-(`running.py`) carries that out. The token of a run is never among them. It is in the variable `TOKEN_VARIABLE` of the
+(`run.py`) carries that out. The token of a run is never among them. It is in the variable `TOKEN_VARIABLE` of the
 CLI's process alone, and each CLI's settings name that variable.
 """
 

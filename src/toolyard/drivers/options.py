@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, cast
 
-from toolyard.app.injecting import Injection
+from toolyard.app.execution_mode import Injection
 from toolyard.app.toolsets import Toolset, Toolsets, parse_toolsets
-from toolyard.config.load import load_config
+from toolyard.config.loader import load_config
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings, environment
-from toolyard.config.suggest import did_you_mean
+from toolyard.config.suggestions import did_you_mean
 from toolyard.core.calls import Asker
 from toolyard.core.errors import ValidationError
 from toolyard.core.limits import MIB
-from toolyard.core.modes import PermissionMode
-from toolyard.drivers.asking import PlainAsker
-from toolyard.drivers.host import Host
+from toolyard.core.permission_modes import PermissionMode
+from toolyard.drivers.approval_callback import PlainAsker
+from toolyard.drivers.mcp_host import Host
 
 DEFAULT_TIMEOUT: Final = 1800.0
 LONGEST_TIMEOUT: Final = 7 * 86_400.0

@@ -1,6 +1,6 @@
 """The process of one run, seen from us: its lines, the end of what it said on stderr, its end.
 
-`CliProcess` owns the leash of a keeper (see `keeper.py`) and the two pipes. `close()` ends everything that is left
+`CliProcess` owns the leash of a keeper (see `reaper.py`) and the two pipes. `close()` ends everything that is left
 and waits for it; our own end, however it comes, does so too.
 """
 
@@ -17,7 +17,7 @@ from typing import cast
 
 from toolyard.core.errors import SystemFault
 from toolyard.core.limits import MIB
-from toolyard.drivers.sweeping import RUN_VARIABLE, end_run
+from toolyard.drivers.orphan_cleanup import RUN_VARIABLE, end_run
 
 LONGEST_LINE = 16 * MIB
 _CHUNK = 1 << 16
@@ -31,7 +31,7 @@ _KEEPER_SECONDS = 10.0
 _SILENCE_SECONDS = 1.0
 _MOST_AFTERWARDS = 4 * MIB
 """Output after the end: what was on its way. More comes only from somebody who was handed our pipe."""
-_KEEPER = os.path.join(os.path.dirname(__file__), "keeper.py")
+_KEEPER = os.path.join(os.path.dirname(__file__), "reaper.py")
 
 
 @dataclass(frozen=True, slots=True)

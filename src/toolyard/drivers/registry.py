@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolyard.config.suggest import did_you_mean
+from toolyard.config.suggestions import did_you_mean
 from toolyard.core.errors import ValidationError
 from toolyard.drivers.clis.claude import Claude
 from toolyard.drivers.clis.codex import Codex

@@ -15,9 +15,9 @@ from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any
 
 from toolyard.core.errors import SystemFault
-from toolyard.models.chat import Answer, Wanted
-from toolyard.models.cleaning import whole_characters
-from toolyard.models.measuring import tokens_of
+from toolyard.models.messages import Answer, Wanted
+from toolyard.models.sanitize import whole_characters
+from toolyard.models.token_estimate import tokens_of
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
 
-    from toolyard.models.places import Place
+    from toolyard.models.endpoint import Place
 
 DEFAULT_WINDOW = 128_000
 _USUAL_WINDOWS = (("gemini-", 1_048_576), ("claude-", 200_000))

@@ -15,8 +15,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from toolyard.core.errors import ConfigError
-from toolyard.models.places import NO_KEY, Place
-from toolyard.models.sparing import rewrite_schemas_once
+from toolyard.models.endpoint import NO_KEY, Place
+from toolyard.models.schema_cache import rewrite_schemas_once
 
 if TYPE_CHECKING:
     import ssl
@@ -60,9 +60,9 @@ def _http_client(place: Place, read_seconds: float) -> httpx2.AsyncClient:
     import httpx2
     from pydantic_ai.models import create_async_httpx2_client
 
-    from toolyard.models.bounding import NOT_PACKED, BoundedTransport
-    from toolyard.models.leaving import NotedTransport
-    from toolyard.models.unbreaking import UnbrokenTransport
+    from toolyard.models.close_streams import NotedTransport
+    from toolyard.models.response_limits import NOT_PACKED, BoundedTransport
+    from toolyard.models.sse_line_fix import UnbrokenTransport
 
     # A transport of our own: otherwise proxies would be taken from the environment.
     transport = httpx2.AsyncHTTPTransport(

@@ -25,7 +25,7 @@ from toolyard.core.limits import KIB
 from toolyard.core.paths import is_beneath
 
 if TYPE_CHECKING:
-    from toolyard.policy.analysis.destruction import Destruction, DestructionRule, Reach, RulesOf
+    from toolyard.policy.shell.destruction import Destruction, DestructionRule, Reach, RulesOf
 
 REPOSITORY: Final = ".git"
 _WHOLE: Final = frozenset({"*", "**", "?*", "*?"})
@@ -73,6 +73,7 @@ _ABOUT: Final = {
     Asset.CONTEXT: "",
 }
 _UNSAVED: Final = "No snapshot holds that."
+_CONTENT: Final = "everything in"
 
 
 def _no_mounts() -> frozenset[str]:
@@ -104,7 +105,7 @@ class CircuitBreaker:
 
         None when it destroys nothing of this kind, or when its text is not understood. `folder` is where it starts.
         """
-        from toolyard.policy.analysis.shape import ParseFailure
+        from toolyard.policy.shell.ast import ParseFailure
 
         try:
             return self.loss_by(command, folder, _rules_of)
@@ -113,7 +114,7 @@ class CircuitBreaker:
 
     def _loss_by_a_part(self, command: str, folder: str | None) -> str | None:
         """Of a text that is not understood as a whole: what one of its commands would destroy, taken alone."""
-        from toolyard.policy.analysis.shape import ParseFailure
+        from toolyard.policy.shell.ast import ParseFailure
 
         parts = dict.fromkeys(map(str.strip, _SEPARATOR.split(_HERE_STRING.sub("", command[:_MOST_CHARS]))))
         until = time.monotonic() + _PARTS_SECONDS
@@ -125,15 +126,15 @@ class CircuitBreaker:
 
     def loss_of_move(self, path: str) -> str | None:
         """As `loss`, for a tool that moves a folder away."""
-        from toolyard.policy.analysis.destruction import Destruction, Reach
+        from toolyard.policy.shell.destruction import Destruction, Reach
 
         return self._named(Destruction("moves away", Reach.ENTRY, path), self._assets())
 
     def loss_by(self, command: str, folder: str | None, rules: RulesOf) -> str | None:
         """As `loss`, by other rules than ours. Raises ParseFailure."""
-        from toolyard.policy.analysis.destruction import destructions
-        from toolyard.policy.analysis.shell import Shell, Value
-        from toolyard.policy.analysis.values import TOP
+        from toolyard.policy.shell.destruction import destructions
+        from toolyard.policy.shell.shell_state import Shell, Value
+        from toolyard.policy.shell.variable_values import TOP
 
         known = {**self.environment, TOP: self.workspace}
         start = folder or self.workspace
@@ -175,7 +176,7 @@ class CircuitBreaker:
 
 def _lost(hit: Destruction, assets: tuple[tuple[Asset, str], ...]) -> Iterator[tuple[Asset, str]]:
     """Which of the assets a command's target is, or is around."""
-    from toolyard.policy.analysis.destruction import Reach
+    from toolyard.policy.shell.destruction import Reach
 
     names = _names(hit.path)
     if hit.reach is not Reach.TOP and names[:1] == ["dev"] and len(names) > 1 and names[1] not in _NO_DEVICES:
@@ -201,7 +202,7 @@ def _lost(hit: Destruction, assets: tuple[tuple[Asset, str], ...]) -> Iterator[t
 
 
 def _matters(reach: Reach, asset: Asset, *, exactly: bool) -> bool:
-    from toolyard.policy.analysis.destruction import Reach
+    from toolyard.policy.shell.destruction import Reach
 
     if reach is Reach.TOP:
         return asset is Asset.ROOT
@@ -244,7 +245,8 @@ def _sentence(hit: Destruction, lost: list[tuple[Asset, str]]) -> str:
     outermost, path = lost[0]
     text = outermost.value.format(path=path)
     if len(_names(hit.path)) > len(_names(path)):
-        text = f"everything in {text.replace('the whole ', 'the ')}"
+        text = text.replace("the whole ", "the ")
+        text = text if hit.verb.endswith(_CONTENT) else f"{_CONTENT} {text}"
     left_out = {outermost, Asset.SYSTEM, Asset.REPOSITORY}
     others = [] if outermost is Asset.ROOT else [one for one in lost[1:] if one[0] not in left_out]
     for asset, other in others[:_MOST_NAMED]:
@@ -268,7 +270,7 @@ EXAMPLE: Final = CircuitBreaker(
 @functools.cache
 def _rules_of(program: str) -> tuple[DestructionRule, ...]:
     """The rules for a program. They are held to their examples when that program is first met."""
-    from toolyard.policy.analysis.table_destruction import DESTRUCTION_RULES
+    from toolyard.policy.shell.rules_destruction import DESTRUCTION_RULES
 
     found = tuple(rule for rule in DESTRUCTION_RULES if program in rule.programs)
     for rule in found:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from toolyard.core.actions import Effect
-from toolyard.core.modes import PermissionMode
+from toolyard.core.permission_modes import PermissionMode
 
 ALLOW: Final = Effect.ALLOW
 ASK: Final = Effect.ASK

@@ -20,12 +20,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from toolyard.core.actions import Action, Decision, Effect, Kind
-from toolyard.core.modes import PermissionMode
-from toolyard.policy import reasons
+from toolyard.core.permission_modes import PermissionMode
+from toolyard.policy import messages
 from toolyard.policy.circuit_breaker import CircuitBreaker
-from toolyard.policy.commands import analysed
-from toolyard.policy.index import PatternIndex, any_of
+from toolyard.policy.command_rules import analysed
 from toolyard.policy.modes import MODES, SEVERITY, ModeRow, Zone, strictest
+from toolyard.policy.pattern_index import PatternIndex, any_of
 from toolyard.policy.patterns import Place
 from toolyard.policy.roots import DEFAULT_PROTECTED, ContextPath, Guard, Root, Roots
 from toolyard.policy.rules import Rule
@@ -118,7 +118,7 @@ class Policy:
         if action.real_path is not None and action.real_path != path:
             behind = self._decide_at(action, action.real_path)
             decision = behind if SEVERITY[behind.effect] > SEVERITY[decision.effect] else decision
-        broken = self._broken(action, reasons.subject(action)) if action.displaces else None
+        broken = self._broken(action, messages.subject(action)) if action.displaces else None
         return broken if broken is not None and decision.effect is not Effect.DENY else decision
 
     def visible(self, path: str, real_path: str | None = None, *, tool: str = READ_TOOL) -> bool:
@@ -200,7 +200,7 @@ class Policy:
         refusals = rules.refusing.candidates(place.absolute if place else ())
         refusal = next((rule for rule in refusals if rule.applies(action, place)), None)
         if refusal is not None and refusal.effect is Effect.DENY:
-            return _ruled(refusal, reasons.subject(action, path))
+            return _ruled(refusal, messages.subject(action, path))
         if not compiled.row.guards:
             return compiled.allowed
         root = compiled.roots.of(path)
@@ -211,35 +211,35 @@ class Policy:
         base = self._zone_effect(action.kind, root)
         lift = None if base is Effect.ALLOW else _lifting(rules.allow, action, place, base)
         if root is None and base is not Effect.ALLOW and lift is None:
-            reason = reasons.outside(reasons.subject(action, path), compiled.roots, self.mode, base)
+            reason = messages.outside(messages.subject(action, path), compiled.roots, self.mode, base)
             return Decision(base, reason, f"mode {self.mode}")
         if refusal is not None:
-            return _ruled(refusal, reasons.subject(action, path))
+            return _ruled(refusal, messages.subject(action, path))
         if lift is not None:
-            return _ruled(lift, reasons.subject(action, path))
+            return _ruled(lift, messages.subject(action, path))
         if base is not Effect.ALLOW:
-            return Decision(base, reasons.asks(reasons.subject(action, path), self.mode), f"mode {self.mode}")
+            return Decision(base, messages.asks(messages.subject(action, path), self.mode), f"mode {self.mode}")
         return compiled.allowed
 
     def _wall(self, action: Action, place: Place, root: Root | None) -> Decision | None:
         """What no rule lifts for a write."""
         if self.mode is PermissionMode.PLAN:
             return Decision(
-                Effect.DENY, reasons.read_only_mode(reasons.subject(action, place.path)), f"mode {self.mode}"
+                Effect.DENY, messages.read_only_mode(messages.subject(action, place.path)), f"mode {self.mode}"
             )
         if root is not None and root.zone is Zone.READ_ONLY:
-            reason = reasons.read_only_root(reasons.subject(action, place.path), root.path, self.workspace)
+            reason = messages.read_only_root(messages.subject(action, place.path), root.path, self.workspace)
             return Decision(Effect.DENY, reason, f"context {root.path}")
         for guard in self._compiled.guards.candidates(place.absolute):
             if guard.holds(place):
-                what = reasons.subject(action, place.path)
+                what = messages.subject(action, place.path)
                 shown = self.spelled.get(guard.text, guard.text)
-                return Decision(Effect.DENY, reasons.protected(what, shown), f"protected {shown}")
+                return Decision(Effect.DENY, messages.protected(what, shown), f"protected {shown}")
         return None
 
     def _decide_call(self, action: Action) -> Decision:
         """A tool of somebody else's: rules know it by its name, modes by what it says of itself."""
-        compiled, what = self._compiled, reasons.subject(action)
+        compiled, what = self._compiled, messages.subject(action)
         rules = self._rules_for(Kind.CALL, action.tool)
         if rules.deny:
             return _ruled(rules.deny[0], what)
@@ -247,7 +247,7 @@ class Policy:
             return compiled.allowed
         base = compiled.row.read_only_call if action.claims_read_only else compiled.row.other_call
         if base is Effect.DENY:
-            return Decision(base, reasons.plan_call(what), f"mode {self.mode}")
+            return Decision(base, messages.plan_call(what), f"mode {self.mode}")
         if rules.ask:
             return _ruled(rules.ask[0], what)
         if base is Effect.ASK and rules.allow:
@@ -255,11 +255,11 @@ class Policy:
         return (
             compiled.allowed
             if base is Effect.ALLOW
-            else Decision(base, reasons.asks(what, self.mode), f"mode {self.mode}")
+            else Decision(base, messages.asks(what, self.mode), f"mode {self.mode}")
         )
 
     def _decide_command(self, action: Action) -> Decision:
-        compiled, what = self._compiled, reasons.subject(action)
+        compiled, what = self._compiled, messages.subject(action)
         rules = self._rules_for(Kind.EXECUTE, action.tool)
         # The folder a command starts in is judged as a read of it.
         paths = dict.fromkeys(path for path in (action.path, action.real_path) if path is not None)
@@ -273,23 +273,23 @@ class Policy:
         found = None if action.command is None else analysed(action.command)
         read_only, does = (False, "") if found is None else (found.read_only, found.summary)
         if self.mode is PermissionMode.PLAN and not read_only:
-            return Decision(Effect.DENY, reasons.plan_command(what, does), f"mode {self.mode}")
+            return Decision(Effect.DENY, messages.plan_command(what, does), f"mode {self.mode}")
         base = compiled.row.read_only_command if read_only else compiled.row.other_command
         for path in paths:
             base = strictest(base, self._zone_effect(Kind.READ, compiled.roots.of(path)))
         if base is Effect.DENY:
-            reason = reasons.outside(f"{what} in {action.path}", compiled.roots, self.mode, base)
+            reason = messages.outside(f"{what} in {action.path}", compiled.roots, self.mode, base)
             return Decision(base, reason, f"mode {self.mode}")
         if broken is not None:
             return broken
         for rule in rules.ask:
             if any(rule.applies(action, place) for place in places):
-                return _ruled(rule, reasons.command(action, does))
+                return _ruled(rule, messages.command(action, does))
         if base is Effect.ALLOW:
             return compiled.allowed
         lifts = [_lifting_command(rules.allow, action, place, base) for place in places]
         if lifts[0] is None or None in lifts:
-            return Decision(base, reasons.asks(reasons.command(action, does), self.mode), f"mode {self.mode}")
+            return Decision(base, messages.asks(messages.command(action, does), self.mode), f"mode {self.mode}")
         return _ruled(lifts[0], what)
 
     def _broken(self, action: Action, what: str) -> Decision | None:
@@ -301,7 +301,7 @@ class Policy:
             loss = self.breaker.loss(action.command, action.folder)
         elif action.displaces:
             loss = self.breaker.loss_of_move(action.real_path or action.path or self.workspace)
-        return None if loss is None else Decision(Effect.ASK, reasons.destroys(what, loss), CIRCUIT_BREAKER)
+        return None if loss is None else Decision(Effect.ASK, messages.destroys(what, loss), CIRCUIT_BREAKER)
 
 
 def _anything(_: str) -> bool:
@@ -331,4 +331,4 @@ def _lifting(allow: tuple[Rule, ...], action: Action, place: Place | None, base:
 
 
 def _ruled(rule: Rule, what: str) -> Decision:
-    return Decision(rule.effect, reasons.by_rule(what, rule), f"rule {rule.label}")
+    return Decision(rule.effect, messages.by_rule(what, rule), f"rule {rule.label}")

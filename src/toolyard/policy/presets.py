@@ -9,10 +9,10 @@ import functools
 from dataclasses import dataclass
 from typing import Final
 
-from toolyard.config.suggest import did_you_mean
+from toolyard.config.suggestions import did_you_mean
 from toolyard.core.actions import Action, Effect, Kind
 from toolyard.core.errors import ConfigError, SystemFault
-from toolyard.core.modes import PermissionMode
+from toolyard.core.permission_modes import PermissionMode
 from toolyard.policy.policy import Policy
 from toolyard.policy.rules import Rule, parse_rule
 

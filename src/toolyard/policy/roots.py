@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolyard.core.errors import ConfigError
-from toolyard.core.modes import Access
 from toolyard.core.paths import beneath, clean
+from toolyard.core.permission_modes import Access
 from toolyard.policy.modes import Zone
 from toolyard.policy.patterns import PathPattern, Place, parse_pattern
 

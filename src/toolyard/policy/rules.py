@@ -16,10 +16,10 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from toolyard.config.suggest import did_you_mean
+from toolyard.config.suggestions import did_you_mean
 from toolyard.core.actions import Action, Effect, Kind
 from toolyard.core.errors import ConfigError
-from toolyard.policy.commands import CommandPattern, parse_command_pattern
+from toolyard.policy.command_rules import CommandPattern, parse_command_pattern
 from toolyard.policy.patterns import MAX_PATTERN_CHARS, PathPattern, Place, parse_pattern
 
 _RULE: Final = re.compile(r"([A-Za-z0-9_.*-]+)(?:\((.*)\))?", re.DOTALL)

@@ -12,22 +12,24 @@ import contextlib
 import errno
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
 from toolyard.core.errors import SystemFault
 from toolyard.core.limits import MIB, RunLimits
-from toolyard.kernel import landlock, seccomp
-from toolyard.sandbox import docker_engine, inside, landlocked
-from toolyard.sandbox.boxes import BoxSandbox
-from toolyard.sandbox.bubblewrap import bubblewrap, find_bubblewrap
-from toolyard.sandbox.cgroups import Cgroup
-from toolyard.sandbox.docker import docker
-from toolyard.sandbox.namespaces import find_unshare, namespaces
-from toolyard.sandbox.plain import plain
-from toolyard.sandbox.spec import Ending, Request, Spec, Stream, Tier, What
-from toolyard.storage.temporary import TemporaryFolder
+from toolyard.linux import change_filter, landlock, seccomp
+from toolyard.sandbox import guest_layout
+from toolyard.sandbox.backends import docker_engine
+from toolyard.sandbox.backends import landlock as backends_landlock
+from toolyard.sandbox.backends.bubblewrap import bubblewrap, find_bubblewrap
+from toolyard.sandbox.backends.docker import docker
+from toolyard.sandbox.backends.namespaces import find_unshare, namespaces
+from toolyard.sandbox.backends.unsandboxed import plain
+from toolyard.sandbox.limits.cgroups import Cgroup
+from toolyard.sandbox.process.sandbox import BoxSandbox
+from toolyard.sandbox.spec import ChangedPath, Ending, Request, Spec, Stream, Tier, What
+from toolyard.storage.temp_folders import TemporaryFolder
 
 _RUN_SECONDS = 20.0
 _PASSING = tuple(
@@ -90,7 +92,7 @@ class Means:
             case Tier.NAMESPACES:
                 return namespaces(_there(self.unshare, "unshare", tier))
             case Tier.LANDLOCK:
-                return landlocked.landlocked()
+                return backends_landlock.landlocked()
             case Tier.NONE:
                 return plain(dict(self.user))
 
@@ -182,7 +184,7 @@ def walls(means: Means) -> tuple[Wall, ...]:
     apart = [tier for tier in (Tier.BUBBLEWRAP, Tier.NAMESPACES) if stands(tier, means).stands]
     level = landlock.level()
     held = _group_limits()
-    counted = inside.pid_max(limits) > 0
+    counted = guest_layout.pid_max(limits) > 0
     return (
         Wall("namespaces", bool(apart), f"by {apart[0].value}" if apart else "none can be made"),
         Wall("landlock", level > 0, f"level {level}" if level else "not in this kernel, or switched off"),
@@ -206,6 +208,35 @@ def _trivial_run(sandbox: BoxSandbox) -> str:
     if outcome.ending is Ending.FINISHED and bytes(said) == b"fine\n":
         return ""
     return f"a trivial command failed in it ({outcome.ending.value}, exit code {outcome.exit_code})"
+
+
+class _Sink:
+    """Hears whether changes are recorded."""
+
+    is_recorded = False
+
+    def recorded(self, *, is_complete: bool) -> None:
+        self.is_recorded = is_complete
+
+    def changed(self, paths: Sequence[ChangedPath]) -> None:
+        """Which ones does not matter."""
+
+
+def why_not_recorded(tier: Tier, means: Means) -> str:
+    """Why this kind of sandbox cannot record what its runs change; empty where it does, which is tried."""
+    if reason := change_filter.why_not():
+        return reason
+    sink = _Sink()
+    try:
+        with TemporaryFolder("probe") as folder, means.make(tier) as sandbox:
+            sandbox.start(Spec(folder.path, records_changes=True))
+            request = Request(What.COMMAND, ": > made", _RUN_SECONDS, changes=sink)
+            sandbox.run(request, lambda _stream, _data: None, threading.Event())
+    except (SystemFault, OSError) as fault:
+        return fault.message if isinstance(fault, SystemFault) else f"{fault.strerror or fault}"
+    if sink.is_recorded:
+        return ""
+    return "the kernel refuses the listener, or to look into a command's memory (kernel.yama.ptrace_scope)"
 
 
 def _there(program: str | None, name: str, tier: Tier) -> str:

@@ -8,10 +8,10 @@ Sandbox.close()                     ends everything in it
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from toolyard.core.limits import DEFAULT_RUN_LIMITS, RunLimits
 
@@ -62,11 +62,35 @@ class Spec:
     """Real path of the folder with the agent's broker's sockets: how code inside calls tools. None when empty."""
     packages: str = ""
     """With a broker: where `servers`, `tools` and `skills` are imported from, the workspace when empty."""
+    records_changes: bool = False
+    """Whether runs can be asked for with a record of what they change. Each run starts a little later then."""
 
 
 class What(StrEnum):
     COMMAND = "command"
     PYTHON = "python"
+
+
+class ChangedPath(NamedTuple):
+    """A path that a process of a run created, changed or removed, or tried to."""
+
+    path: bytes
+    """On the host, absolute, without links on the way."""
+    is_tree: bool
+    """Whether everything beneath it is meant."""
+    time_ns: int
+
+
+class ChangeSink(Protocol):
+    """Gets what a run changes while it runs, in the thread that called `run`."""
+
+    def recorded(self, *, is_complete: bool) -> None:
+        """Whether `changed` gets all that the run changes. Never called where nothing can be recorded."""
+        ...
+
+    def changed(self, paths: Sequence[ChangedPath]) -> None:
+        """The run's processes say what they do: believe that it is about this run, and nothing else."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +104,8 @@ class Request:
     """Where it starts, the workspace when empty."""
     output_bytes: int = 0
     """What it may print before it is ended; the sandbox's own limit when 0."""
+    changes: ChangeSink | None = None
+    """Where what it changes is recorded, in a sandbox whose Spec says so."""
 
 
 class Ending(StrEnum):
@@ -146,3 +172,14 @@ class Sandbox(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunSetup:
+    """What is the same for every run of a box."""
+
+    workspace: str
+    shell: str
+    environment: Mapping[str, str]
+    limits: Mapping[str, int]
+    output_bytes: int

@@ -19,7 +19,7 @@ import time
 from dataclasses import dataclass
 from threading import Lock
 
-from toolyard.core.closing import Closing
+from toolyard.core.closeable import Closing
 from toolyard.core.errors import SystemFault
 from toolyard.core.events import Event, Outcome
 from toolyard.core.ids import new_id
@@ -37,7 +37,7 @@ from toolyard.storage.audit_format import (
     encode,
     parse,
 )
-from toolyard.storage.state import ensure_state_dir
+from toolyard.storage.state_folder import ensure_state_dir
 
 REOPEN_TRIES = 5
 """How often a writer follows files that are being replaced under it."""

@@ -18,11 +18,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, cast
 
 from toolyard.config.included_files import included_files
-from toolyard.config.load import MAX_CONFIG_BYTES, parse_config
+from toolyard.config.loader import MAX_CONFIG_BYTES, parse_config
 from toolyard.config.models import Config
 from toolyard.config.source_text import decoded, read_bytes
 from toolyard.core.errors import ConfigError
-from toolyard.storage.state import ensure_state_dir
+from toolyard.storage.state_folder import ensure_state_dir
 
 TRUST_FOLDER: Final = "trust"
 _MISSING: Final = ""

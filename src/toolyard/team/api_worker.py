@@ -13,14 +13,15 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from toolyard.core.errors import ToolError
-from toolyard.drivers.making import closed_in_thread
-from toolyard.models import chat
-from toolyard.models.chat import Answer, ChatModel, OfferedTool, Turn
+from toolyard.core.threaded_open import closed_in_thread
+from toolyard.models import messages
+from toolyard.models.chat_model import ChatModel
 from toolyard.models.conversation import Conversation
+from toolyard.models.messages import Answer, OfferedTool, Turn
+from toolyard.team.agent_files import AgentFiles
 from toolyard.team.events import AgentInfo, Notice, Shortened, TextDelta, TextTakenBack, ThinkingDelta, Used, Waiting
-from toolyard.team.files import AgentFiles
+from toolyard.team.run_context import Surroundings
 from toolyard.team.store import AgentState
-from toolyard.team.surroundings import Surroundings
 from toolyard.team.tool_calls import ToolCalls, cut_off
 from toolyard.team.tracing import note_spent
 from toolyard.team.worker import Work
@@ -131,18 +132,18 @@ class ApiWorker:
         state = AgentState(self._spent, self._turns, self._round, self._conversation.dump())
         self._around.store.keep(self.info.id, state)
 
-    def _heard(self, heard: chat.Heard, number: int) -> None:
+    def _heard(self, heard: messages.Heard, number: int) -> None:
         agent, hear = self.info.id, self._around.hear
         match heard:
-            case chat.Said(text):
+            case messages.Said(text):
                 hear(TextDelta(agent=agent, round=number, text=text))
-            case chat.Thought(text):
+            case messages.Thought(text):
                 hear(ThinkingDelta(agent=agent, round=number, text=text))
-            case chat.TakenBack():
+            case messages.TakenBack():
                 hear(TextTakenBack(agent=agent, round=number))
-            case chat.Waiting(seconds, why):
+            case messages.Waiting(seconds, why):
                 hear(Waiting(agent=agent, round=number, seconds=seconds, why=why))
-            case chat.Shortened(before, after):
+            case messages.Shortened(before, after):
                 hear(Shortened(agent=agent, round=number, before=before, after=after))
 
     async def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from toolyard.models.chat import Spent
+from toolyard.models.messages import Spent
 from toolyard.team.events import Ended
 
 if TYPE_CHECKING:

@@ -15,17 +15,17 @@ from toolyard.drivers import messages
 from toolyard.drivers.messages import Finished, Status, Tokens
 from toolyard.drivers.options import DriveOptions
 from toolyard.drivers.registry import driver_of
-from toolyard.drivers.running import Run
-from toolyard.models.chat import Spent
+from toolyard.drivers.run import Run
+from toolyard.models.messages import Spent
+from toolyard.team.agent_files import operation_listener
 from toolyard.team.budget import UsedUp
 from toolyard.team.events import AgentInfo, Ended, FilesChanged, Notice, TextDelta, ToolCalled, ToolReturned, Used
-from toolyard.team.files import operation_listener
 from toolyard.team.store import AgentState
 from toolyard.team.worker import Work, shown, shown_arguments
 
 if TYPE_CHECKING:
-    from toolyard.drivers.host import Host
-    from toolyard.team.surroundings import Surroundings
+    from toolyard.drivers.mcp_host import Host
+    from toolyard.team.run_context import Surroundings
 
 _Calls = dict[str, tuple[str, float]]
 """The tool of each call and when it was made, by the id of the call."""

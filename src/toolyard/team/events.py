@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, TypeAlias, cast
 
 from toolyard.core.errors import ValidationError
-from toolyard.models.chat import Spent
+from toolyard.models.messages import Spent
 
 
 class Ended(StrEnum):

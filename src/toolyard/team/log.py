@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from toolyard.core.closing import Closing
+from toolyard.core.closeable import Closing
 from toolyard.core.errors import ValidationError
 from toolyard.team.events import (
     AgentFailed,

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from toolyard.team.voting import Vote, parse_vote
+from toolyard.team.votes import Vote, parse_vote
 
 if TYPE_CHECKING:
     from toolyard.app.yard import Yard

@@ -13,14 +13,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from toolyard.core.agent_folders import folder_name
+from toolyard.core.agent_folder_names import folder_name
 from toolyard.core.errors import SystemFault, ToolyardError
 from toolyard.team.budget import UsedUp
 from toolyard.team.events import AgentFailed, AgentStarted, Answered, Ended, Notice, RoundStarted, Voted
 from toolyard.team.prompts import PeerAnswer, first_prompt, later_prompt
+from toolyard.team.run_context import Surroundings
 from toolyard.team.store import ANSWERED, FAILED, VOTED, Done, StateFault
-from toolyard.team.surroundings import Surroundings
-from toolyard.team.voting import parse_vote
+from toolyard.team.votes import parse_vote
 from toolyard.team.worker import Worker
 
 _REPORT = "This is an error in Toolyard, not of the agent's: please report it."

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from toolyard.core.closing import Closing
+from toolyard.core.closeable import Closing
 from toolyard.core.errors import SystemFault
-from toolyard.models.chat import Spent
-from toolyard.storage.databases import make_private
-from toolyard.storage.fullness import FREE_SPACE, check_descriptors, is_full
+from toolyard.models.messages import Spent
+from toolyard.storage.disk_full import FREE_SPACE, check_descriptors, is_full
+from toolyard.storage.sqlite import make_private
 
 FILE = "run.sqlite3"
 _BUSY_SECONDS = 30.0

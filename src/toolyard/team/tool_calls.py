@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from toolyard.core.calls import Asker, Call, Image, Result, exit_code_of
 from toolyard.core.errors import ToolyardError
-from toolyard.models.chat import Answer, Picture, Wanted
+from toolyard.models.messages import Answer, Picture, Wanted
 from toolyard.team.events import ToolCalled, ToolReturned
 from toolyard.team.worker import shown, shown_arguments
 
 if TYPE_CHECKING:
     from toolyard.app.yard import Yard
     from toolyard.team.log import EarlierCall
-    from toolyard.team.surroundings import Surroundings
+    from toolyard.team.run_context import Surroundings
 
 SURFACE = "run"
 _TELL_AFTER = 3

@@ -12,9 +12,9 @@ import logging
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Protocol
 
-from toolyard.core.closing import Closing
+from toolyard.core.closeable import Closing
 from toolyard.core.errors import ConfigError
-from toolyard.models.chat import Spent
+from toolyard.models.messages import Spent
 
 if TYPE_CHECKING:
     from toolyard.config.models import Config

@@ -15,9 +15,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from toolyard.core.agent_folders import AGENTS, COMMUNITY, WORKSPACE, agent_folder, folder_name
-from toolyard.fs.roots import Root
-from toolyard.workspace.places import ensure_folder
+from toolyard.core.agent_folder_names import AGENTS, COMMUNITY, WORKSPACE, agent_folder, folder_name
+from toolyard.files.roots import Root
+from toolyard.files.safe_paths import ensure_folder
 
 SERVERS, TOOLS, SKILLS = "servers", "tools", "skills"
 MEMORY, TASKS, SHARED = "memory", "tasks", "shared"

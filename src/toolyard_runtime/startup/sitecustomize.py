@@ -12,12 +12,12 @@ _RUNTIME = "toolyard_runtime"
 
 def _start() -> None:
     try:
-        from toolyard_runtime import packages
+        from toolyard_runtime import importer
     except ImportError:  # another Python, or a folder around it that may not be listed
         folder = os.path.dirname(_HERE)
         _run(spec_from_file_location(_RUNTIME, f"{folder}/__init__.py", submodule_search_locations=[folder]))
-        from toolyard_runtime import packages
-    packages.install()
+        from toolyard_runtime import importer
+    importer.install()
 
 
 def _hand_on() -> None:

@@ -9,18 +9,18 @@ import time
 from functools import cache
 
 import pytest
-from tests.assistant.files.made import made, never
 
-from toolyard.assistant.files.contents import text_of
-from toolyard.assistant.files.fitting import fit
-from toolyard.assistant.files.imports import import_graph
+from tests.assistant.files.made import made, never
+from toolyard.assistant.files.context_budget import fit
+from toolyard.assistant.files.file_text import text_of
+from toolyard.assistant.files.import_graph import import_graph
 from toolyard.assistant.files.outlines import outline
 from toolyard.assistant.files.syntax.outliner import PARSED_BYTES
-from toolyard.assistant.secrets.keys import Keys
+from toolyard.assistant.secrets.private_keys import Keys
 from toolyard.assistant.secrets.redaction import redact
 from toolyard.core.limits import MIB
+from toolyard.core.redaction import masked, secrets_of
 from toolyard.core.tokens import count_in_pieces, count_tokens
-from toolyard.models.masking import masked, secrets_of
 
 LONGEST = 0.030
 """CPU seconds of one call, which other work of the machine does not add to."""

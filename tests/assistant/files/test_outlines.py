@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.assistant.files.made import made
 
-from toolyard.assistant.files import plain as plain_module
+from tests.assistant.files.made import made
+from toolyard.assistant.files import regex_outline as plain_module
 from toolyard.assistant.files.languages import language_of
 from toolyard.assistant.files.outlines import outline, outlines
-from toolyard.assistant.files.plain import lines_of
+from toolyard.assistant.files.regex_outline import lines_of
 from toolyard.assistant.files.syntax import outliner as outliner_module
-from toolyard.assistant.files.syntax.child import MOST_ENTRIES
 from toolyard.assistant.files.syntax.grammars import GRAMMARS
 from toolyard.assistant.files.syntax.outliner import Outliner
+from toolyard.assistant.files.syntax.parser_process import MOST_ENTRIES
 from toolyard.core.errors import ToolError
 
 EXAMPLES = {
@@ -280,7 +280,7 @@ def test_a_file_that_the_parser_cannot_take_costs_seconds_and_no_more(monkeypatc
 
 def test_the_parser_ends_by_itself_though_nobody_is_left_to_end_it():
     request = json.dumps(["typescript", 200_000]).encode() + b"\n" + b"'" * 200_000
-    command = [sys.executable, "-c", "from toolyard.assistant.files.syntax.child import main; main()"]
+    command = [sys.executable, "-c", "from toolyard.assistant.files.syntax.parser_process import main; main()"]
 
     ended = subprocess.run(command, input=request, capture_output=True, timeout=40, check=False)
 

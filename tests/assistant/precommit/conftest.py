@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from toolyard.app.gate import Gate
 from toolyard.assistant.precommit import Inspection, inspect
+from toolyard.dispatch.call_context import Gate
 
 _ENVIRONMENT = {
     "PATH": os.defpath,

@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from toolyard.assistant.precommit import git
-from toolyard.assistant.programs import run
+from toolyard.assistant.sandboxed_commands import run
 from toolyard.core.errors import ToolError
 
 RAN = "the program was run"

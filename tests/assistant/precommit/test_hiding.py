@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from toolyard.assistant.precommit import binaries, inspect
-from toolyard.assistant.precommit.decoding import decoded, lines_of
+from toolyard.assistant.precommit.text_in_binary import decoded, lines_of
 from toolyard.core.limits import MIB
 
 pytestmark = pytest.mark.slow  # git in a sandbox, again and again

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from toolyard.assistant.precommit.decoding import lines_of
-from toolyard.assistant.secrets.keys import Keys, Part, is_encoded
+from toolyard.assistant.precommit.text_in_binary import lines_of
+from toolyard.assistant.secrets.private_keys import Keys, Part, is_encoded
 from toolyard.assistant.secrets.scanner import masked, scanner
 
 TOKEN = "ghp_" + "aB3dE5fG7hI9jK1lM2nO4pQ6rS8tU0vW1xY2"

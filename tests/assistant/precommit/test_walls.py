@@ -6,10 +6,10 @@ import pytest
 
 from toolyard.app.yard import Yard
 from toolyard.core.errors import SecurityError
-from toolyard.sandbox.bubblewrap import bubblewrap, find_bubblewrap
-from toolyard.sandbox.choose import Choice
-from toolyard.sandbox.landlocked import landlocked
-from toolyard.sandbox.namespaces import find_unshare, namespaces
+from toolyard.sandbox.backends.bubblewrap import bubblewrap, find_bubblewrap
+from toolyard.sandbox.backends.landlock import landlocked
+from toolyard.sandbox.backends.namespaces import find_unshare, namespaces
+from toolyard.sandbox.selection import Choice
 from toolyard.sandbox.spec import Tier
 
 TIERS = {

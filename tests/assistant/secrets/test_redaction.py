@@ -5,8 +5,8 @@ import sys
 import time
 
 import pytest
-from tests.assistant.files.made import never
 
+from tests.assistant.files.made import never
 from toolyard.assistant.secrets import scanner as scanner_module
 from toolyard.assistant.secrets.redaction import Redacted, Secret, line_slices, mask_known_secrets, redact
 

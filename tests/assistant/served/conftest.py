@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from toolyard.testing.assistants import UNLIMITED, Assisted, assisted, emptied
-from toolyard.testing.model_server import Say
-from toolyard.testing.model_server.scripts import as_script
+from tests.support.assistant_process import UNLIMITED, Assisted, assisted, emptied
+from toolyard.testing.mock_model import Say
+from toolyard.testing.mock_model.scripts import as_script
 
 
 class Servers:

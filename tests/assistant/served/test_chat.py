@@ -2,8 +2,8 @@
 
 import pytest
 
-from toolyard.testing.assistants import MODELS
-from toolyard.testing.model_server import Say, Turn, Usage
+from tests.support.assistant_process import MODELS
+from toolyard.testing.mock_model import Say, Turn, Usage
 
 
 @pytest.mark.parametrize("api", MODELS)

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from toolyard.testing.assistants import MODELS, fields_of
-from toolyard.testing.client import error_in
-from toolyard.testing.model_server import FOREVER, Cut, Empty, Fail, Hang, Nonsense, Say
+from tests.support.assistant_process import MODELS, fields_of
+from toolyard.testing.mcp_client import error_in
+from toolyard.testing.mock_model import FOREVER, Cut, Empty, Fail, Hang, Nonsense, Say
 
 # What each SDK makes of a fault is held by the tests of models; here it is how the way back to the client goes.
 APIS = ["gemini", *(pytest.param(api, marks=pytest.mark.slow) for api in MODELS if api != "gemini")]

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from toolyard.testing.model_server import Say
+from toolyard.testing.mock_model import Say
 
 
 def test_the_model_sees_named_files_with_line_numbers(serve, project):
@@ -80,7 +80,7 @@ def test_links_that_lead_out_of_a_scanned_folder_are_not_followed(serve, project
 
 def test_files_for_secrets_are_sent_only_when_they_are_named_and_then_masked(serve, project):
     (project / "app.py").write_text("run()\n")
-    (project / ".env").write_text("COLOUR=hunter-green\nPASSWORD=Tr0ub4dor-3-x\n")
+    (project / ".env").write_text("COLOUR=hunter-green\nPASSWORD=Tr0ub4dor-3-x\nADMIN_PASSWORD=troubadour\n")
     (project / "deploy.pem").write_text("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\n")
     served = serve(Say("yes"))
 
@@ -94,7 +94,7 @@ def test_files_for_secrets_are_sent_only_when_they_are_named_and_then_masked(ser
 
     assert named["files_processed"] == [".env"]
     asked = served.model.requests[-1].users[-1]
-    assert "1| COLOUR=hunter-green\n2| PASSWORD=[secret]\n" in asked
+    assert "1| COLOUR=hunter-green\n2| PASSWORD=[secret]\n3| ADMIN_PASSWORD=[secret]\n" in asked
     assert "Tr0ub4dor" not in asked
 
 

@@ -7,8 +7,8 @@ import jsonschema
 import pytest
 
 from toolyard.core.tokens import count_tokens
-from toolyard.testing.client import StdioClient
-from toolyard.testing.model_server import Say
+from toolyard.testing.mcp_client import StdioClient
+from toolyard.testing.mock_model import Say
 
 ARGUMENTS = {
     "chat": {"prompt", "continuation_id", "temperature", "thinking_mode"},

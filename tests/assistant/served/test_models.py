@@ -1,6 +1,6 @@
 """Which model is asked, and how."""
 
-from toolyard.testing.model_server import Say, Turn, Usage
+from toolyard.testing.mock_model import Say, Turn, Usage
 
 
 def sent(served):

@@ -2,8 +2,8 @@
 
 import time
 
-from toolyard.testing.assistants import fields_of
-from toolyard.testing.model_server import Say, Turn
+from tests.support.assistant_process import fields_of
+from toolyard.testing.mock_model import Say, Turn
 
 
 def test_four_calls_to_a_slow_model_run_side_by_side_and_pings_are_answered(serve):

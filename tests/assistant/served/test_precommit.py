@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from toolyard.core.tokens import count_tokens
-from toolyard.testing.model_server import FOREVER, Fail, Say
+from toolyard.testing.mock_model import FOREVER, Fail, Say
 
 WHO = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
 PLANTED = "AKIA" + "QYLPMN5HFIQR7XYA"

@@ -1,6 +1,6 @@
 """Rate limits for each client and tool."""
 
-from toolyard.testing.model_server import Say
+from toolyard.testing.mock_model import Say
 
 
 def test_a_tool_is_called_as_often_as_its_rate_says(fresh):

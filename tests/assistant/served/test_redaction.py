@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from toolyard.testing.assistants import sent
-from toolyard.testing.model_server import Say
+from tests.support.assistant_process import sent
+from toolyard.testing.mock_model import Say
 
 TOKEN = "ghp_" + "aB3dE5fG7hI9jK1lM2nO4pQ6rS8tU0vW1xY2"
 AWS = "AKIA" + "Q3EGRLXK7Z2MNP4T"

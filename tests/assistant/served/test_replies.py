@@ -1,6 +1,6 @@
 """Long answers are capped, and the rest of them is a resource."""
 
-from toolyard.testing.model_server import Say
+from toolyard.testing.mock_model import Say
 
 
 def test_a_long_answer_is_cut_and_linked_to(fresh):

@@ -11,8 +11,8 @@ import pytest
 from mcp import Client, MCPError
 from mcp.client.stdio import StdioServerParameters
 
-from toolyard.testing.assistants import variables_for
-from toolyard.testing.model_server import FOREVER, Fail, Hang, Request, Say, Step, serving
+from tests.support.assistant_process import variables_for
+from toolyard.testing.mock_model import FOREVER, Fail, Hang, Request, Say, Step, serving
 
 pytestmark = pytest.mark.slow  # a start of the server and the SDK for each test, in every era
 

@@ -7,10 +7,10 @@ import sys
 import httpx2
 import pytest
 
-from toolyard.testing.assistants import sent, variables_for
-from toolyard.testing.http_client import HttpClient, HttpServer
-from toolyard.testing.model_server import Say, serving
-from toolyard.testing.redis_server import RedisServer
+from tests.support.assistant_process import sent, variables_for
+from tests.support.redis_server import RedisServer
+from toolyard.testing.mcp_http_client import HttpClient, HttpServer
+from toolyard.testing.mock_model import Say, serving
 
 pytestmark = pytest.mark.slow  # a start of a server, or several, for each
 

@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
-from toolyard.testing.assistants import fields_of
-from toolyard.testing.model_server import Say
+from tests.support.assistant_process import fields_of
+from toolyard.testing.mock_model import Say
 
 TURNS = 30
 
@@ -43,7 +43,7 @@ def test_a_killed_server_has_lost_nothing_of_a_thread(fresh):
 
 
 def test_a_turn_that_failed_is_not_part_of_the_thread(serve):
-    from toolyard.testing.model_server import Fail, Say
+    from toolyard.testing.mock_model import Fail, Say
 
     served = serve([Say("One."), Fail(400), Say("Two.")])
     thread = served.ask("chat", prompt="first")["continuation_id"]

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from toolyard.testing.model_server import FOREVER, Fail, Hang, Say, Turn
-from toolyard.testing.model_server.scripts import as_script
+from toolyard.testing.mock_model import FOREVER, Fail, Hang, Say, Turn
+from toolyard.testing.mock_model.scripts import as_script
 
 CODE = "import os\n\ndef read(name):\n    return open(name).read()\n"
 

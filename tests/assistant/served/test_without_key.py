@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from toolyard.testing.assistants import Assisted
-from toolyard.testing.model_server import Say, serving
+from tests.support.assistant_process import Assisted
+from toolyard.testing.mock_model import Say, serving
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from toolyard.assistant.traces import parse
-from toolyard.assistant.traces.mapping import name_of
+from toolyard.assistant.traces.path_mapping import name_of
 
 SAMPLES = Path(__file__).parents[2] / "data" / "traces"
 

@@ -1,8 +1,8 @@
 """Errors on one line, as compilers and checkers of other languages print them."""
 
 import pytest
-from tests.assistant.traces.samples import sample
 
+from tests.assistant.traces.samples import sample
 from toolyard.assistant.traces import parse
 
 

@@ -1,6 +1,7 @@
 """Panics and failed tests of Go."""
 
 import pytest
+
 from tests.assistant.traces.samples import languages, told
 
 NIL = "panic: runtime error: invalid memory address or nil pointer dereference"

@@ -1,6 +1,7 @@
 """C and C++: debuggers, sanitizers, compilers, and the library's last words."""
 
 import pytest
+
 from tests.assistant.traces.samples import languages, told
 
 OVERFLOW = (

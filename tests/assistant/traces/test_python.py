@@ -1,8 +1,8 @@
 """Python's tracebacks, and those of pytest."""
 
 import pytest
-from tests.assistant.traces.samples import sample, told
 
+from tests.assistant.traces.samples import sample, told
 from toolyard.assistant.traces import Frame, Trace, parse
 
 

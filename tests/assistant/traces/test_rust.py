@@ -1,8 +1,8 @@
 """Rust's panics and the errors of its compiler."""
 
 import pytest
-from tests.assistant.traces.samples import languages, told
 
+from tests.assistant.traces.samples import languages, told
 from toolyard.assistant.traces import Frame, Trace, parse
 
 MAIN = "src/main.rs"

@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass, field
 
 from toolyard.codemode.broker import Broker, BrokerLimits
-from toolyard.core.closing import Closing
+from toolyard.core.closeable import Closing
 
 DEADLINE = 20.0
 

@@ -1,6 +1,6 @@
 import pytest
 
-from toolyard.servers.loop import LoopThread
+from toolyard.core.loop_thread import LoopThread
 
 from .brokering import Yard
 

@@ -10,7 +10,7 @@ import pytest
 from toolyard.codemode.broker import Broker, Doing, Refused
 from toolyard.core.errors import SecurityError, SystemFault, ToolError, ValidationError
 from toolyard.core.upstream import ToolAnswer
-from toolyard.servers.faults import CallTimedOut, ServerUnavailable
+from toolyard.mcp_client.errors import CallTimedOut, ServerUnavailable
 
 from .brokering import Hold, Raw
 

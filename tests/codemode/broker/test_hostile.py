@@ -11,8 +11,8 @@ import threading
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.passing import put_forward
 
+from tests.support.fake_clock import put_forward
 from toolyard.core.limits import KIB, MIB
 
 from .brokering import DEADLINE, Hold, Raw, echo

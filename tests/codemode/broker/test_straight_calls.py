@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from toolyard.codemode.broker import Broker
-from toolyard.core.straight import Reply
+from toolyard.core.eager_call import Reply
 
 from .brokering import Hold, Raw
 

@@ -9,7 +9,7 @@ import pytest
 from toolyard.codemode.broker import BrokerLimits, Doing, requests
 from toolyard.codemode.broker.requests import Kind
 from toolyard.core.limits import MIB
-from toolyard.sandbox import inside
+from toolyard.sandbox import guest_layout
 
 from .brokering import Raw
 
@@ -40,8 +40,8 @@ def test_the_bounds_are_those_of_the_code():
     for size in (limits.frame_bytes, limits.request_bytes, limits.unread_bytes):
         assert f"{size // MIB} MiB" in PAGE
     assert limits.stall_seconds == 120
-    assert f"fd:{inside.BROKER_DESCRIPTOR}" in PAGE
-    assert inside.BROKER in PAGE
+    assert f"fd:{guest_layout.BROKER_DESCRIPTOR}" in PAGE
+    assert guest_layout.BROKER in PAGE
 
 
 @pytest.mark.parametrize("part", ["server", "tool"])

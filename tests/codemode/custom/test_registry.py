@@ -9,9 +9,9 @@ import threading
 import pytest
 
 from toolyard.codemode.custom import ToolContext, load_custom_tools
-from toolyard.codemode.custom.running import Threads, run_function
+from toolyard.codemode.custom.executor import Threads, run_function
 from toolyard.codemode.custom.signature import read_docstring, signature_of
-from toolyard.config.load import load_config
+from toolyard.config.loader import load_config
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ConfigError, SecurityError, ToolError, ValidationError
 from toolyard.core.upstream import ToolAnswer

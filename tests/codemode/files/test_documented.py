@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from toolyard.codemode.files.names import FOLDERS, LONGEST_NAME, PARAMETERS, TOOLS, spell
+from toolyard.codemode.files.schema_to_type import _DEEPEST, _MOST_VALUES
 from toolyard.codemode.files.tool_file import LONGEST_DESCRIPTION
-from toolyard.codemode.files.typer import _DEEPEST, _MOST_VALUES
 from toolyard.core.upstream import ToolSchema
 
 PAGE = (Path(__file__).parents[3] / "docs" / "tool-files.md").read_text()

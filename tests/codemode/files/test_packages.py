@@ -93,7 +93,7 @@ def test_the_version_says_whose_tools_these_are_and_not_when(importable):
 
 def test_the_same_listing_gives_the_same_bytes_in_another_process():
     program = (
-        "from toolyard.testing.universe import universe\n"
+        "from tests.support.universe import universe\n"
         "from toolyard.codemode.files import compile_server\n"
         "import hashlib\n"
         "files = [compile_server(one).files for one in universe()[:12]]\n"

@@ -10,8 +10,8 @@ import warnings
 
 import pytest
 
+from tests.support.universe import universe
 from toolyard.codemode.files import compile_index, compile_server, folder_names
-from toolyard.testing.universe import universe
 
 pytestmark = pytest.mark.slow  # thousands of real schemas
 

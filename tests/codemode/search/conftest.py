@@ -1,7 +1,7 @@
 import pytest
 
+from tests.support.toolsearch import simple_doc as make_doc
 from toolyard.codemode.search import ToolIndex
-from toolyard.testing.toolsearch import simple_doc as make_doc
 
 SMALL = {
     "files": [

@@ -8,8 +8,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.descriptors import open_now
 
+from tests.support.descriptors import open_now
 from toolyard.codemode.search import ToolIndex
 from toolyard.codemode.search.store import Store
 from toolyard.core.errors import SystemFault
@@ -159,7 +159,7 @@ def test_threads_share_one_index(path, small):
 
 _WRITER = """
 import sys
-from toolyard.testing.toolsearch import simple_doc
+from tests.support.toolsearch import simple_doc
 from toolyard.codemode.search import ToolIndex
 from toolyard.codemode.search.store import Store
 with ToolIndex.edit(sys.argv[1], semantic=False) as index:

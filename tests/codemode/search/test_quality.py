@@ -2,9 +2,9 @@
 
 import pytest
 
-from toolyard.bench.codemode_search import MEASURES, SETS
+from benchmarks.codemode.search import MEASURES, SETS
+from tests.support.toolsearch import fill, searching
 from toolyard.codemode.search import ToolIndex
-from toolyard.testing.toolsearch import fill, searching
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from toolyard.config.clients.clients import CLIENTS
-from toolyard.config.clients.installing import Target
+from toolyard.config.clients.installer import Target
 from toolyard.config.settings import Settings
 
 

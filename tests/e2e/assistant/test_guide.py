@@ -11,8 +11,7 @@ from tests.e2e import pages
 from tests.e2e.assistant.clients import SERVER
 from tests.e2e.scripted import LITTLE, ScriptedModel
 from tests.e2e.test_clients_page import free_port
-
-from toolyard.testing.model_server import Call, Turn
+from toolyard.testing.mock_model import Call, Turn
 
 PAGE = pages.ROOT / "docs" / "second-opinion.md"
 ID = re.compile(r"## Continuation ID: (\w{32})")

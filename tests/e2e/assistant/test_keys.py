@@ -9,10 +9,10 @@ import json
 import tomllib
 
 import pytest
+
 from tests.e2e.assistant.clients import CLIENTS, SERVER
 from tests.e2e.scripted import ScriptedModel
-
-from toolyard.testing.model_server import Call, Say, serving
+from toolyard.testing.mock_model import Call, Say, serving
 
 KEY = "AIzaSyA-key-that-is-in-no-file-of-anybody"
 """It begins as Google's do, which Gemini CLI knows by sight."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.e2e.scripted import ScriptedModel
 
-from toolyard.testing.model_server import Call
+from tests.e2e.scripted import ScriptedModel
+from toolyard.testing.mock_model import Call
 
 PREFIX = "mcp__toolyard__"
 

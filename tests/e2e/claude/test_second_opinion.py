@@ -8,9 +8,9 @@ import re
 import subprocess
 
 import pytest
-from tests.e2e.scripted import LITTLE, ScriptedModel
 
-from toolyard.testing.model_server import Call, Say, Turn, in_turns, serving
+from tests.e2e.scripted import LITTLE, ScriptedModel
+from toolyard.testing.mock_model import Call, Say, Turn, in_turns, serving
 
 PREFIX = "mcp__toolyard-assistant__"
 TOOLS = {PREFIX + name for name in ("chat", "thinkdeep", "analyze", "codereview", "debug", "precommit")}

@@ -7,8 +7,7 @@ import pathlib
 import sys
 
 from tests.e2e.scripted import ScriptedModel
-
-from toolyard.testing.model_server import Call
+from toolyard.testing.mock_model import Call
 
 SERVER = pathlib.Path(__file__).parents[3] / "examples" / "todo_server.py"
 HEADLESS = ("--permission-mode", "dontAsk", "--tools", "", "--allowedTools", "mcp__todos")

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.e2e import published
 
-from toolyard.testing.client import StdioClient
+from tests.e2e import published
+from toolyard.testing.mcp_client import StdioClient
 
 TOOLYARD = str(pathlib.Path(sys.executable).with_name("toolyard"))
 RUN_SECONDS = 90

@@ -7,10 +7,10 @@ import re
 from typing import Any
 
 import pytest
-from tests.e2e import published
 
+from tests.e2e import published
 from toolyard.core.tokens import count_tokens
-from toolyard.testing.client import StdioClient, failure, success
+from toolyard.testing.mcp_client import StdioClient, failure, success
 
 from .conftest import make_team
 

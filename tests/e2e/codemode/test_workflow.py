@@ -138,7 +138,7 @@ print(thought["thoughtHistoryLength"])
 def test_what_a_server_refuses_is_raised_with_its_words(team):
     code = """
 from servers import filesystem_server
-from toolyard_runtime.failures import ToolError
+from toolyard_runtime.errors import ToolError
 try:
     await filesystem_server.read_text_file(path="/etc/passwd")
 except ToolError as error:

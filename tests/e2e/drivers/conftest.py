@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.e2e.drivers.clients import CLIS
 from tests.e2e.drivers.island import Island
 from tests.e2e.drivers.trials import Trials

@@ -15,7 +15,7 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from toolyard.kernel.libc import LIBC, checked
+from toolyard.linux.libc import LIBC, checked
 
 _NEW_NETWORK = 0x4000_0000
 _SET_FLAGS, _UP = 0x8914, 0x1

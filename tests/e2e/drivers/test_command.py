@@ -12,12 +12,12 @@ import time
 from dataclasses import dataclass
 
 import pytest
+
 from tests.e2e.drivers.clients import CLIENTS, CLIS
 from tests.e2e.drivers.trials import processes_with, until
 from tests.e2e.scripted import ScriptedModel
-
 from toolyard.drivers import Finished, Status, ToolCall, ToolResult, from_json
-from toolyard.testing.model_server import Call
+from toolyard.testing.mock_model import Call
 
 TOOLYARD = pathlib.Path(sys.executable).with_name("toolyard")
 SECONDS = 300.0

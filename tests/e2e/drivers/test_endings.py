@@ -7,11 +7,11 @@ import signal
 import time
 
 import pytest
-from tests.e2e.drivers.trials import Scenario, Trial, processes_with, until
 
-from toolyard.core.modes import PermissionMode
+from tests.e2e.drivers.trials import Scenario, Trial, processes_with, until
+from toolyard.core.permission_modes import PermissionMode
 from toolyard.drivers import Status
-from toolyard.testing.model_server import Call, Hang
+from toolyard.testing.mock_model import Call, Hang
 
 SOON = 2.0 + 8.0
 """A run is gone within 2 s; a busy machine may take longer to notice."""

@@ -6,12 +6,12 @@ import asyncio
 from dataclasses import dataclass
 
 import pytest
+
 from tests.e2e.drivers.clients import CLIENTS, CLIS
 from tests.e2e.drivers.trials import Scenario
-
 from toolyard.drivers import Fault, Status, drive
 from toolyard.drivers.registry import driver_of
-from toolyard.testing.model_server import Call, Fail, Nonsense, Step
+from toolyard.testing.mock_model import Call, Fail, Nonsense, Step
 
 SECONDS = 90.0
 GRACE_SECONDS = 6.0

@@ -7,16 +7,16 @@ import pathlib
 import re
 
 import pytest
+
 from tests.e2e.drivers.clients import CLIENTS
 from tests.e2e.drivers.decoys import WORD
 from tests.e2e.drivers.island import interfaces
 from tests.e2e.drivers.trials import Scenario, Trial
-
 from toolyard.app.toolsets import Toolset
-from toolyard.core.modes import PermissionMode
+from toolyard.core.permission_modes import PermissionMode
 from toolyard.drivers import ResultStatus, SessionStarted, Status, TextDelta, ToolCall, ToolResult, Usage
 from toolyard.drivers.registry import driver_of
-from toolyard.testing.model_server import Call, Say
+from toolyard.testing.mock_model import Call, Say
 
 PAGE = pathlib.Path(__file__).parents[3] / "docs" / "drive.md"
 NAMES = (

@@ -13,19 +13,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+
 from tests.drivers.scripted import processes_of_run
 from tests.e2e.drivers.clients import CLIENTS, CLIS, KEY
 from tests.e2e.drivers.decoys import Decoys
 from tests.e2e.drivers.island import Island
 from tests.e2e.scripted import ScriptedModel
-
 from toolyard.app.toolsets import Toolset
-from toolyard.core.modes import PermissionMode
+from toolyard.core.permission_modes import PermissionMode
 from toolyard.drivers import Finished, Message, drive
-from toolyard.drivers.host import Host
-from toolyard.drivers.running import Run
-from toolyard.drivers.sweeping import RUN_VARIABLE
-from toolyard.testing.model_server import Step
+from toolyard.drivers.mcp_host import Host
+from toolyard.drivers.orphan_cleanup import RUN_VARIABLE
+from toolyard.drivers.run import Run
+from toolyard.testing.mock_model import Step
 
 SIDE_BY_SIDE = 6
 """Runs at a time. Much of one is waiting: for the model, for a deadline, for the next attempt."""

@@ -12,9 +12,9 @@ import re
 import subprocess
 
 import pytest
-from tests.e2e.published import python_server
 
-from toolyard.testing.model_server import Call, Request, Say, Step, serving
+from tests.e2e.published import python_server
+from toolyard.testing.mock_model import Call, Request, Say, Step, serving
 
 AGENTS = pathlib.Path(__file__).parent / "agents"
 RUN_SECONDS = 120

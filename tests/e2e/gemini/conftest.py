@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from tests.e2e.scripted import ScriptedModel
 
-from toolyard.testing.model_server import Call
+from tests.e2e.scripted import ScriptedModel
+from toolyard.testing.mock_model import Call
 
 PREFIX = "mcp_toolyard_"
 SETTINGS = {

@@ -8,6 +8,7 @@ import pathlib
 import sys
 
 import pytest
+
 from tests.e2e import published
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -7,8 +7,7 @@ import pathlib
 import sys
 
 from tests.e2e.scripted import ScriptedModel
-
-from toolyard.testing.model_server import Call
+from toolyard.testing.mock_model import Call
 
 SERVER = pathlib.Path(__file__).parents[3] / "examples" / "todo_server.py"
 HEADLESS = ("-m", "gemini-2.5-flash", "-o", "stream-json", "--skip-trust", "--allowed-mcp-server-names", "todos")

@@ -11,11 +11,11 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from tests.e2e import published
 
-from toolyard.fs.roots import Root
-from toolyard.workspace.memory import Memory
-from toolyard.workspace.memory.mem0 import import_mem0, read_store
+from tests.e2e import published
+from toolyard.files.roots import Root
+from toolyard.memory import Memory
+from toolyard.memory.mem0 import import_mem0, read_store
 
 TOOLYARD = pathlib.Path(sys.executable).with_name("toolyard")
 PROGRAM = pathlib.Path(__file__).with_name("mem0_program.py")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tests.e2e.drivers.clients import CLIENTS
-
-from toolyard.testing.backends import Backend
+from tests.support.backend_suite.scenarios import Backend
 
 KINDS = {"claude_code": "claude", "gemini_cli": "gemini", "codex": "codex", "qwen": "qwen", "opencode": "opencode"}
 """By `backend.type`: the name of the driver."""

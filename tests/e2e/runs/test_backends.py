@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from tests.e2e.runs.backends import BACKENDS
 
-from toolyard.testing.backends import SCENARIOS, Ran, Scenario, run_scenario
-from toolyard.testing.backends_suite import Backends
+from tests.e2e.runs.backends import BACKENDS
+from tests.support.backend_suite.scenarios import SCENARIOS, Ran, Scenario, run_scenario
+from tests.support.backend_suite.suite import Backends
 
 SIDE_BY_SIDE = 6
 """Runs at a time. Much of one is waiting."""

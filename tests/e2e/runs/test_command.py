@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+
 from tests.e2e.drivers.trials import processes_with, until
 from tests.e2e.runs.backends import BACKENDS
-
+from tests.support.backend_suite.scenarios import FOLDER, PEER, TASK, TEAM, WORKER, Script, write_config
 from toolyard.team.events import AgentStarted, Answered, Ended, RunFinished, ToolReturned, from_json
-from toolyard.testing.backends import FOLDER, PEER, TASK, TEAM, WORKER, Script, write_config
-from toolyard.testing.model_server import FOREVER, Hang, Request, Say, Step, serving
+from toolyard.testing.mock_model import FOREVER, Hang, Request, Say, Step, serving
 
 TOOLYARD = pathlib.Path(sys.executable).with_name("toolyard")
 CLAUDE = BACKENDS["claude_code"]

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.e2e.runs.backends import BACKENDS
 from tests.e2e.scripted import ScriptedModel
-
-from toolyard.config.load import load_config
+from toolyard.config.loader import load_config
 from toolyard.config.settings import Settings
 from toolyard.team.events import Ended, RunFinished, RunStarted, TeamEvent, ToolCalled, ToolReturned
 from toolyard.team.options import RunOptions
-from toolyard.team.running import TeamRun
-from toolyard.testing.model_server import Call, Say, Step, serving
+from toolyard.team.run import TeamRun
+from toolyard.testing.mock_model import Call, Say, Step, serving
 
 SECONDS = 240.0
-UPSTREAM = [sys.executable, "-m", "toolyard.testing.upstream_server"]
+UPSTREAM = [sys.executable, "-m", "toolyard.testing.mock_mcp_server"]
 CLAUDE_CODE = """
 agent:
   backend:

@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.e2e import published
 
+from tests.e2e import published
 from toolyard.config.models import ServerEntry
-from toolyard.servers import ServerPool
+from toolyard.mcp_client import ServerPool
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,8 @@ import asyncio
 import subprocess
 
 import pytest
-from tests.e2e.published import listening
 
+from tests.e2e.published import listening
 from toolyard.config.models import ServerEntry
 
 

@@ -7,9 +7,8 @@ import pathlib
 import subprocess
 
 from tests.e2e import published
-
-from toolyard.fs.roots import Root
-from toolyard.workspace.skills import Skill, export_skill, save
+from toolyard.files.roots import Root
+from toolyard.skills import Skill, export_skill, save
 
 
 def test_an_exported_skill_is_one_to_the_formats_own_validator(tmp_path: pathlib.Path) -> None:

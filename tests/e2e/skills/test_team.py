@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from toolyard.testing.client import StdioClient
+from toolyard.testing.mcp_client import StdioClient
 
 TOOLYARD = str(pathlib.Path(sys.executable).with_name("toolyard"))
 CONFIG = "toolyard: {workspace: team}\nagents: [{id: agent_a}, {id: agent-b}]\n"

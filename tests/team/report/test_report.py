@@ -11,8 +11,8 @@ from html.parser import HTMLParser
 
 import pytest
 from markdown_it import MarkdownIt
-from tests.team import scripted_events as scripted
 
+from tests.team import scripted_events as scripted
 from toolyard.team.events import (
     AgentStarted,
     Ended,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from toolyard.assistant.files.plain import Outline, plain_outline
+from toolyard.assistant.files.regex_outline import Outline, plain_outline
 from toolyard.assistant.files.sources import Source
 from toolyard.assistant.files.syntax.outliner import Outliner
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from toolyard.assistant.linting.model import LintFinding
-from toolyard.assistant.linting.reading import read_cppcheck, read_ruff, read_shellcheck, read_vet
-from toolyard.assistant.programs import Ran
+from toolyard.assistant.linting.parsers import read_cppcheck, read_ruff, read_shellcheck, read_vet
+from toolyard.assistant.sandboxed_commands import Ran
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from toolyard.app.gate import Gate
-from toolyard.assistant.precommit.clock import OutOfTime
-from toolyard.assistant.precommit.decoding import lines_of
+from toolyard.assistant.precommit.deadline import OutOfTime
 from toolyard.assistant.precommit.findings import Change, Detail, Status
 from toolyard.assistant.precommit.git import Git
+from toolyard.assistant.precommit.text_in_binary import lines_of
 from toolyard.core.actions import Kind
 from toolyard.core.errors import ToolyardError
 from toolyard.core.limits import MIB
+from toolyard.dispatch.call_context import Gate
 
 LARGE_BYTES = 5 * MIB
 _MOST_BYTES = 40 * MIB

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from toolyard.assistant.precommit.clock import OutOfTime
+from toolyard.assistant.precommit.deadline import OutOfTime
 from toolyard.assistant.precommit.findings import Change, Detail, Status
 from toolyard.assistant.precommit.git import Git
 from toolyard.assistant.precommit.patches import Patch, Record, parse

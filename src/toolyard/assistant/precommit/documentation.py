@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from toolyard.assistant.precommit.findings import Change, Check, Detail, Outcome, Status
-from toolyard.assistant.precommit.searching import Found, Tree, is_code, is_doc, is_history
+from toolyard.assistant.precommit.word_search import Found, Tree, is_code, is_doc, is_history
 
 NAME = "docs"
 _MOST_NAMES = 200

@@ -12,12 +12,12 @@ import os
 import shlex
 from dataclasses import dataclass, replace
 
-from toolyard.app.gate import Gate
-from toolyard.assistant.precommit.clock import Clock
+from toolyard.assistant.precommit.deadline import Clock
 from toolyard.assistant.precommit.repository import Repository
-from toolyard.assistant.programs import OUTPUT_BYTES, Ran, run
+from toolyard.assistant.sandboxed_commands import OUTPUT_BYTES, Ran, run
 from toolyard.core.errors import ToolError
 from toolyard.core.paths import beneath
+from toolyard.dispatch.call_context import Gate
 
 _NOT_FOUND = 127
 _MOST_FILTERS = 200

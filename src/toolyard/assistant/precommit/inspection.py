@@ -11,19 +11,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from toolyard.app.gate import Gate
-from toolyard.assistant.precommit import binaries, leftovers, rendering, repository
+from toolyard.assistant.precommit import binaries, debug_markers, repository
+from toolyard.assistant.precommit import report as precommit_report
+from toolyard.assistant.precommit.affected_tests import impact
 from toolyard.assistant.precommit.changes import Collected, collect
-from toolyard.assistant.precommit.clock import SECONDS, Clock, OutOfTime
+from toolyard.assistant.precommit.deadline import SECONDS, Clock, OutOfTime
+from toolyard.assistant.precommit.diff_budget import Fitted, fit
 from toolyard.assistant.precommit.documentation import documentation
 from toolyard.assistant.precommit.findings import Change, Check, Detail, Outcome
-from toolyard.assistant.precommit.fitting import Fitted, fit
 from toolyard.assistant.precommit.git import Git
-from toolyard.assistant.precommit.impact import impact
 from toolyard.assistant.precommit.lint_check import lint_changes
-from toolyard.assistant.precommit.searching import Tree
 from toolyard.assistant.precommit.secrets import Scan, without_secrets
+from toolyard.assistant.precommit.word_search import Tree
 from toolyard.core.errors import FieldError, ValidationError
+from toolyard.dispatch.call_context import Gate
 
 Verdict = Literal["go", "no-go"]
 _MOST_DETAILS = 100
@@ -62,7 +63,7 @@ class Inspection:
 
     def report(self) -> str:
         """Changes and checks, for a reader or a model: without a verdict, which a model is not to be led by."""
-        return rendering.report(self.branch, self.head, self.changes, self.checks)
+        return precommit_report.report(self.branch, self.head, self.changes, self.checks)
 
     def diff(self, tokens: int, check_time: Callable[[], None] = lambda: None) -> Fitted:
         """The change, for a model: at most that many tokens, without secrets."""
@@ -103,12 +104,12 @@ def inspect(
     clean = tuple(_scanned(scan, change) for change in changes)
     shown = [change for change, told in zip(changes, clean, strict=True) if not told.withheld]
     tree, check_time = Tree(git, is_index=not include_unstaged), clock.check
-    warned = (*found.warned, *leftovers.submodules(changes))
+    warned = (*found.warned, *debug_markers.submodules(changes))
     checks = (
         Check.of("git", failed=tuple(found.failed), warned=warned),
-        _in_time("conflicts", lambda: leftovers.conflicts(changes, check_time)),
+        _in_time("conflicts", lambda: debug_markers.conflicts(changes, check_time)),
         scan.result(),
-        _in_time("debugging", lambda: leftovers.debugging(changes, check_time)),
+        _in_time("debugging", lambda: debug_markers.debugging(changes, check_time)),
         Check.of("binaries", failed=tuple(unseen.failed), warned=tuple(unseen.warned)),
         _in_time("docs", lambda: documentation(shown, tree, check_time)),
         _in_time("tests", lambda: impact(changes, tree, check_time)),
@@ -155,7 +156,7 @@ def _visible(gate: Gate, root: str, found: Collected) -> list[Change]:
 
 def _name(name: str) -> str:
     """A name as it may be told: it can hold a secret as any line can."""
-    return without_secrets(rendering.text_of(name))
+    return without_secrets(precommit_report.text_of(name))
 
 
 def _told(check: Check) -> Check:
@@ -168,6 +169,6 @@ def _told(check: Check) -> Check:
 
 
 def _reason(check: Check) -> str:
-    return f"{check.name}: {rendering.detail(check.details[0])}" + (
+    return f"{check.name}: {precommit_report.detail(check.details[0])}" + (
         f", and {len(check.details) - 1} more" if len(check.details) > 1 else ""
     )

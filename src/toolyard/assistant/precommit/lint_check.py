@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from toolyard.assistant.linting import lint
 from toolyard.assistant.linting.model import LintFinding
-from toolyard.assistant.precommit.clock import Clock
+from toolyard.assistant.precommit.deadline import Clock
 from toolyard.assistant.precommit.findings import Change, Check, Detail, Outcome, Status
 from toolyard.core.paths import beneath
 

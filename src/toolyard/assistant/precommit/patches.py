@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from toolyard.assistant.precommit.decoding import decoded
+from toolyard.assistant.precommit.text_in_binary import decoded
 
 _DIFF_CHARS = 1_000_000
 """Kept of a file's diff: more than a model is shown."""

@@ -12,13 +12,13 @@ import os
 import stat
 from dataclasses import dataclass
 
-from toolyard.app.gate import Gate
-from toolyard.assistant.files.refused import refused
+from toolyard.assistant.files.not_readable import refused
 from toolyard.core.actions import Kind
 from toolyard.core.errors import SecurityError, ToolyardError, ValidationError
 from toolyard.core.limits import KIB
 from toolyard.core.paths import is_beneath
-from toolyard.fs.mounts import Target
+from toolyard.dispatch.call_context import Gate
+from toolyard.files.mounts import Target
 from toolyard.sandbox.spec import Mount
 
 _POINTER_BYTES = 8 * KIB

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from toolyard.assistant.precommit.findings import LINE_CUT, NEW, Change, Check, Detail
 from toolyard.assistant.precommit.patches import MOST_LINE_CHARS
-from toolyard.assistant.secrets.keys import Part, is_encoded
+from toolyard.assistant.secrets.private_keys import Part, is_encoded
 from toolyard.assistant.secrets.redaction import ScannedLine, scan_lines
 from toolyard.assistant.secrets.scanner import MASK, Hit, Scanner, masked, scanner
 

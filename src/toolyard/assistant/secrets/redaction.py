@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from toolyard.assistant.secrets.keys import Keys, Part
+from toolyard.assistant.secrets.private_keys import Keys, Part
 from toolyard.assistant.secrets.scanner import MASK, PRIVATE_KEY, Hit, Scanner, masked, scanner
 from toolyard.core.limits import KIB
 

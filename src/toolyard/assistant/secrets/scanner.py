@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
-from toolyard.assistant.secrets.taming import assigned, is_looked_up, tamed, tamed_groups
+from toolyard.assistant.secrets.bounded_regex import assigned, is_looked_up, tamed, tamed_groups
 
 _WINDOW = 2_000
 _OVERLAP = 300

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from toolyard.assistant.arguments import AnalyzeArguments
-from toolyard.assistant.case import Case
-from toolyard.assistant.composing import Question
-from toolyard.assistant.files.finding import Found
-from toolyard.assistant.files.imports import import_graph
+from toolyard.assistant.files.import_graph import import_graph
+from toolyard.assistant.files.lookup import Found
 from toolyard.assistant.files.outlines import outlines
 from toolyard.assistant.output import Output
+from toolyard.assistant.prompt_builder import Question
 from toolyard.assistant.prompts import analyze_words, evidence
+from toolyard.assistant.request import Case
 
 
 def analyze(arguments: AnalyzeArguments, case: Case) -> Output:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from toolyard.assistant.arguments import ChatArguments
-from toolyard.assistant.case import Case
-from toolyard.assistant.composing import Question
 from toolyard.assistant.output import Output
+from toolyard.assistant.prompt_builder import Question
+from toolyard.assistant.request import Case
 
 
 def chat(arguments: ChatArguments, case: Case) -> Output:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from toolyard.assistant.arguments import CodereviewArguments
-from toolyard.assistant.case import Case
-from toolyard.assistant.composing import Question
 from toolyard.assistant.findings import Finding, at_least, in_order
 from toolyard.assistant.linting import Evidence, lint
 from toolyard.assistant.output import Output
+from toolyard.assistant.prompt_builder import Question
 from toolyard.assistant.prompts import FINDINGS_SHAPE, codereview_words, evidence
-from toolyard.assistant.reviewing import Review, as_objects, review, told
+from toolyard.assistant.request import Case
+from toolyard.assistant.review import Review, as_objects, review, told
 from toolyard.assistant.secret_findings import secret_findings
 from toolyard.assistant.secrets.redaction import mask_known_secrets
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from toolyard.assistant.arguments import DebugArguments
-from toolyard.assistant.case import Case
-from toolyard.assistant.composing import Question
 from toolyard.assistant.output import Output
+from toolyard.assistant.prompt_builder import Question
 from toolyard.assistant.prompts import debug_words, evidence
+from toolyard.assistant.request import Case
 from toolyard.assistant.secret_findings import masked_hint, masked_note
 from toolyard.assistant.traces import Located, located, parse
 

@@ -6,21 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from toolyard.app.captured import cut
-from toolyard.app.snapshots.telling import counted
 from toolyard.assistant.arguments import PrecommitArguments
-from toolyard.assistant.case import Case
-from toolyard.assistant.composing import Question
 from toolyard.assistant.files.sources import Skipped
 from toolyard.assistant.findings import Severity, at_least
 from toolyard.assistant.output import Output
 from toolyard.assistant.precommit import Fitted, Inspection, Verdict, inspect
-from toolyard.assistant.precommit.rendering import verdict_lines
+from toolyard.assistant.precommit.report import verdict_lines
+from toolyard.assistant.prompt_builder import Question
 from toolyard.assistant.prompts import CHANGE_FINDINGS_SHAPE, evidence, precommit_words
-from toolyard.assistant.reviewing import Review, as_objects, review
+from toolyard.assistant.request import Case
+from toolyard.assistant.review import Review, as_objects, review
 from toolyard.core.errors import ProviderError
 from toolyard.core.tokens import count_in_pieces
-from toolyard.fs.faults import shown as shown_name
+from toolyard.files.os_errors import shown as shown_name
+from toolyard.sandbox.output_capture import cut
+from toolyard.snapshots.service.format import counted
 
 ReviewVerdict = Literal["clear", "concerns", "blocking", "none"]
 _BLOCKING: Final[Severity] = "high"

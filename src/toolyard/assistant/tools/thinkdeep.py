@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from toolyard.assistant.areas import Areas, read_areas
 from toolyard.assistant.arguments import ThinkdeepArguments
-from toolyard.assistant.case import Case, Exchange
-from toolyard.assistant.composing import Question
+from toolyard.assistant.focus_areas import Areas, read_areas
 from toolyard.assistant.output import Output
+from toolyard.assistant.prompt_builder import Question
 from toolyard.assistant.prompts import AREAS_SHAPE, thinkdeep_words
-from toolyard.assistant.structured import read_reply
+from toolyard.assistant.request import Case, Exchange
+from toolyard.assistant.structured_answer import read_reply
 
 
 def thinkdeep(arguments: ThinkdeepArguments, case: Case) -> Output:

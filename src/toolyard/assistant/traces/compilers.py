@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
+from toolyard.assistant.traces.locations import Place, is_number, language_of, place
 from toolyard.assistant.traces.model import Drafts
-from toolyard.assistant.traces.places import Place, is_number, language_of, place
 
 _MARKS = (": error: ", ": fatal error: ", " - error ", ": error ", ": undefined reference to ")
 _LINKER = re.compile(r"\S*ld(?:\.\w{2,4})?: ")

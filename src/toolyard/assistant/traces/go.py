@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from toolyard.assistant.traces.locations import place
 from toolyard.assistant.traces.model import Draft, Drafts
-from toolyard.assistant.traces.places import place
 
 _ERRORS = ("panic: ", "fatal error: ")
 _SERVING = "http: panic serving "

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from toolyard.assistant.traces.locations import Place, leading_number, place
 from toolyard.assistant.traces.model import Draft, Drafts, Frame
-from toolyard.assistant.traces.places import Place, leading_number, place
 
 _ADDRESS = re.compile(r"0x[0-9a-f]{1,16} in ")
 _VALGRIND_CALL = re.compile(r"(at|by) 0x[0-9A-F]{1,16}: (.*)")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from toolyard.assistant.traces.locations import leading_number
 from toolyard.assistant.traces.model import Draft, Drafts, Frame
-from toolyard.assistant.traces.places import leading_number
 
 _HEADER = "Traceback (most recent call last):"
 _GROUP = "+ Exception Group "

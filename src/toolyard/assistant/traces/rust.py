@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from toolyard.assistant.traces.locations import leading_number, place
 from toolyard.assistant.traces.model import Draft, Drafts, Frame
-from toolyard.assistant.traces.places import leading_number, place
 
 _PANICKED = " panicked at "
 _QUOTE_ENDS = "', "

@@ -13,16 +13,16 @@ import contextlib
 import os
 import socket
 
-from toolyard.codemode.broker.account import BUFFER_BYTES, DEFAULT_BROKER_LIMITS, Account, BrokerLimits
+from toolyard.codemode.broker.admission import BUFFER_BYTES, DEFAULT_BROKER_LIMITS, Account, BrokerLimits
 from toolyard.codemode.broker.connection import Connection, last_words
+from toolyard.codemode.broker.fd_passing import Hands
 from toolyard.codemode.broker.frames import framed
-from toolyard.codemode.broker.handing import Hands
-from toolyard.codemode.broker.listening import Door
 from toolyard.codemode.broker.requests import GoesStraight, Handler, never_straight
-from toolyard.core.closing import Closing
-from toolyard.sandbox.inside import BROKER_HAND, BROKER_SOCKET
-from toolyard.storage.private import socket_folder
-from toolyard.storage.temporary import TemporaryFolder
+from toolyard.codemode.broker.unix_listener import Door
+from toolyard.core.closeable import Closing
+from toolyard.sandbox.guest_layout import BROKER_HAND, BROKER_SOCKET
+from toolyard.storage.private_folders import socket_folder
+from toolyard.storage.temp_folders import TemporaryFolder
 
 _END_SECONDS = 5.0
 """How long `close()` waits for calls to clean up after they were cancelled."""

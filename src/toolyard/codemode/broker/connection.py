@@ -12,8 +12,8 @@ import functools
 import select
 from typing import Any, Protocol, cast
 
-from toolyard.codemode.broker import faults, frames
-from toolyard.codemode.broker.account import Account, BrokerLimits
+from toolyard.codemode.broker import errors, frames
+from toolyard.codemode.broker.admission import Account, BrokerLimits
 from toolyard.codemode.broker.frames import LENGTH
 from toolyard.codemode.broker.requests import (
     CANCEL,
@@ -27,9 +27,9 @@ from toolyard.codemode.broker.requests import (
     read,
     tell_nobody,
 )
-from toolyard.core.json_parts import PART_BYTES, number_in, parts_of
+from toolyard.core.eager_call import Straight
+from toolyard.core.json_size import PART_BYTES, number_in, parts_of
 from toolyard.core.limits import KIB
-from toolyard.core.straight import Straight
 
 _HEADER = LENGTH.size
 _NOT_READ = -1
@@ -245,7 +245,7 @@ class Connection(asyncio.BufferedProtocol):
             request = read(self._home.agent, frame)
         except Refused as refusal:
             self._home.account.give_back(size)
-            self._answer(number, {"error": faults.worded(refusal)})
+            self._answer(number, {"error": errors.worded(refusal)})
             return
         work = self._serve(number, request, wants_progress=frame.get("progress") is True)
         call = self.calls[number] = Straight(work, self._home.loop, functools.partial(self._is_done, number, size))
@@ -268,7 +268,7 @@ class Connection(asyncio.BufferedProtocol):
             raise BrokenFrame(f"a frame cannot be carried out, and it has no number to say so to: {refusal.message}")
         size, self._length, self._is_admitted = self._length, _NOT_READ, False
         home.account.give_back(size)
-        self._answer(number, {"error": faults.worded(refusal)})
+        self._answer(number, {"error": errors.worded(refusal)})
         return False
 
     def _cancel(self, number: object) -> None:
@@ -293,9 +293,9 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 async with asyncio.timeout(request.timeout):
                     answer = await self._home.handler(request, progress)
-            self._answer(number, {"result": faults.result_of(answer)})
+            self._answer(number, {"result": errors.result_of(answer)})
         except Exception as error:  # noqa: BLE001 - the outermost edge: every call gets an answer
-            self._answer(number, {"error": faults.worded(error, request)})
+            self._answer(number, {"error": errors.worded(error, request)})
 
     def _tell_progress(self, number: int, done: float, total: float | None, message: str) -> None:
         """Dropped where nobody reads: the next one says more."""

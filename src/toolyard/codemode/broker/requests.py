@@ -37,7 +37,7 @@ CANCEL = "cancel"
 
 
 class Kind(StrEnum):
-    """Why something failed. `toolyard_runtime.failures` has an exception for each."""
+    """Why something failed. `toolyard_runtime.errors` has an exception for each."""
 
     TOOL = "tool"
     TIMEOUT = "timeout"

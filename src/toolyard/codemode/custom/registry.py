@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from toolyard.codemode.custom import finding
+from toolyard.codemode.custom import loader
 from toolyard.codemode.custom.context import (
     NoFiles,
     OnConnection,
@@ -18,12 +18,12 @@ from toolyard.codemode.custom.context import (
     WorkspaceFiles,
     tell_nobody,
 )
-from toolyard.codemode.custom.running import Threads, run_function
+from toolyard.codemode.custom.executor import Threads, run_function
 from toolyard.codemode.custom.signature import WRAPPED, Function, Signature, signature_of
 from toolyard.config.custom_tools import CustomToolSource
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
-from toolyard.config.suggest import did_you_mean
+from toolyard.config.suggestions import did_you_mean
 from toolyard.core.errors import ConfigError, ValidationError
 from toolyard.core.upstream import Progress, ToolAnswer, ToolSchema
 
@@ -164,11 +164,11 @@ def load_custom_tools(
 
 def _functions(wanted: str | CustomToolSource, folder: str) -> Iterator[tuple[str, Function]]:
     if isinstance(wanted, CustomToolSource):
-        yield from finding.of_source(wanted, folder)
+        yield from loader.of_source(wanted, folder)
     elif ":" in wanted:
-        yield finding.named(wanted, folder)
+        yield loader.named(wanted, folder)
     else:
-        yield from finding.ours(wanted)
+        yield from loader.ours(wanted)
 
 
 def _tool(name: str, function: Function, wanted: str | CustomToolSource) -> CustomTool:

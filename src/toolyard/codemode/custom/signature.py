@@ -18,7 +18,7 @@ import pydantic_core
 from pydantic import TypeAdapter
 
 from toolyard.codemode.custom.context import ToolContext
-from toolyard.config.suggest import did_you_mean
+from toolyard.config.suggestions import did_you_mean
 from toolyard.core.errors import ConfigError, FieldError, ToolError, ValidationError
 from toolyard.core.upstream import Json, ToolAnswer, ToolSchema
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import Field
 from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
 
-from toolyard.codemode.custom.browsing import (
+from toolyard.codemode.custom.browser import (
     address_of,
     open_page,
     refusals_first,

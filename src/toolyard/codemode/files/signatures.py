@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolyard.codemode.files.facts import LONGEST_ARGUMENT_NOTE, note
+from toolyard.codemode.files.constraints import LONGEST_ARGUMENT_NOTE, note
 from toolyard.codemode.files.literals import literal
 from toolyard.codemode.files.names import PARAMETERS, spell
+from toolyard.codemode.files.python_types import Definitions
+from toolyard.codemode.files.schema_to_type import Typer
 from toolyard.codemode.files.schemas import Schema, as_schema, joined, properties, required
-from toolyard.codemode.files.typer import Typer
-from toolyard.codemode.files.types import Definitions
 
 OMITTED = "..."
 _MOST_NEEDS = 6

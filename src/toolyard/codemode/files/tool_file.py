@@ -8,10 +8,10 @@ from typing import Any
 
 from toolyard.codemode.files.compiled import CompiledTool
 from toolyard.codemode.files.literals import clipped, comment, docstring, literal, tidy
+from toolyard.codemode.files.python_types import Definitions
+from toolyard.codemode.files.schema_to_type import Typer
 from toolyard.codemode.files.schemas import as_schema
 from toolyard.codemode.files.signatures import Parameter, Signature, renaming, signature
-from toolyard.codemode.files.typer import Typer
-from toolyard.codemode.files.types import Definitions
 from toolyard.core.upstream import ToolSchema
 
 LONGEST_DESCRIPTION = 16_000

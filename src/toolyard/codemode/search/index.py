@@ -14,8 +14,9 @@ from collections.abc import Collection, Sequence
 from operator import neg
 
 from toolyard.codemode.search import embedding
+from toolyard.codemode.search.bm25f import Weighed, alike, weigh
 from toolyard.codemode.search.documents import Fields, Hit, ToolDoc, about, meaning
-from toolyard.codemode.search.fusion import Nearness, by_keywords_and_meaning
+from toolyard.codemode.search.hybrid_ranking import Nearness, by_keywords_and_meaning
 from toolyard.codemode.search.ranking import (
     Column,
     Corpus,
@@ -25,12 +26,11 @@ from toolyard.codemode.search.ranking import (
     rank,
 )
 from toolyard.codemode.search.render import fit
-from toolyard.codemode.search.smallwords import found_by_reading
 from toolyard.codemode.search.spelling import Spelling
+from toolyard.codemode.search.stopword_queries import found_by_reading
 from toolyard.codemode.search.store import MOST_TOOLS, TOOL_BITS, Server, Store, StoredTool
 from toolyard.codemode.search.vectors import Vectors, made
-from toolyard.codemode.search.weighing import Weighed, alike, weigh
-from toolyard.core.closing import Closing
+from toolyard.core.closeable import Closing
 from toolyard.core.errors import SystemFault
 
 _LOOK_FURTHER = 4

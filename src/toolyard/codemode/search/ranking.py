@@ -15,9 +15,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from toolyard.codemode.search.bm25f import MOST_WEIGHT, UNITS
 from toolyard.codemode.search.store import TOOL_BITS, Posting
-from toolyard.codemode.search.weighing import MOST_WEIGHT, UNITS
-from toolyard.codemode.search.words import sentences, small_words, synonyms, words
+from toolyard.codemode.search.tokenizer import sentences, small_words, synonyms, words
 
 _LONGEST_QUERY = 8_000
 """Characters; what comes after is not read."""

@@ -13,7 +13,7 @@ _LONGEST_SUMMARY = 240
 _MOST_ALSO = 3
 _SUFFIX = ".py"
 _ASIDE = ".toolyard/"
-"""Where our folder goes when the workspace has one of that name (`codemode/folder.py`, slow to import)."""
+"""Where our folder goes when the workspace has one of that name (`codemode/generated_folder.py`, slow to import)."""
 
 
 def render_hits(hits: Sequence[Hit], budget: int) -> str:

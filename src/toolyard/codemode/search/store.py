@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from toolyard.core.errors import SystemFault
-from toolyard.storage.fullness import check_descriptors
+from toolyard.storage.disk_full import check_descriptors
 
 _APPLICATION = 0x546F6F79  # "Tooy"
 _FORMAT = 2

@@ -11,8 +11,8 @@ from importlib import import_module
 from typing import Any
 
 from toolyard.codemode.search import embedding
-from toolyard.codemode.search.fusion import Nearness
-from toolyard.codemode.search.words import sentences
+from toolyard.codemode.search.hybrid_ranking import Nearness
+from toolyard.codemode.search.tokenizer import sentences
 
 _HASH_BYTES = 8
 _MOST_SENTENCES = 4

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, cast
 
 from toolyard.drivers.clis.cli import Cli, Listener
-from toolyard.drivers.clis.records import arguments, blocks, count, inner, message_of, money, objects, text
+from toolyard.drivers.clis.json_access import arguments, blocks, count, inner, message_of, money, objects, text
 from toolyard.drivers.driver import Reader
 from toolyard.drivers.messages import Message, Tokens
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from toolyard.drivers.clis.troubles import advice, is_retryable
+from toolyard.drivers.clis.error_hints import advice, is_retryable
 from toolyard.drivers.driver import SERVER, Heard, Login
 from toolyard.drivers.messages import (
     Fault,

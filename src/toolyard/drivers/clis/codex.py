@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from toolyard.drivers.clis.cli import START_SECONDS, TOOL_SECONDS, Cli, Listener, words_of
-from toolyard.drivers.clis.records import arguments, blocks, count, inner, message_of, text, toml
+from toolyard.drivers.clis.json_access import arguments, blocks, count, inner, message_of, text, toml
 from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
 from toolyard.drivers.messages import Message, Tokens
 

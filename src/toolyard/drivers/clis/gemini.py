@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from toolyard.drivers.clis.cli import ATTEMPTS, TOOL_SECONDS, Cli, Listener, words_of
-from toolyard.drivers.clis.records import arguments, count, inner, is_object, message_of, text, toml
-from toolyard.drivers.clis.standing import NO_CONTEXT, as_words, beside
+from toolyard.drivers.clis.json_access import arguments, count, inner, is_object, message_of, text, toml
+from toolyard.drivers.clis.workdir import NO_CONTEXT, as_words, beside
 from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
 from toolyard.drivers.messages import Message, Tokens
 

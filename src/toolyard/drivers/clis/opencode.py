@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from toolyard.drivers.clis.cli import TOOL_SECONDS, Cli, Listener, words_of
-from toolyard.drivers.clis.records import arguments, count, inner, message_of, money, plus, text
-from toolyard.drivers.clis.standing import beside
+from toolyard.drivers.clis.json_access import arguments, count, inner, message_of, money, plus, text
+from toolyard.drivers.clis.workdir import beside
 from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
 from toolyard.drivers.messages import Message, Tokens
 from toolyard.models.pricing import ModelRef

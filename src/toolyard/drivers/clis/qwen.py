@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from toolyard.drivers.clis.claude_stream import ClaudeStreamReader
 from toolyard.drivers.clis.cli import TOOL_SECONDS, Cli, words_of
-from toolyard.drivers.clis.standing import NO_CONTEXT, as_words, beside
+from toolyard.drivers.clis.workdir import NO_CONTEXT, as_words, beside
 from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
 
 _NO_TOOL = "none"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from toolyard.team.report.format import counted
 from toolyard.team.report.tags import Html, tag, together
-from toolyard.team.report.words import counted
 
 _HUNK: Final = re.compile(r"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _BEGINS: Final = re.compile(r"--- (a/|/dev/null$)")

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from toolyard.team.events import Ended
-from toolyard.team.report import words
+from toolyard.team.report import format as report_format
 from toolyard.team.report.diffs import shown_diff
 from toolyard.team.report.rounds import shown_rounds
-from toolyard.team.report.story import Story
 from toolyard.team.report.style import STYLE
 from toolyard.team.report.tags import Html, formatted, tag, together
 from toolyard.team.report.time_line import time_line
+from toolyard.team.report.timeline_model import Story
 
 _GOOD: Final = frozenset({Ended.ANSWERED, Ended.CONSENSUS})
 _LONG_TASK: Final = 280
@@ -28,7 +28,7 @@ _LEGEND: Final = (
 
 
 def html_of(story: Story, diffs: Mapping[str, str]) -> str:
-    title = f"Run {words.one_line(story.run)}: {words.one_line(story.task, 80)}"
+    title = f"Run {report_format.one_line(story.run)}: {report_format.one_line(story.task, 80)}"
     digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     head = tag(
@@ -58,24 +58,27 @@ def html_of(story: Story, diffs: Mapping[str, str]) -> str:
 
 
 def _beginning(story: Story) -> Html:
-    word, why = words.ending(story)
+    word, why = report_format.ending(story)
     ended = story.finished.ended if story.finished else None
     colour = "good" if ended in _GOOD else "bad" if ended is Ended.FAILED else "warn"
     spent = story.spent
     rounds = story.finished.rounds if story.finished else len(story.rounds)
     cached = f" ({spent.cached:,} cached)" if spent.cached else ""
-    limits, resumed = story.limits, f", resumed {words.counted(story.resumed, 'time')}" if story.resumed else ""
+    limits, resumed = (
+        story.limits,
+        f", resumed {report_format.counted(story.resumed, 'time')}" if story.resumed else "",
+    )
     figures = [
-        (words.duration(story.seconds), _of("time", limits, "seconds")),
+        (report_format.duration(story.seconds), _of("time", limits, "seconds")),
         (f"{rounds:,}", _of("round" if rounds == 1 else "rounds", limits, "rounds")),
         (f"{spent.total:,}", _of("tokens", limits, "tokens"), f"{spent.input:,} in{cached}, {spent.output:,} out"),
-        (words.money(spent.cost), _of("cost", limits, "cost")),
+        (report_format.money(spent.cost), _of("cost", limits, "cost")),
     ]
     links = [("agents", "Agents"), ("time", "Time line"), ("rounds", "What happened"), ("files", "Files")]
     notices = [tag("p", tag("span", "! ", class_="warn"), notice.text, class_="why") for notice in story.notices]
     return together(
         [
-            tag("h1", "Run ", tag("code", story.run), f"  ·  {words.moment(story.began)}{resumed}"),
+            tag("h1", "Run ", tag("code", story.run), f"  ·  {report_format.moment(story.began)}{resumed}"),
             tag("div", story.task.strip(), class_="task long" if len(story.task) > _LONG_TASK else "task"),
             tag("p", tag("span", word, class_=f"pill {colour}"), why, class_="why"),
             *notices,
@@ -90,18 +93,26 @@ def _figure(value: str, *about: str) -> Html:
 
 
 def _of(thing: str, limits: Mapping[str, float], name: str) -> str:
-    return f"{thing}, of {words.limit(name, limits[name]).removesuffix(f' {name}')}" if limits.get(name) else thing
+    return (
+        f"{thing}, of {report_format.limit(name, limits[name]).removesuffix(f' {name}')}"
+        if limits.get(name)
+        else thing
+    )
 
 
 def _answer(story: Story) -> Iterator[Html]:
     finished = story.finished
     if finished is None or not finished.has_answer:
         return
-    yield tag("h2", f"The answer of {words.one_line(finished.winner)}", id="answer")
+    yield tag("h2", f"The answer of {report_format.one_line(finished.winner)}", id="answer")
     yield tag("div", formatted(finished.text), class_="card won")
     if finished.snapshot:
         yield tag(
-            "p", "Its files are in snapshot ", tag("code", words.snapshot(finished.snapshot)), ".", class_="dim"
+            "p",
+            "Its files are in snapshot ",
+            tag("code", report_format.snapshot(finished.snapshot)),
+            ".",
+            class_="dim",
         )
 
 
@@ -119,15 +130,21 @@ def _agents(story: Story) -> Html:
             f"{spent.input:,}" if spent else "0",
             f"{spent.cached:,}" if spent else "0",
             f"{spent.output:,}" if spent else "0",
-            words.money(spent.cost if spent else 0.0),
+            report_format.money(spent.cost if spent else 0.0),
         )
         model = " · ".join(filter(None, (info.backend, info.model)))
-        who = together([tag("b", words.one_line(name)), tag("br"), tag("span", words.one_line(model), class_="dim")])
+        who = together(
+            [
+                tag("b", report_format.one_line(name)),
+                tag("br"),
+                tag("span", report_format.one_line(model), class_="dim"),
+            ]
+        )
         rows.append(
             tag(
                 "tr",
                 tag("td", who),
-                tag("td", words.came_to(story, name)),
+                tag("td", report_format.came_to(story, name)),
                 *(tag("td", n, class_="n") for n in numbers),
             )
         )
@@ -155,7 +172,7 @@ def _files(story: Story, diffs: Mapping[str, str]) -> Iterator[Html]:
     if not told:
         yield tag("p", "No file was changed.", class_="dim")
     for name in told:
-        yield tag("h3", words.one_line(name))
+        yield tag("h3", report_format.one_line(name))
         if diffs.get(name):
             yield shown_diff(diffs[name])
         else:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from toolyard.team.report import words
-from toolyard.team.report.story import Changed, Made, Noted, Part, Said, Step, Story, cut
+from toolyard.team.report import format as report_format
+from toolyard.team.report.timeline_model import Changed, Made, Noted, Part, Said, Step, Story, cut
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#|~&!$^])")
 _ADDRESS: Final = re.compile(r"://|www\.|@", re.IGNORECASE)
@@ -35,7 +35,7 @@ def markdown_of(story: Story, diffs: Mapping[str, str]) -> str:
 
 def plain(text: str, longest: int = 200) -> str:
     """A text in a line, as text: nothing in it is a mark, a link, a mention or a cell."""
-    line = " ".join(map(_plain_word, words.one_line(text, longest).split(" ")))
+    line = " ".join(map(_plain_word, report_format.one_line(text, longest).split(" ")))
     return _LIST_MARK.sub(r"\1\\\2", line)
 
 
@@ -50,25 +50,25 @@ def _plain_word(word: str) -> str:
 
 def fenced(text: str, kind: str = "") -> str:
     """A text as it is, between fences longer than any in it."""
-    shown = words.visible(text).strip("\n")
+    shown = report_format.visible(text).strip("\n")
     longest = max((len(ticks) for ticks in _TICKS.findall(shown)), default=0)
     fence = "`" * max(longest + 1, 3)
     return f"{fence}{kind}\n{shown}\n{fence}"
 
 
 def _beginning(story: Story) -> Iterator[str]:
-    word, why = words.ending(story)
+    word, why = report_format.ending(story)
     yield f"# Run {plain(story.run)}"
     yield fenced(story.task)
     yield f"**{word}.** {plain(why, 1000)}"
-    spent, resumed = story.spent, f", resumed {words.counted(story.resumed, 'time')}" if story.resumed else ""
+    spent, resumed = story.spent, f", resumed {report_format.counted(story.resumed, 'time')}" if story.resumed else ""
     rows = [
-        ("Begun", f"{words.moment(story.began)}{resumed}"),
-        ("Time", words.duration(story.seconds)),
+        ("Begun", f"{report_format.moment(story.began)}{resumed}"),
+        ("Time", report_format.duration(story.seconds)),
         ("Rounds", str(story.finished.rounds if story.finished else len(story.rounds))),
         ("Tokens", f"{spent.input:,} in ({spent.cached:,} cached), {spent.output:,} out"),
-        ("Cost", words.money(spent.cost).replace("$", "\\$")),
-        ("Limits", plain(", ".join(words.limit(*each) for each in story.limits.items())) or "none"),
+        ("Cost", report_format.money(spent.cost).replace("$", "\\$")),
+        ("Limits", plain(", ".join(report_format.limit(*each) for each in story.limits.items())) or "none"),
     ]
     yield _table(("", ""), rows)
     if story.notices:
@@ -78,7 +78,7 @@ def _beginning(story: Story) -> Iterator[str]:
 def _answer(story: Story) -> Iterator[str]:
     finished = story.finished
     if finished is not None and finished.has_answer:
-        kept = f" (snapshot {plain(words.snapshot(finished.snapshot))})" if finished.snapshot else ""
+        kept = f" (snapshot {plain(report_format.snapshot(finished.snapshot))})" if finished.snapshot else ""
         yield f"## The answer: {plain(finished.winner)}{kept}"
         yield fenced(finished.text, "markdown")
 
@@ -89,10 +89,10 @@ def _agents(story: Story) -> Iterator[str]:
     for name, info in story.agents.items():
         used = story.used.get(name)
         tokens = f"{used.spent.input:,} / {used.spent.output:,}" if used else "0 / 0"
-        cost = words.money(used.spent.cost if used else 0.0).replace("$", "\\$")
+        cost = report_format.money(used.spent.cost if used else 0.0).replace("$", "\\$")
         calls, files = len(story.calls_of(name)), len(story.files_of(name))
         who = plain(" · ".join(filter(None, (info.backend, info.model))))
-        came = plain(words.came_to(story, name))
+        came = plain(report_format.came_to(story, name))
         rows.append((plain(name), who, came, str(calls), str(files), tokens, cost))
     yield _table(("Agent", "Model", "Came to", "Calls", "Files", "Tokens in / out", "Cost"), rows)
 
@@ -122,7 +122,7 @@ def _part(part: Part) -> Iterator[str]:
     for step in part.steps:
         yield from _step(step)
     if part.left_out:
-        yield f"… and {words.counted(part.left_out, 'more step')}."
+        yield f"… and {report_format.counted(part.left_out, 'more step')}."
     if part.answer is not None and part.has_said_answer:
         yield "That is its answer."
     elif part.answer is not None:
@@ -142,15 +142,15 @@ def _step(step: Step) -> Iterator[str]:
                 yield fenced(step.text)
         case Made():
             came = {True: "✓", False: "✗", None: "no result:"}[step.ok]
-            took = f" ({words.duration(step.seconds)})" if step.seconds else ""
+            took = f" ({report_format.duration(step.seconds)})" if step.seconds else ""
             yield f"{came} **{plain(step.tool)}**{took}"
-            yield fenced(cut(words.arguments(step), _LONGEST_RESULT), "json")
+            yield fenced(cut(report_format.arguments(step), _LONGEST_RESULT), "json")
             if step.text:
                 yield fenced(cut(step.text, _LONGEST_RESULT))
         case Changed():
             named = ", ".join(plain(path) for path in step.paths[:_SHOWN_PATHS])
             more = f" and {step.total - _SHOWN_PATHS:,} more" if step.total > _SHOWN_PATHS else ""
-            yield f"Changed {named}{more} (snapshot {plain(words.snapshot(step.snapshot))})."
+            yield f"Changed {named}{more} (snapshot {plain(report_format.snapshot(step.snapshot))})."
         case Noted():
             yield f"Note: {plain(step.text, 1000)}"
 
@@ -181,7 +181,7 @@ def _time_line(story: Story) -> Iterator[str]:
                 rows.append((part.failure.at, part.agent, f"failed: {part.failure.why}"))
     if rows:
         yield "## Time line"
-        told = [(words.offset(story, at), plain(agent), plain(what)) for at, agent, what in sorted(rows)]
+        told = [(report_format.offset(story, at), plain(agent), plain(what)) for at, agent, what in sorted(rows)]
         yield _table(("At", "Agent", "What"), told)
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from markdown_it import MarkdownIt
 
-from toolyard.team.report.words import visible
+from toolyard.team.report.format import visible
 
 _VOID: Final = frozenset({"meta", "br", "hr", "rect", "circle", "line", "path"})
 _LONGEST_MARKDOWN: Final = 100_000

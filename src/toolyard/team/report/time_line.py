@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from toolyard.team.report import words
-from toolyard.team.report.story import Made, Noted, Part, Story
+from toolyard.team.report import format as report_format
 from toolyard.team.report.tags import Html, tag
+from toolyard.team.report.timeline_model import Made, Noted, Part, Story
 
 _WIDTH, _LEFT, _RIGHT = 1000, 130, 26
 _LANE, _BAR, _TOP = 34, 18, 26
@@ -24,7 +24,7 @@ def time_line(story: Story) -> Html:
     drawn = [*_axis(story, height)]
     for lane, agent in enumerate(story.agents):
         top = _TOP + lane * _LANE + (_LANE - _BAR) / 2
-        drawn.append(tag("text", words.one_line(agent, _NAME), x=_LEFT - 10, y=top + _BAR - 4, class_="lane"))
+        drawn.append(tag("text", report_format.one_line(agent, _NAME), x=_LEFT - 10, y=top + _BAR - 4, class_="lane"))
         for part in story.parts_of(agent):
             drawn += _bar(story, part, top)
     return tag("svg", *drawn, viewBox=f"0 0 {_WIDTH} {height}", role="img", aria_label="Time line", class_="line")
@@ -43,32 +43,34 @@ def _axis(story: Story, height: int) -> Iterator[Html]:
         at = story.began + number * step
         x = _x(story, at)
         yield tag("line", x1=x, y1=_TOP - 6, x2=x, y2=height, class_="grid")
-        yield tag("text", words.offset(story, at), x=x, y=_TOP - 11, class_="mark")
+        yield tag("text", report_format.offset(story, at), x=x, y=_TOP - 11, class_="mark")
 
 
 def _bar(story: Story, part: Part, top: float) -> Iterator[Html]:
     begin, end = _x(story, part.began), _x(story, part.ended)
     wide = max(end - begin, _LEAST_WIDTH)
-    took = words.duration(max(part.ended - part.began, 0))
-    told = tag("title", f"{words.one_line(part.agent)}, round {part.round}: {took}")
+    took = report_format.duration(max(part.ended - part.began, 0))
+    told = tag("title", f"{report_format.one_line(part.agent)}, round {part.round}: {took}")
     state = "failed" if part.failure else "odd" if part.round % 2 else "even"
     yield tag("g", told, tag("rect", x=begin, y=top, width=wide, height=_BAR, rx=4, class_=f"bar {state}"))
     shown = [step for step in part.steps if isinstance(step, Made | Noted)]
     for step in shown[:: -(-len(shown) // _MOST_TICKS) or 1]:
         x = _x(story, step.at)
         if isinstance(step, Made):
-            name = tag("title", f"{words.offset(story, step.at)} {words.one_line(step.tool)}")
+            name = tag("title", f"{report_format.offset(story, step.at)} {report_format.one_line(step.tool)}")
             kind = "tick wrong" if step.ok is False else "tick"
             yield tag("g", name, tag("rect", x=x - 0.75, y=top + 4, width=1.5, height=_BAR - 8, class_=kind))
         elif step.seconds:
             until = _x(story, min(step.at + step.seconds, part.ended))
             wait = tag("rect", x=x, y=top + _BAR - 4, width=max(until - x, _LEAST_WIDTH), height=4, class_="wait")
-            yield tag("g", tag("title", words.one_line(step.text)), wait)
+            yield tag("g", tag("title", report_format.one_line(step.text)), wait)
     if part.answer is not None:
-        name = tag("title", f"{words.offset(story, part.answer.at)} answered")
+        name = tag("title", f"{report_format.offset(story, part.answer.at)} answered")
         yield tag("g", name, tag("circle", cx=_x(story, part.answer.at), cy=top + _BAR / 2, r=5, class_="answer"))
     if part.vote is not None:
         name = tag(
-            "title", f"{words.offset(story, part.vote.at)} voted for {words.one_line(part.vote.choice) or 'nobody'}"
+            "title",
+            f"{report_format.offset(story, part.vote.at)} voted for "
+            f"{report_format.one_line(part.vote.choice) or 'nobody'}",
         )
         yield tag("g", name, tag("circle", cx=_x(story, part.vote.at), cy=top + _BAR / 2, r=5, class_="vote"))

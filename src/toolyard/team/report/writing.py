@@ -7,11 +7,11 @@ import os
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from toolyard.fs.temporary import temporary_name
+from toolyard.files.temp_names import temporary_name
 from toolyard.team.log import LOG_NAME, read_log
 from toolyard.team.report.html import html_of
 from toolyard.team.report.markdown import markdown_of
-from toolyard.team.report.story import story_of
+from toolyard.team.report.timeline_model import story_of
 
 HTML_NAME: Final = "report.html"
 MARKDOWN_NAME: Final = "report.md"

@@ -18,9 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from toolyard.assistant.files.syntax.child import SECONDS, Entry
 from toolyard.assistant.files.syntax.grammars import GRAMMARS
-from toolyard.core.closing import Closing
+from toolyard.assistant.files.syntax.parser_process import SECONDS, Entry
+from toolyard.core.closeable import Closing
 from toolyard.core.limits import KIB, MIB
 
 PARSED_BYTES = 1 * MIB
@@ -30,7 +30,9 @@ _POLL_MS = 20
 _READ_BYTES = 64 * KIB
 _GRACE_SECONDS = 5
 """For its start and its answer, beside the time for parsing, which it keeps to by itself."""
-_START = "import sys; sys.path[:] = sys.argv[1:]; from toolyard.assistant.files.syntax.child import main; main()"
+_START = (
+    "import sys; sys.path[:] = sys.argv[1:]; from toolyard.assistant.files.syntax.parser_process import main; main()"
+)
 
 
 @dataclass(frozen=True, slots=True)

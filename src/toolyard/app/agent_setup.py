@@ -1,0 +1,206 @@
+"""Settling an agent into its home: its folders are made, linked beside its files, and put into its policy.
+
+The walls are the policy's: the real folders are context paths, which the Gate judges and every sandbox mounts. The
+links are for convenience alone. One that is missing is made again at the next start; nothing is ever put in the place
+of something else, and what an agent makes of a link changes nothing about what it may reach.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from toolyard.app.git_exclude import exclude
+from toolyard.codemode.generated_folder import SERVERS, TOOLS, place_of
+from toolyard.config.memory_access import Wish, may
+from toolyard.core.agent_folder_names import AGENTS, WORKSPACE, agent_folder
+from toolyard.core.errors import ConfigError
+from toolyard.core.paths import beneath, is_beneath
+from toolyard.core.permission_modes import Access, PermissionMode
+from toolyard.files.roots import Root
+from toolyard.files.temp_names import temporary_name
+from toolyard.policy.builder import hiding
+from toolyard.policy.roots import ContextPath
+from toolyard.storage.state_folder import PRIVATE_FOLDER
+from toolyard.workspace.agent_paths import Home
+from toolyard.workspace.agent_view import View, view
+from toolyard.workspace.layout import MEMORY, SKILLS, TASKS, create, former_trees
+from toolyard.workspace.layout_registry import links_into_a_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from toolyard.policy.policy import Policy
+
+_GENERATED = (SERVERS, TOOLS)
+
+
+def make_folders(home: Home) -> None:
+    """Every folder of a layout that is missing; from any number of processes at once."""
+    if not home.has_layout:
+        return
+    with contextlib.closing(Root(home.root)) as root:
+        create(root, home.agents)
+    try:
+        # Private: what agents share may come from folders that nobody else may enter.
+        os.makedirs(home.shared, mode=PRIVATE_FOLDER, exist_ok=True)
+        with contextlib.suppress(OSError):  # what is there can be closed to an agent that works around it
+            os.mkdir(former_trees(home.shared), PRIVATE_FOLDER)
+    except OSError as error:
+        raise ConfigError(
+            f"the folder {home.shared}, where agents share their work, cannot be made: {error.strerror}.",
+            hint="Choose another `orchestrator.agent_temporary_workspace`.",
+        ) from error
+
+
+def view_of(home: Home) -> View:
+    """What the agent sees beside its files; nothing where there is no layout, or it has no part in it."""
+    if not home.is_member:
+        return View((), {})
+    generated = {name: place_of(home.root, name, home.state) for name in _GENERATED}
+    return view(home.root, home.agent, home.rules, generated=generated, shared=home.shared, attached=home.attached)
+
+
+def make_links(home: Home, links: Mapping[str, str]) -> None:
+    """A link for each name that is free. Where none can be made, the folders are still there at their own paths."""
+    with contextlib.suppress(OSError):
+        folder = os.open(home.workspace, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for name, target in links.items():
+                try:
+                    os.symlink(target, name, dir_fd=folder)
+                except FileExistsError:
+                    if _is_left_behind(home, folder, name, target):
+                        _replace_link(folder, name, target)
+            exclude(folder, [name for name, target in links.items() if _leads_to(folder, name, target)])
+        finally:
+            os.close(folder)
+
+
+def _leads_to(folder: int, name: str, target: str) -> bool:
+    try:
+        return os.readlink(name, dir_fd=folder) == target
+    except OSError:
+        return False
+
+
+def _is_left_behind(home: Home, folder: int, name: str, target: str) -> bool:
+    """Whether a link of ours leads to where the root was before somebody moved it, and nothing is any more."""
+    if not home.is_own_folder:
+        return False
+    try:
+        leads_to = os.readlink(name, dir_fd=folder)
+    except OSError:
+        return False
+    below = os.path.relpath(target, home.root)
+    is_ours = leads_to != target and leads_to.endswith(f"/{below}") and not below.startswith("..")
+    return is_ours and not os.path.lexists(leads_to)
+
+
+def _replace_link(folder: int, name: str, target: str) -> None:
+    temporary = temporary_name()
+    os.symlink(target, temporary, dir_fd=folder)
+    os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def standing_links(workspace: str, links: Mapping[str, str]) -> dict[str, str]:
+    """Those links, by their paths, that are there and lead where they should: ours, and not part of the work."""
+    found: dict[str, str] = {}
+    for name, target in links.items():
+        path = os.path.join(workspace, name)
+        with contextlib.suppress(OSError):
+            if os.readlink(path) == target:
+                found[path] = target
+    return found
+
+
+def apart(home: Home) -> list[str]:
+    """What lies in the agent's folder and is no part of its work: our links, and a root in there.
+
+    Relative to it, and in gitignore's spelling: what means something there stands for any one character.
+    """
+    links = (os.path.basename(path) for path in standing_links(home.workspace, view_of(home).links))
+    # Those of a layout whose configuration was not named are there for its agent.
+    found = list(dict.fromkeys([*links, *links_into_a_layout(home.workspace)]))
+    if home.has_layout:
+        held = (beneath(path, home.workspace) for path in _of_the_root(home))
+        found += [relative for relative in held if relative]
+    return ["".join("?" if char in "*?[]\\! " else char for char in relative) for relative in found]
+
+
+def _of_the_root(home: Home) -> Iterator[str]:
+    if home.is_elsewhere:
+        yield home.root
+    else:
+        yield from (os.path.join(home.root, place_of(home.root, name, home.state)) for name in _GENERATED)
+        yield from (home.skills, os.path.join(home.root, AGENTS))
+    yield from (home.shared, former_trees(home.shared))
+
+
+def guarded(home: Home, policy: Policy, *, code_mode: bool) -> Policy:
+    """The policy with the folders of the home in it: visible where they lie elsewhere, closed where they are others'.
+
+    Without a layout only code mode has use for them.
+    """
+    attached = tuple(ContextPath(path) for path in home.attached)
+    if home.is_member:
+        policy = replace(policy, context=(*policy.context, *view_of(home).context))
+        if not home.is_elsewhere:
+            policy = _kept(home, policy)
+    elif not code_mode:
+        policy = replace(policy, context=(*policy.context, *attached))
+    elif not home.is_elsewhere:
+        policy = _kept(home, replace(policy, context=(*policy.context, *attached)))
+    else:
+        policy = replace(policy, context=(*policy.context, *_beside(home), *attached))
+    for folder in _closed(home, policy):
+        policy = hiding(policy, folder)
+    return policy
+
+
+def _kept(home: Home, policy: Policy) -> Policy:
+    kept = (f"/{place_of(home.root, name, home.state)}" for name in _GENERATED)
+    return replace(policy, protected=(*policy.protected, *kept))
+
+
+def _beside(home: Home) -> Iterator[ContextPath]:
+    """The tool files and skills of a root that lies elsewhere."""
+    if not home.has_layout:
+        # A skill that is saved later, and the tool files, are to be seen by those who are open now.
+        for folder in (home.skills, os.path.join(home.root, place_of(home.root, SERVERS, home.state))):
+            with contextlib.suppress(OSError):
+                os.mkdir(folder)
+    access = {SERVERS: Access.READ, TOOLS: Access.READ, SKILLS: Access.READ if home.has_layout else Access.WRITE}
+    for name, right in access.items():
+        path = os.path.join(home.root, name if name == SKILLS else place_of(home.root, name, home.state))
+        if os.path.isdir(path) and os.path.realpath(path) == path:
+            yield ContextPath(path, right)
+
+
+def _closed(home: Home, policy: Policy) -> Iterator[str]:
+    """What lies in a folder that is open to the agent, and is not for it: its peers' own, and the root's state."""
+    if not home.has_layout or policy.mode is PermissionMode.BYPASS:
+        return
+    opened = [policy.workspace, *(entry.path for entry in policy.context)]
+    if policy.mode is PermissionMode.MODERATE:
+        opened += policy.extra_roots
+    for folder in _of_others(home):
+        held = any(is_beneath(folder, root) and folder != root for root in opened)
+        if held and not is_beneath(home.workspace, folder):
+            yield folder
+
+
+def _of_others(home: Home) -> Iterator[str]:
+    for peer in home.peers:
+        if not may(home.agent, peer, Wish.READ, home.rules):
+            # As a whole: moved elsewhere, its parts would be closed no more.
+            yield os.path.dirname(os.path.join(home.root, agent_folder(peer, MEMORY)))
+            continue
+        for part in (WORKSPACE, TASKS):
+            yield os.path.join(home.root, agent_folder(peer, part))
+    yield former_trees(home.shared)
+    yield os.path.realpath(home.state)
+    if home.snapshots_override:
+        yield home.snapshots_override

@@ -1,1 +1,0 @@
-"""Memories as the command line and the tools reach them."""

@@ -1,1 +1,0 @@
-"""Sharing between the agents of a layout, composed: publishing after snapshots, news of peers, merging."""

@@ -1,0 +1,172 @@
+"""Which tools a client is served: the set it asked for, or the groups that `in_context_tools` names.
+
+A group is `filesystem` (our file tools, by the reference server's names or Claude Code's), `code_execution`, a server
+or a group of custom tools. Our own groups keep their names: a server called `filesystem` is named by its folder. What
+is not named stays a file, and search_tools finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+
+from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode, is_served, sets_of, tools_of
+from toolyard.codemode.files import OWN_SERVER, code_name, folder_names, server_called
+from toolyard.config.suggestions import did_you_mean
+from toolyard.core.errors import ConfigError
+from toolyard.dispatch.tool import Tool
+from toolyard.tools.search_tools import SEARCH_TOOLS
+
+if TYPE_CHECKING:
+    from toolyard.codemode.catalog import KnownTool
+    from toolyard.codemode.custom import CustomTools
+    from toolyard.codemode.service import CodeMode
+    from toolyard.config.authorization import Authorization
+    from toolyard.config.models import Agent
+    from toolyard.config.server_registry import ResolvedServers
+
+Choice = Literal["*"] | tuple[str, ...]
+FILESYSTEM, CODE = OWN_SERVER, "code_execution"
+
+
+class KnownTools(Protocol):
+    """The tools of servers, as the catalog has them."""
+
+    def tools(self, server: str) -> Iterable[KnownTool]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Offline:
+    """What is known of somebody else's tools, and which of them an agent may call, without an open workspace."""
+
+    resolved: ResolvedServers
+    catalog: KnownTools
+    custom: CustomTools
+    authorization: Authorization
+    custom_authorization: Authorization
+
+
+ToolSource: TypeAlias = "CodeMode | Offline"
+
+
+def tools_in_context(toolsets: Toolsets, choices: Mapping[str, Choice], source: ToolSource) -> dict[str, Tool[Any]]:
+    """What `--tools` serves where the configuration has `in_context_tools`.
+
+    With code mode these are the chosen tools alone, and those of `minimal` and `workspace` where they are asked for.
+    Without it nothing else would reach the others: a group that is not named keeps the tools of the set.
+    """
+    sets = sets_of(toolsets)
+    names = Toolset.CLAUDE if Toolset.CLAUDE in sets and Toolset.REFERENCE not in sets else Toolset.REFERENCE
+    chosen = in_context_tools(choices, source, names)
+    if has_code_mode(toolsets):
+        also = [each for each in (Toolset.MINIMAL, Toolset.WORKSPACE) if each in sets]
+        also += [Toolset.WORKSPACE] if Toolset.ALL in sets else []
+        return {**chosen, **tools_of(tuple(also))}
+    replaced = {name for group in choices if group in OWN_GROUPS for name in OWN_GROUPS[group]()}
+    others = {name: tool for name, tool in tools_of(toolsets).items() if name not in replaced}
+    return {**others, **{name: tool for name, tool in chosen.items() if name != SEARCH_TOOLS.name}}
+
+
+def is_for_agent(agent: Agent | None, tool: Tool[Any], source: ToolSource) -> bool:
+    """Whether the agent's lists leave it the tool. Patterns on upstream tools say nothing of ours, and vice versa."""
+    from toolyard.tools.upstream_proxy import PassedOn
+
+    if isinstance(tool, PassedOn):
+        rights = source.custom_authorization if tool.is_custom else source.authorization
+        return rights.may_call(tool.server, tool.upstream_name)
+    return agent is None or is_served(tool.name, agent.backend.allowed_tools, agent.backend.exclude_tools)
+
+
+def in_context_tools(
+    choices: Mapping[str, Choice], mode: ToolSource, names: Toolset = Toolset.REFERENCE
+) -> dict[str, Tool[Any]]:
+    """The tools of these groups, and search_tools for the rest.
+
+    `names` says by which names all our file tools are served; single ones are by the names they are asked for.
+    Raises ConfigError for a name that is nobody's, or that two tools would have.
+    """
+    tools: dict[str, Tool[Any]] = {SEARCH_TOOLS.name: SEARCH_TOOLS}
+    owners = {SEARCH_TOOLS.name: f'"{SEARCH_TOOLS.name}"'}
+    for group, choice in choices.items():
+        known = _group(group, mode)
+        for name in _of_family(group, known, names) if choice == "*" else choice:
+            if name not in known:
+                raise ConfigError(
+                    f'in_context_tools names "{name}", which is no tool of "{group}".',
+                    hint=did_you_mean(name, known) if known else f"Run `toolyard sync {group}` first.",
+                )
+            served, this = known[name].name, f'"{name}" of "{group}"'
+            other = owners.setdefault(served, this)
+            if other != this:
+                what = f'in_context_tools names {other} and {this}, which would both be served as "{served}".'
+                raise ConfigError(what, hint="Leave one of them out: search_tools still finds it.")
+            tools[served] = known[name]
+    return tools
+
+
+def available_choices(choices: Mapping[str, Choice], mode: ToolSource) -> dict[str, Choice]:
+    """The choices without the groups and tools that are there no longer."""
+    available: dict[str, Choice] = {}
+    for group, choice in choices.items():
+        try:
+            known = _group(group, mode)
+        except ConfigError:
+            continue
+        available[group] = choice if choice == "*" else tuple(name for name in choice if name in known)
+    return available
+
+
+def _group(group: str, mode: ToolSource) -> dict[str, Tool[Any]]:
+    if group in OWN_GROUPS:
+        return OWN_GROUPS[group]()
+    return _passed_on(server_called(group, _servers(mode)), mode)
+
+
+def _of_family(group: str, known: Mapping[str, Tool[Any]], names: Toolset) -> list[str]:
+    """All tools of a group, those that have two names by the one of `names`."""
+    from toolyard.tools.execution_tools import BASH, EXECUTE_BASH
+
+    if group == FILESYSTEM:
+        return [name for name in known if name in tools_of(names)]
+    other = (EXECUTE_BASH if names is Toolset.CLAUDE else BASH).name
+    return [name for name in known if group != CODE or name != other]
+
+
+def _code() -> dict[str, Tool[Any]]:
+    from toolyard.tools.execution_tools import BASH, RUNNING_TOOLS
+
+    return {tool.name: tool for tool in (*RUNNING_TOOLS, BASH)}
+
+
+def _files() -> dict[str, Tool[Any]]:
+    from toolyard.tools.claude_toolset import CLAUDE_TOOLS
+    from toolyard.tools.reference.toolset import REFERENCE_TOOLS
+
+    running = _code()
+    claude = {tool.name: tool for tool in CLAUDE_TOOLS if tool.name not in running}
+    return {**claude, **{tool.name: tool for tool in REFERENCE_TOOLS}}
+
+
+OWN_GROUPS: Final[Mapping[str, Callable[[], dict[str, Tool[Any]]]]] = {FILESYSTEM: _files, CODE: _code}
+
+
+def _passed_on(group: str, mode: ToolSource) -> dict[str, Tool[Any]]:
+    from toolyard.tools.upstream_proxy import passed_on
+
+    servers = _servers(mode)
+    if group in servers:
+        return {tool.schema.name: passed_on(group, tool.schema) for tool in mode.catalog.tools(group)}
+    if group in mode.custom.groups:
+        return {
+            schema.name.removeprefix(f"{group}."): passed_on(group, schema, is_custom=True)
+            for schema in mode.custom.groups[group]
+        }
+    named = {code_name(server, folder) for server, folder in folder_names(sorted(servers)).items()}
+    known = {FILESYSTEM, CODE, *named, *mode.custom.groups}
+    what = f'in_context_tools names "{group}", which is no group of tools.'
+    raise ConfigError(what, hint=did_you_mean(group, known))
+
+
+def _servers(mode: ToolSource) -> Collection[str]:
+    return {entry.name for entry in mode.resolved.entries}

@@ -1,0 +1,140 @@
+"""The files of a folder, as ripgrep lists them: .gitignore is obeyed, links are not followed, `.git` is not entered.
+
+Always in the same order, and no more than a few megabytes of names. What is opened is opened without following a
+link, so it lies where its name says and is judged by that name.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from toolyard.core.errors import ToolError
+from toolyard.core.limits import MIB
+from toolyard.dispatch.call_context import Gate
+from toolyard.files import landlocked_process
+from toolyard.files.mounts import Target
+from toolyard.files.os_errors import shown
+from toolyard.files.roots import Root
+from toolyard.files.search.ripgrep import LAST_GLOBS, Bounds, Stop
+from toolyard.files.search.ripgrep_output import WALKED, names
+from toolyard.files.search.scope import Scope
+
+_NAMES_BYTES = 4 * MIB
+_GIT = ".git"
+_MOST_LINKS, _MOST_FOLDERS = 100, 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """A file that a scan has met, not opened yet."""
+
+    root: Root
+    relative: str
+    path: str
+    """Absolute."""
+    shown: str
+
+    def open(self) -> Target | None:
+        """What is there now; None when it is gone, or is no longer a file of that folder."""
+        try:
+            handle = self.root.open(self.relative, links=False)
+        except OSError:
+            return None
+        return Target(self.root, self.path, handle, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    files: tuple[Met, ...]
+    is_whole: bool
+    links_out: tuple[str, ...]
+    """Links that lead out of the root, as they are shown; of these, the first."""
+
+
+def scan(gate: Gate, folder: Target) -> Listing:
+    """What a folder holds that may be seen."""
+    bounds = Bounds(gate.cancelled, gate.deadline)
+    with Scope(folder.root, folder.relative, gate.visible, bounds, landlocked_process.available()) as scope:
+        output = scope.run(("--files", "--sort=path", *LAST_GLOBS, "--", WALKED.decode()), most=_NAMES_BYTES)
+        gate.check_time()
+        if output.stop in {Stop.CANCELLED, Stop.DEADLINE}:
+            raise ToolError("Looking through the folder took too long.", hint="Name a smaller folder.")
+        files = tuple(_met(gate, scope, names(output.data, WALKED)))
+        links = tuple(islice(_links_out(gate, scope, files), _MOST_LINKS))
+        return Listing(files, output.stop is None, links)
+
+
+def _met(gate: Gate, scope: Scope, found: list[str]) -> Iterator[Met]:
+    root = scope.root
+    for name in found:
+        relative = scope.relative(name)
+        if scope.allows(name) and _GIT not in relative.split("/"):
+            path = f"{root.path.rstrip('/')}/{relative}"
+            yield Met(root, relative, path, shown(gate.mounts.shown(path)))
+
+
+def _links_out(gate: Gate, scope: Scope, files: Sequence[Met]) -> Iterator[str]:
+    """Links that ripgrep passes over, in the folders on the way to what it lists and in those without a file.
+
+    Any other folder holds files that are not listed: it is ignored.
+    """
+    start = scope.relative("")
+    listed = {start, *(folder for each in files for folder in _folders(each.relative, start))}
+    waiting = sorted(listed, reverse=True)
+    for _ in range(_MOST_FOLDERS):
+        if not waiting:
+            return
+        gate.check_time()
+        folder = waiting.pop()
+        links, folders, has_files = _entries(scope.root, folder)
+        if folder not in listed and has_files:
+            continue
+        waiting.extend(each for each in folders if each not in listed and each.rpartition("/")[2] != _GIT)
+        for relative in links:
+            path = f"{scope.root.path.rstrip('/')}/{relative}"
+            if gate.visible(path) and _leads_out(scope.root, relative):
+                yield shown(gate.mounts.shown(path))
+
+
+def _folders(relative: str, start: str) -> Iterator[str]:
+    """The folders below `start` that hold it."""
+    folder = relative.rpartition("/")[0]
+    while len(folder) > len(start):
+        yield folder
+        folder = folder.rpartition("/")[0]
+
+
+def _entries(root: Root, folder: str) -> tuple[list[str], list[str], bool]:
+    """The links in a folder, the folders in it, and whether it holds anything else."""
+    try:
+        fd = root.open_folder(folder or ".")
+    except OSError:  # gone meanwhile, or no longer a folder
+        return [], [], False
+    links: list[str] = []
+    folders: list[str] = []
+    has_files = False
+    try:
+        with os.scandir(fd) as entries:
+            for entry in entries:
+                path = f"{folder}/{entry.name}" if folder else entry.name
+                if entry.is_symlink():
+                    links.append(path)
+                elif entry.is_dir(follow_symlinks=False):
+                    folders.append(path)
+                else:
+                    has_files = True
+    finally:
+        os.close(fd)
+    return sorted(links), sorted(folders, reverse=True), has_files
+
+
+def _leads_out(root: Root, relative: str) -> bool:
+    try:
+        root.open(relative).close()
+    except OSError as error:
+        return error.errno == errno.EXDEV
+    return False

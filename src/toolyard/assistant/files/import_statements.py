@@ -1,0 +1,225 @@
+"""What a file says it uses, as it spells it: found by the look of its lines, no parser needed.
+
+Only the beginning of a file is looked at, and of each line: imports stand there. What merely looks like an import, in
+a string or a comment, does no harm: it names no file, at worst a package that is not used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from toolyard.assistant.files.regex_outline import lines_of
+from toolyard.assistant.files.sources import Source
+from toolyard.core.limits import KIB
+
+_LOOKED_AT_CHARS = 256 * KIB
+_LINE_CHARS = 1_000
+_JOINED_LINES = 60
+_MOST_REFERENCES = 500
+_MOST_EXPANDED = 100
+_DEEPEST = 32
+_PATH_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    target: str
+    names: tuple[str, ...] = ()
+    """What is taken from it, where that may be a file of its own."""
+    is_path: bool = False
+    """A path from the file that says it, never a package."""
+
+
+def references(source: Source) -> tuple[Reference, ...]:
+    find = _FINDERS.get(source.language)
+    if find is None:
+        return ()
+    found: dict[Reference, None] = {}
+    for reference in find(_lines(source)):
+        found[reference] = None
+        if len(found) >= _MOST_REFERENCES:
+            break
+    return tuple(found)
+
+
+def declared(source: Source) -> str:
+    """The package or namespace that the file says it belongs to; of a go.mod, its module."""
+    pattern = _DECLARING.get(source.language)
+    if pattern is not None:
+        for line in _lines(source):
+            if found := pattern.match(line):
+                return found[1]
+    return ""
+
+
+def _lines(source: Source) -> Iterator[str]:
+    for _, line in lines_of(source.text[:_LOOKED_AT_CHARS]):
+        yield line[:_LINE_CHARS]
+
+
+# Repeats are possessive (`*+`, `++`) and optional groups atomic (`(?>x|)`), so no line makes a pattern backtrack. A
+# possessive quantifier on a group would say the same, but Python before 3.11.5 matches it wrongly.
+_DECLARING: Final = {
+    "java": re.compile(r"\s*+package\s++([\w.]++)\s*+;"),
+    "csharp": re.compile(r"\s*+namespace\s++([\w.]++)"),
+    "php": re.compile(r"\s*+(?><\?php\s++|)namespace\s++([\w\\]++)\s*+[;{]"),
+    "go.mod": re.compile(r"\s*+module\s++(\S++)"),
+}
+_PYTHON_FROM = re.compile(r"\s*+from\s++([\w.]*+)\s++import\s++(.*+)")
+_PYTHON_IMPORT = re.compile(
+    r"\s*+import\s++([\w.]++(?>\s++as\s++\w++|)(?>(?:\s*+,\s*+[\w.]++(?>\s++as\s++\w++|))*))\s*+(?>[#;].*+|)\Z"
+)
+_JAVASCRIPT = re.compile(
+    r"""(?:^\s*+(?:import|export|\})[^"'`]{0,300}?\bfrom\s*+|^\s*+import\s*+|\b(?:require|import)\s?+\(\s*+)["']([^"']{1,300}+)["']"""
+)
+_JAVA = re.compile(r"\s*+import\s++(?>static\s++|)([\w.]++\*?+)\s*+;")
+_CSHARP = re.compile(r"\s*+(?>global\s++|)using\s++(?>static\s++|)(?>\w++\s*+=\s*+|)([A-Z][\w.]*+)\s*+;")
+_GO_ONE = re.compile(r"\s*+import\s++(?>[\w.]++\s++|)\"([^\"]{1,300}+)\"")
+_GO_OF_BLOCK = re.compile(r"\s*+(?>[\w.]++\s++|)\"([^\"]{1,300}+)\"")
+_RUST = re.compile(
+    r"\s*+(?>pub(?>\([^)]{0,40}+\)|)\s++|)"
+    r"(?:use\s++(?P<use>.*+)|mod\s++(?P<mod>\w++)\s*+;|extern\s++crate\s++(?P<crate>\w++))"
+)
+_INCLUDE = re.compile(r"\s*+#\s*+(?:include|import)\s*+(?:<([^>]{1,300}+)>|\"([^\"]{1,300}+)\")")
+_RUBY = re.compile(r"\s*+(require_relative|require|load)\b\s*+(?>\(\s*+|)[\"']([^\"']{1,300}+)[\"']")
+_PHP_USE = re.compile(r"use\s++(?>function\s++|const\s++|)\\?+([\w\\]++)(?>\{([^}]{0,600}+)\}?+|)")
+_PHP_FILE = re.compile(
+    r"(?:require|include)(?>_once|)\s*+(?>\(\s*+|)(?>__DIR__\s*+\.\s*+|)[\"']([^\"']{1,300}+)[\"']"
+)
+_RUST_SIGN = re.compile(r"([{},])")
+_NAME = re.compile(r"\w+")
+
+
+def _python(lines: Iterator[str]) -> Iterator[Reference]:
+    quotes = ""
+    for line in lines:
+        if quotes:
+            quotes = "" if quotes in line else quotes
+        elif found := _PYTHON_FROM.match(line):
+            listed = found[2].partition("#")[0]
+            if "(" in listed and ")" not in listed:
+                listed += _until(")", lines)
+            parts = listed.strip(" ()\\").split(",")
+            yield Reference(found[1], tuple(name[0] for part in parts if (name := _NAME.search(part))))
+        elif found := _PYTHON_IMPORT.match(line):
+            yield from (Reference(part.split()[0]) for part in found[1].split(","))
+        else:
+            quotes = next((each for each in ('"""', "'''") if line.count(each) % 2), "")
+
+
+def _javascript(lines: Iterator[str]) -> Iterator[Reference]:
+    for line in lines:
+        if not line.lstrip().startswith(("//", "*", "/*")):
+            for found in _JAVASCRIPT.finditer(line):
+                yield Reference(found[1], is_path=found[1].startswith("."))
+
+
+def _go(lines: Iterator[str]) -> Iterator[Reference]:
+    is_block = False
+    for line in lines:
+        if is_block:
+            is_block = not line.lstrip().startswith(")")
+            found = _GO_OF_BLOCK.match(line)
+        else:
+            is_block = line.replace(" ", "").startswith("import(") and ")" not in line
+            found = _GO_ONE.match(line)
+        if found:
+            yield Reference(found[1])
+
+
+def _rust(lines: Iterator[str]) -> Iterator[Reference]:
+    for line in lines:
+        found = _RUST.match(line)
+        if found is None:
+            continue
+        if found["mod"]:
+            yield Reference(f"self::{found['mod']}", is_path=True)
+        elif found["crate"]:
+            yield Reference(found["crate"])
+        else:
+            used = found["use"] if ";" in found["use"] else found["use"] + _until(";", lines)
+            yield from (Reference(each) for each in expanded(used.partition(";")[0]))
+
+
+def expanded(tree: str) -> tuple[str, ...]:
+    """Each path of a `use` tree: `a::{b, c::{d, e}}` has three. Bounded, however long it is and however it nests."""
+    paths: dict[str, None] = {}
+    prefixes: list[str] = []
+    current = ""
+    for part in _RUST_SIGN.split(tree):
+        if part == "{":
+            prefixes.append(current)
+        elif part in {",", "}"}:
+            if current != (prefixes[-1] if prefixes else ""):
+                paths[current.rstrip(":")] = None
+            if part == "}" and prefixes:
+                prefixes.pop()
+            current = prefixes[-1] if prefixes else ""
+        else:
+            current += _unnamed(part)
+        if len(paths) >= _MOST_EXPANDED or len(prefixes) > _DEEPEST or len(current) > _PATH_CHARS:
+            return tuple(path for path in paths if path)
+    paths[current.rstrip(":")] = None
+    return tuple(path for path in paths if path)
+
+
+def _unnamed(path: str) -> str:
+    """A path without the name that it is given (`as name`), and without blanks."""
+    words = path.split()
+    return "".join(words[: words.index("as")] if "as" in words else words)
+
+
+def _includes(lines: Iterator[str]) -> Iterator[Reference]:
+    for line in lines:
+        if found := _INCLUDE.match(line):
+            yield Reference(found[1] or found[2], is_path=found[1] is None)
+
+
+def _ruby(lines: Iterator[str]) -> Iterator[Reference]:
+    for line in lines:
+        if found := _RUBY.match(line):
+            yield Reference(found[2], is_path=found[1] == "require_relative")
+
+
+def _php(lines: Iterator[str]) -> Iterator[Reference]:
+    for line in lines:
+        if found := _PHP_USE.match(line):  # further in, `use` is about traits
+            names = tuple(name[0] for part in (found[2] or "").split(",") if (name := re.search(r"[\w\\]+", part)))
+            yield from (Reference(f"{found[1]}{name}") for name in names or ("",))
+        elif found := _PHP_FILE.search(line):
+            yield Reference(found[1].lstrip("/"), is_path=True)
+
+
+def _by(pattern: re.Pattern[str]) -> Callable[[Iterator[str]], Iterator[Reference]]:
+    def find(lines: Iterator[str]) -> Iterator[Reference]:
+        return (Reference(found[1]) for line in lines if (found := pattern.match(line)))
+
+    return find
+
+
+def _until(end: str, lines: Iterable[str]) -> str:
+    """The lines up to the one with `end`; not for ever."""
+    taken: list[str] = []
+    for line in lines:
+        taken.append(line.partition("#")[0] if end == ")" else line)
+        if end in line or len(taken) >= _JOINED_LINES:
+            break
+    return " ".join(("", *taken))
+
+
+_FINDERS: Final[dict[str, Callable[[Iterator[str]], Iterator[Reference]]]] = {
+    "python": _python,
+    **dict.fromkeys(("javascript", "typescript", "tsx", "vue", "svelte"), _javascript),
+    "java": _by(_JAVA),
+    "csharp": _by(_CSHARP),
+    "go": _go,
+    "rust": _rust,
+    "c": _includes,
+    "cpp": _includes,
+    "objective-c": _includes,
+    "ruby": _ruby,
+    "php": _php,
+}

@@ -1,0 +1,118 @@
+"""The answers to thinkdeep's focus areas, in whatever of the usual shapes the model put them. Pure.
+
+What is told is about as long as what was said, whatever it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from toolyard.assistant.json_extraction import NotJson
+
+_LISTS = ("areas", "focus_areas", "answers")
+_NAMES = ("area", "name", "focus_area", "title")
+_TEXTS = ("answer", "analysis", "content", "text")
+_MOST_DEPTH = 20
+_VALUE_CHARS = 100_000
+"""Of an answer that is no text."""
+_SUMMARY, _CONFIDENCE = "summary", "confidence"
+_NUMBERS = "0123456789.):"
+_BEFORE, _AFTER = '*#`" ', '*`:" '  # what marks a heading
+_BETWEEN = str.maketrans("", "", " \t\n_-")
+
+
+@dataclass(frozen=True, slots=True)
+class AreaAnswer:
+    """`area` is spelled as it was asked for; `confidence` is the model's own word, often none."""
+
+    area: str
+    answer: str
+    confidence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Areas:
+    answers: tuple[AreaAnswer, ...]
+    missing: tuple[str, ...]
+    summary: str = ""
+
+
+def read_areas(reply: object, wanted: Sequence[str]) -> Areas:
+    """The answers in the order of `wanted`, and those of `wanted` that have none. What was not asked is left out.
+
+    Names are the same whatever their case, spaces and underscores. Raises NotJson for a reply of another shape.
+    """
+    given: dict[str, AreaAnswer] = {}
+    for answer in _answers(reply):
+        key = _key(answer.area)
+        for spelled in (key, key.lstrip(_NUMBERS)):  # `1. Performance`
+            given.setdefault(spelled, answer)
+    names = list(dict.fromkeys(wanted))
+    found = [(name, given.get(_key(name))) for name in names]
+    return Areas(
+        tuple(AreaAnswer(name, answer.answer, answer.confidence) for name, answer in found if answer is not None),
+        tuple(name for name, answer in found if answer is None),
+        _text(cast("Mapping[str, object]", reply).get(_SUMMARY)) if isinstance(reply, dict) else "",
+    )
+
+
+def _answers(reply: object) -> Iterator[AreaAnswer]:
+    """Those that say something."""
+    held = reply
+    if isinstance(reply, dict):
+        fields = cast("dict[str, object]", reply)
+        held = next((fields[name] for name in _LISTS if name in fields), fields)
+    if isinstance(held, list):
+        pairs = [("", value) for value in cast("list[object]", held)]
+    elif isinstance(held, dict):
+        pairs = list(cast("dict[str, object]", held).items())
+    else:
+        raise NotJson('it is no object with "areas"')
+    for name, value in pairs:
+        answer = _answer(name, value)
+        if answer.area and answer.answer:
+            yield answer
+
+
+def _answer(name: str, value: object) -> AreaAnswer:
+    if not isinstance(value, dict):
+        return AreaAnswer(name, _text(value))
+    fields = cast("dict[str, object]", value)
+    said = next((fields[key] for key in _TEXTS if key in fields), "" if not name else fields)
+    area = name or next((_text(fields[key]) for key in _NAMES if key in fields), "")
+    return AreaAnswer(area, _text(said), _text(fields.get(_CONFIDENCE)))
+
+
+def _text(value: object) -> str:
+    """For a reader: lists as points, and whatever else there is as it was written."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value.strip().encode("utf-8", "replace").decode()
+    if isinstance(value, list) and all(isinstance(each, str) for each in cast("list[object]", value)):
+        text = "\n".join(f"- {_text(each)}" for each in cast("list[str]", value))
+    else:
+        _check_depth(cast("object", value), _MOST_DEPTH)
+        text = json.dumps(cast("Any", value), ensure_ascii=False).encode("utf-8", "replace").decode()
+    return text if len(text) <= _VALUE_CHARS else f"{text[:_VALUE_CHARS]}…"
+
+
+def _check_depth(value: object, left: int) -> None:
+    """Raises NotJson."""
+    if isinstance(value, dict):
+        inner = list(cast("dict[str, object]", value).values())
+    elif isinstance(value, list):
+        inner = cast("list[object]", value)
+    else:
+        return
+    if not left:
+        raise NotJson(f"an answer is nested deeper than {_MOST_DEPTH} levels")
+    for each in inner:
+        _check_depth(each, left - 1)
+
+
+def _key(name: str) -> str:
+    return name.casefold().lstrip(_BEFORE).rstrip(_AFTER).translate(_BETWEEN)

@@ -1,0 +1,105 @@
+"""What each linter prints, read. Paths are as it printed them. Pure.
+
+Read line by line where the linter lets us: its output may be megabytes, and one call of a parser holds up everybody.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, cast
+
+from toolyard.assistant.linting.model import Level, LintFinding
+from toolyard.assistant.sandboxed_commands import Ran
+from toolyard.assistant.traces.locations import is_number, place
+
+_TEXT_CHARS = 400
+_CODE = re.compile(r" \[([A-Za-z0-9_-]{1,60})\]$")
+# What breaks the program when it gets there; all else of ruff's is a matter of care or taste.
+_RUFF_ERRORS = re.compile(r"E9|F5|F6|F7|F82|PLE|invalid-syntax")
+_RUFF_WARNINGS = re.compile(r"[FBS]\d|ASYNC|BLE|DTZ|PLW|TRY|RUF")
+_LEVELS: Final[Mapping[str, Level]] = {
+    "error": "error",
+    "warning": "warning",
+    "portability": "warning",
+    "performance": "warning",
+}
+
+
+def read_ruff(ran: Ran) -> Iterator[LintFinding]:
+    """One object on each line."""
+    for line in _lines(ran.out):
+        said = _object(line)
+        where = said.get("location")
+        if not isinstance(where, dict):
+            continue
+        code = _text(said.get("code"))
+        path, row = _text(said.get("filename")), _number(cast("dict[str, Any]", where).get("row"))
+        yield LintFinding("ruff", path, row, code, _text(said.get("message")), _ruff_level(code))
+
+
+def read_shellcheck(ran: Ran) -> Iterator[LintFinding]:
+    """`./a.sh:2:6: note: Double quote to prevent globbing. [SC2086]`"""
+    for line in _lines(ran.out):
+        head, _, rest = line.partition(": ")
+        where = place(head)
+        level, _, said = rest.partition(": ")
+        if where is None or not said:
+            continue
+        code = _CODE.search(said)
+        text = said[: code.start()] if code else said
+        yield LintFinding(
+            "shellcheck", where.file, where.line, code[1] if code else "", _text(text), _LEVELS.get(level, "note")
+        )
+
+
+def read_cppcheck(ran: Ran) -> Iterator[LintFinding]:
+    """Fields between tabs, as the template asks for."""
+    for line in _lines(ran.err):
+        fields = line.split("\t", 4)
+        if len(fields) == 5 and is_number(fields[1]):
+            path, number, level, code, text = fields
+            yield LintFinding("cppcheck", path, int(number), code, _text(text), _LEVELS.get(level, "note"))
+
+
+def read_vet(ran: Ran) -> Iterator[LintFinding]:
+    """`./m.go:5:15: fmt.Printf format %d has arg x of wrong type`, with `vet: ` where it does not compile."""
+    for line in _lines(ran.err):
+        is_broken = line.startswith("vet: ")
+        head, _, said = line.removeprefix("vet: ").partition(": ")
+        where = place(head)
+        if where is not None and where.file.endswith(".go") and said:
+            level: Level = "error" if is_broken else "warning"
+            yield LintFinding("go vet", where.file, where.line, "", _text(said), level)
+
+
+def _ruff_level(code: str) -> Level:
+    if not code or _RUFF_ERRORS.match(code):
+        return "error"
+    return "warning" if _RUFF_WARNINGS.match(code) else "note"
+
+
+def _lines(data: bytes) -> Iterator[str]:
+    """Without the last one where it was cut."""
+    at = 0
+    while (end := data.find(b"\n", at)) >= 0:
+        yield data[at:end].decode("utf-8", "replace").rstrip("\r")
+        at = end + 1
+
+
+def _object(line: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str:
+    line = " ".join(value.split()) if isinstance(value, str) else ""
+    return line[:_TEXT_CHARS].encode("utf-8", "replace").decode()
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

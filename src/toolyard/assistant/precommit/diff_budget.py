@@ -1,0 +1,141 @@
+"""The change as a model is shown it: short files whole, of long ones the beginning, and a count of what is left out.
+
+Each file may take as much as any other, and what short ones leave goes to the long ones. Where that is too little of
+each to be of use, the first files get it. What is left out is told, to the model and to whoever asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from toolyard.assistant.precommit.findings import LINE_CUT, Change
+from toolyard.assistant.precommit.numbered_diff import numbered
+from toolyard.assistant.precommit.report import title
+from toolyard.core.tokens import count_or_estimate
+from toolyard.snapshots.service.format import counted
+
+_LEAST_TOKENS = 400
+"""Of a file, some thirty lines: with less of each, fewer files are shown."""
+_REST_TOKENS = 20
+"""What is said of the rest, of a file or of all of them."""
+_CHECKED_EVERY = 1_000
+_HUNK = "@@"
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    text: str
+    lines: int
+    """Of the diff: how many are shown."""
+    of_lines: int
+    long_lines: int
+    """How many of those that are shown lack their end."""
+    in_part: tuple[str, ...]
+    """Files of which only the beginning is shown."""
+    left_out: tuple[str, ...]
+    """Files of which nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A change that has not got its room yet."""
+
+    change: Change
+    lines: tuple[str, ...]
+    """Its title, and its diff or why there is none."""
+    costs: tuple[int, ...]
+    """Tokens of the lines, as far as there could be room for them."""
+
+    @property
+    def tokens(self) -> int:
+        """Of all of it; of one that is longer than all the room there is, too many."""
+        return self.cost(len(self.lines))
+
+    @property
+    def of_lines(self) -> int:
+        return 0 if self.change.withheld else len(self.lines) - 1 + self.change.left_out
+
+    def rest(self, count: int) -> int:
+        """How many lines of the diff are left out where so many lines are shown."""
+        return len(self.lines) - count + self.change.left_out
+
+    def cost(self, count: int) -> int:
+        return sum(self.costs[:count]) + (_REST_TOKENS if count and self.rest(count) else 0)
+
+    def within(self, room: int) -> int:
+        """How many lines there is room for; none where they would show nothing of what changes."""
+        if self.tokens <= room:
+            return len(self.lines)
+        room -= _REST_TOKENS
+        count = 0
+        for cost in self.costs:
+            room -= cost
+            if room < 0:
+                break
+            count += 1
+        return count if any(line.startswith(_HUNK) for line in self.lines[: max(count - 1, 0)]) else 0
+
+
+def fit(changes: Sequence[Change], tokens: int, check_time: Callable[[], None]) -> Fitted:
+    """As much of the changes as `tokens` allow. `check_time` is called again and again, and may raise."""
+    drafts = [_draft(change, tokens, check_time) for change in changes]
+    shown = list(zip(drafts, _counts(drafts, tokens), strict=True))
+    lines = [line for draft, count in shown for line in _told(draft, count)]
+    if unseen := [draft.of_lines for draft, count in shown if not count]:
+        lines.append(f"[... {counted(len(unseen), 'more change')} with {counted(sum(unseen), 'line')}, not shown]")
+    seen = {draft.change.path for draft, count in shown if count}
+    lacking = [draft.change.path for draft, count in shown if draft.of_lines and draft.rest(count)]
+    return Fitted(
+        "\n".join(lines),
+        sum(count - 1 for draft, count in shown if count and draft.of_lines),
+        sum(draft.of_lines for draft in drafts),
+        sum(line.endswith(LINE_CUT) for line in lines),
+        tuple(dict.fromkeys(path for path in lacking if path in seen)),
+        tuple(dict.fromkeys(path for path in lacking if path not in seen)),
+    )
+
+
+def _draft(change: Change, tokens: int, check_time: Callable[[], None]) -> _Draft:
+    body = [f"[not shown: {change.withheld}]"] if change.withheld else [*numbered(change.diff)]
+    lines = (f"=== {title(change)}", *body)
+    costs: list[int] = []
+    total = 0
+    for at, line in enumerate(lines):
+        if not at % _CHECKED_EVERY:
+            check_time()
+        costs.append(count_or_estimate(line) + 1)
+        total += costs[-1]
+        if total > tokens:
+            break
+    return _Draft(change, lines, tuple(costs))
+
+
+def _counts(drafts: Sequence[_Draft], tokens: int) -> Iterator[int]:
+    """How many lines of each are shown."""
+    needed = [draft.tokens for draft in drafts]
+    left = tokens if sum(needed) <= tokens else tokens - _REST_TOKENS
+    share = max(_level(needed, left), _LEAST_TOKENS)
+    for draft in drafts:
+        count = draft.within(min(share, left))
+        left -= draft.cost(count)
+        yield count
+
+
+def _level(needed: Sequence[int], tokens: int) -> int:
+    """What each may take at most, so that all together take no more than `tokens`."""
+    left = tokens
+    for number, each in enumerate(sorted(needed)):
+        most = left // (len(needed) - number)
+        if each > most:
+            return most
+        left -= each
+    return max(needed, default=0)
+
+
+def _told(draft: _Draft, count: int) -> Iterator[str]:
+    if not count:
+        return
+    yield from draft.lines[:count]
+    if rest := draft.rest(count):
+        yield f"[... {rest:,} more {'line' if rest == 1 else 'lines'} of this change]"

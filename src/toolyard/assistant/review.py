@@ -1,0 +1,97 @@
+"""A review by the model: its findings read, checked against the files, filtered and told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from toolyard.assistant.arguments import SeverityFilter
+from toolyard.assistant.findings import Finding, at_least, in_change, in_order, read_findings
+from toolyard.assistant.request import Exchange
+from toolyard.assistant.structured_answer import read_reply
+from toolyard.snapshots.service.format import counted
+
+_SHOWN_DROPPED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    content: str
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+    is_whole: bool
+    """Whether the model's answer could be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    summary: str
+    findings: tuple[Finding, ...]
+    dropped: tuple[str, ...]
+
+
+def review(
+    exchange: Exchange,
+    lines_of: Mapping[str, int],
+    severity_filter: SeverityFilter = "all",
+    touches: Callable[[str, int], bool] | None = None,
+    local: Sequence[Finding] = (),
+) -> Review:
+    """Ask for findings. `lines_of` are the files that they may be about, with how many lines each has.
+
+    Of a change, `touches` says which lines belong to it. `local` findings were made without a model, and join the
+    model's.
+    """
+    reply = read_reply(exchange, lambda value: _read(value, lines_of, touches))
+    if reply.value is None:
+        why = f"The findings cannot be read: {reply.lacks}."
+        return Review(reply.text, (), (why, *reply.notes), is_whole=False)
+    found = reply.value
+    every = in_order((*local, *found.findings))
+    kept = at_least(every, severity_filter)
+    hidden = len(every) - len(kept)
+    notes = [f"Left out: {why}" for why in found.dropped[:_SHOWN_DROPPED]]
+    if len(found.dropped) > _SHOWN_DROPPED:
+        notes.append(f"Left out: {counted(len(found.dropped) - _SHOWN_DROPPED, 'more finding')}.")
+    if hidden:
+        notes.append(f"severity_filter hides {counted(hidden, 'finding')} below {severity_filter}.")
+    return Review(told(found.summary, kept), kept, tuple(notes), is_whole=True)
+
+
+def _read(value: object, lines_of: Mapping[str, int], touches: Callable[[str, int], bool] | None) -> _Read:
+    found = read_findings(value, lines_of, is_change=touches is not None)
+    if touches is not None:
+        found = in_change(found, touches)
+    summary = cast("dict[str, Any]", value).get("summary") if isinstance(value, dict) else None
+    return _Read(summary.strip() if isinstance(summary, str) else "", found.findings, found.dropped)
+
+
+def told(summary: str, findings: Sequence[Finding]) -> str:
+    """For a reader."""
+    lines = [summary] if summary else []
+    if not findings:
+        lines.append("No findings.")
+    for number, each in enumerate(findings, 1):
+        place = f"{each.file}:{each.line}" if each.line else each.file
+        lines.append(f"{number}. **{each.severity}** ({each.category}) {place}: {each.title}")
+        if each.cause:
+            lines.append(f"   Cause: {each.cause}")
+        if each.fix:
+            lines.append("   Fix: " + each.fix.strip().replace("\n", "\n   "))
+    return "\n".join(lines)
+
+
+def as_objects(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    return [
+        {
+            "severity": each.severity,
+            "category": each.category,
+            "file": each.file,
+            "line": each.line,
+            "title": each.title,
+            "fix": each.fix,
+            **({"cause": each.cause} if each.cause else {}),
+        }
+        for each in findings
+    ]

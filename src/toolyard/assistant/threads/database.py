@@ -1,0 +1,154 @@
+"""The database of threads: one connection, which the threads of this process take in turn.
+
+It is opened when it is first used. Where there is none, reading makes none. `close()` ends it for good. Whatever goes
+wrong with it, and with what is read from it, is a SystemFault.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+import urllib.parse
+from collections.abc import Callable, Generator
+
+from toolyard.assistant.threads.codec import DamagedError
+from toolyard.core.closeable import Closing
+from toolyard.core.errors import SystemFault
+from toolyard.storage.disk_full import FREE_SPACE, check_descriptors, is_full
+from toolyard.storage.sqlite import make_private, write_ahead
+
+_BUSY_SECONDS = 10.0
+_VERSION = 1
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS threads (
+    id TEXT PRIMARY KEY, created REAL NOT NULL, updated REAL NOT NULL, expires REAL NOT NULL,
+    turns INTEGER NOT NULL, about BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS by_update ON threads (updated);
+CREATE INDEX IF NOT EXISTS by_expiry ON threads (expires);
+CREATE TABLE IF NOT EXISTS turns (
+    thread TEXT NOT NULL, number INTEGER NOT NULL, turn BLOB NOT NULL, UNIQUE (thread, number)
+);
+CREATE TABLE IF NOT EXISTS gone (id TEXT PRIMARY KEY, until REAL NOT NULL) WITHOUT ROWID;
+PRAGMA user_version = {_VERSION};
+"""
+
+
+class Database(Closing):
+    def __init__(self, path: str, prepare: Callable[[sqlite3.Connection], None]) -> None:
+        """`prepare` is called once, in a transaction of its own, when it is opened."""
+        self._path = path
+        self._prepare = prepare
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._is_closed = False
+
+    def close(self) -> None:
+        with self._lock, self._minding():
+            self._is_closed = True
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    @contextlib.contextmanager
+    def reading(self) -> Generator[sqlite3.Connection | None]:
+        """One picture of everything, whatever others write meanwhile; None where there is no database."""
+        with self._lock, self._minding():
+            if self._connection is None and not os.path.exists(self._path):
+                yield None
+                return
+            with self._transaction("BEGIN") as connection:
+                yield connection
+
+    @contextlib.contextmanager
+    def writing(self) -> Generator[sqlite3.Connection]:
+        """All of it is on the disk in the end, or nothing."""
+        with self._lock, self._minding():
+            make_private(self._path)
+            with self._transaction("BEGIN IMMEDIATE") as connection:
+                yield connection
+
+    def purge(self) -> None:
+        """What was deleted goes out of the log, too; where somebody else is using that, with a later one."""
+        with self._lock, self._minding():
+            self._opened().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    @contextlib.contextmanager
+    def _transaction(self, begin: str) -> Generator[sqlite3.Connection]:
+        connection = self._opened()
+        connection.execute(begin)
+        try:
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.rollback()
+            raise
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._is_closed:
+            raise SystemFault("The threads are closed: this process is about to end.", retryable=True)
+        if self._connection is None:
+            self._connection = self._open()
+            try:
+                with self._transaction("BEGIN IMMEDIATE") as connection:
+                    self._prepare(connection)
+            except BaseException:
+                self._connection.close()
+                self._connection = None
+                raise
+        return self._connection
+
+    def _open(self) -> sqlite3.Connection:
+        # One that is gone in this moment is not made anew, open to everybody.
+        uri = f"file:{urllib.parse.quote(self._path)}?mode=rw"
+        connection = sqlite3.connect(
+            uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        try:
+            write_ahead(connection, _BUSY_SECONDS)
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA secure_delete = ON")
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version > _VERSION:
+                raise SystemFault(
+                    f"The threads in {self._path} were kept by a newer Toolyard.", hint="Use that one, or upgrade."
+                )
+            if version < _VERSION:
+                connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @contextlib.contextmanager
+    def _minding(self) -> Generator[None]:
+        try:
+            yield
+        except DamagedError as error:
+            raise self._damaged(str(error)) from error
+        except (OSError, sqlite3.Error) as error:
+            if isinstance(error, sqlite3.Error):
+                check_descriptors(error)
+                if is_full(error, self._path):
+                    raise SystemFault(
+                        f"The threads cannot be kept in {self._path}: the disk is full.",
+                        hint=FREE_SPACE,
+                        retryable=True,
+                    ) from error
+                if isinstance(error, sqlite3.DatabaseError) and _is_damage(error):
+                    raise self._damaged(str(error)) from error
+            raise SystemFault(
+                f"The threads in {self._path} cannot be used: {error}.",
+                hint="Look at what is there and at its disk. Move it away to begin anew.",
+                retryable=isinstance(error, sqlite3.OperationalError),
+            ) from error
+
+    def _damaged(self, why: str) -> SystemFault:
+        hint = "Move the file away, with those beside it, to begin anew; `sqlite3 FILE .recover` may save something."
+        return SystemFault(f"The threads in {self._path} are damaged: {why}.", hint=hint)
+
+
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}

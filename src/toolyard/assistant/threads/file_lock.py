@@ -1,0 +1,116 @@
+"""Who may go on with a thread: one at a time, in order of arrival, in this process and all others on this machine.
+
+Each one who comes locks a byte of one file, the next after all that are locked, and waits until none before it is.
+The locks belong to open files (`F_OFD_SETLK`), so threads of one process exclude each other like processes do, and
+the kernel takes them back when a process ends, however it ends. The bytes of a thread are its own by the first digits
+of its id; two threads that share these wait for each other, and that is all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import struct
+import threading
+from collections.abc import Callable, Generator
+
+from toolyard.assistant.threads.store import WAIT_SECONDS
+from toolyard.core.errors import SystemFault
+
+_FLOCK = struct.Struct("hhqqi0q")
+"""`struct flock`: type, whence, start, length, process."""
+_PLACES = 2**30
+_DIGITS = 8
+_DOOR_SECONDS = 0.001
+"""It is held while one byte is looked for."""
+
+
+class Holds:
+    def __init__(self, path: str) -> None:
+        """Locks in the file at `path`, which is made when it is first used and never removed."""
+        self._path = path
+        self._freed = threading.Condition()
+
+    @contextlib.contextmanager
+    def hold(self, thread: str, may_wait: Callable[[], None]) -> Generator[None]:
+        """Raises SystemFault, and what `may_wait` raises."""
+        first = int(thread[:_DIGITS], 16) * _PLACES
+        locks = _Locks(self._path)
+        try:
+            place = self._arrive(locks, first, may_wait)
+            while locks.found(first, place):
+                may_wait()
+                self._pause(WAIT_SECONDS)
+            yield
+        finally:
+            locks.close()
+            with self._freed:
+                self._freed.notify_all()
+
+    def _arrive(self, locks: _Locks, first: int, may_wait: Callable[[], None]) -> int:
+        """Lock a byte behind everybody who waits already: which one."""
+        door = first + _PLACES - 1
+        while not locks.lock(door):
+            may_wait()
+            self._pause(_DOOR_SECONDS)
+        place = first
+        while found := locks.found(place, door):
+            place = found
+        locks.lock(place)
+        locks.unlock(door)
+        return place
+
+    def _pause(self, seconds: float) -> None:
+        """Until somebody of this process lets go of a thread, or a moment."""
+        with self._freed:
+            self._freed.wait(seconds)
+
+
+class _Locks:
+    """Of one open file. Raises SystemFault."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        try:
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise self._fault(error) from error
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def lock(self, byte: int) -> bool:
+        """Whether nobody else has it."""
+        try:
+            self._ask(fcntl.F_OFD_SETLK, fcntl.F_WRLCK, byte, 1)
+        except BlockingIOError:
+            return False
+        return True
+
+    def unlock(self, byte: int) -> None:
+        self._ask(fcntl.F_OFD_SETLK, fcntl.F_UNLCK, byte, 1)
+
+    def found(self, begin: int, end: int) -> int:
+        """The byte after one from `begin` up to `end` that somebody else has locked; 0 where there is none."""
+        if begin == end:
+            return 0  # a length of nothing would mean: to the end of the file
+        kind, start, length = self._ask(fcntl.F_OFD_GETLK, fcntl.F_WRLCK, begin, end - begin)
+        return 0 if kind == fcntl.F_UNLCK else start + length
+
+    def _ask(self, request: int, kind: int, start: int, length: int) -> tuple[int, int, int]:
+        wanted = _FLOCK.pack(kind, os.SEEK_SET, start, length, 0)
+        try:
+            found = fcntl.fcntl(self._fd, request, wanted)
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            raise self._fault(error) from error
+        kind, _, start, length, _ = _FLOCK.unpack(found)
+        return kind, start, length
+
+    def _fault(self, error: OSError) -> SystemFault:
+        return SystemFault(
+            f"The thread cannot be held with {self._path}: {error.strerror}.",
+            hint="Look at the folder and the disk it is on.",
+        )

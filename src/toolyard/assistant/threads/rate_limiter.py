@@ -1,0 +1,102 @@
+"""How often a client may use a tool: a bucket of tokens for each pair, which fills up steadily and starts full.
+
+A Rate of 10/minute is a bucket of ten tokens, with one more every six seconds. A call takes one, or is told how long
+there will be none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from toolyard.assistant.threads.redis_client import RedisLink
+from toolyard.config.assistant import Rate
+
+_ALMOST_ONE = 1 - 1e-9
+"""Tokens that seconds add up to; whoever waits exactly as long as was said gets one."""
+_MOST_BUCKETS = 1_000
+_SPARE_MILLISECONDS = 1_000
+
+# KEYS: bucket. ARGV: capacity, tokens a second, almost one, how long it takes to fill up in milliseconds.
+_TAKE = """
+local time = redis.call('TIME')
+local now = time[1] + time[2] / 1000000
+local kept = redis.call('HMGET', KEYS[1], 'tokens', 'at')
+local tokens, at = tonumber(kept[1] or ARGV[1]), tonumber(kept[2] or now)
+tokens = math.min(tonumber(ARGV[1]), tokens + math.max(now - at, 0) * ARGV[2])
+local wait = 0
+if tokens >= tonumber(ARGV[3]) then tokens = tokens - 1 else wait = (1 - tokens) / ARGV[2] end
+redis.call('HSET', KEYS[1], 'tokens', string.format('%.17g', tokens), 'at', string.format('%.17g', now))
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+return string.format('%.17g', wait)
+"""
+
+
+class Rates(Protocol):
+    def take(self, client: str, tool: str, rate: Rate) -> float:
+        """0.0 where there was a token, which is taken; else the seconds until there is one."""
+        ...
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    at: float
+    fills_in: float
+
+    def take(self, rate: Rate, now: float) -> float:
+        speed = rate.calls / rate.seconds
+        self.tokens = min(float(rate.calls), self.tokens + max(now - self.at, 0.0) * speed)
+        self.at, self.fills_in = now, rate.seconds
+        if self.tokens < _ALMOST_ONE:
+            return (1 - self.tokens) / speed
+        self.tokens -= 1
+        return 0.0
+
+    def is_full(self, now: float) -> bool:
+        return now - self.at >= self.fills_in
+
+
+class MemoryRates:
+    """The buckets of one process."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._buckets: dict[tuple[str, str], _Bucket] = {}
+
+    def take(self, client: str, tool: str, rate: Rate) -> float:
+        with self._lock:
+            now = self._clock()
+            bucket = self._buckets.get((client, tool))
+            if bucket is None:
+                self._forget(now)
+                bucket = self._buckets[client, tool] = _Bucket(float(rate.calls), now, rate.seconds)
+            return bucket.take(rate, now)
+
+    def _forget(self, now: float) -> None:
+        """Clients come and go; a bucket that is full again is as good as none."""
+        if len(self._buckets) >= _MOST_BUCKETS:
+            self._buckets = {key: bucket for key, bucket in self._buckets.items() if not bucket.is_full(now)}
+
+
+class RedisRates:
+    """The buckets of all servers that share a namespace, by the clock of the Redis server."""
+
+    def __init__(self, link: RedisLink, namespace: str) -> None:
+        self._link = link
+        self._prefix = f"toolyard:{namespace}:rate:"
+
+    def take(self, client: str, tool: str, rate: Rate) -> float:
+        """Raises SystemFault."""
+        # A client may call itself anything, at any length.
+        name = hashlib.blake2b(f"{client}\0{tool}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+        fills_in = round(rate.seconds * 1_000) + _SPARE_MILLISECONDS
+        speed = repr(rate.calls / rate.seconds)
+        return float(
+            self._link.run(_TAKE, (f"{self._prefix}{name}",), (rate.calls, speed, repr(_ALMOST_ONE), fills_in))
+        )

@@ -1,0 +1,139 @@
+"""One Redis server, which is connected to when it is first asked. What it keeps to itself is the password.
+
+A RedisLink is used from many threads at once and owns its connections until `close()`. It never waits long: whoever
+asks a server that is dead, or hangs, has a SystemFault within seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import threading
+import urllib.parse
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from toolyard.core.closeable import Closing
+from toolyard.core.errors import ConfigError, SystemFault
+
+if TYPE_CHECKING:
+    from redis import RedisError
+
+_CONNECT_SECONDS = 2.0
+_ANSWER_SECONDS = 2.0
+_SETTING = "assistant.storage"
+
+
+class RedisLink(Closing):
+    def __init__(self, url: str) -> None:
+        """Raises SystemFault where there is no client for Redis, ConfigError for what is no address."""
+        if importlib.util.find_spec("redis") is None:
+            raise SystemFault(
+                f"`{_SETTING}` names a Redis server, and the Python package for Redis is not installed.",
+                hint="Install it with `pip install 'toolyard[redis]'`.",
+            )
+        self._url = url
+        self.place = _place(url)
+        """Where it listens, as may be told to anybody."""
+        self._lock = threading.Lock()
+        self._client: Any = None
+        self._scripts: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"RedisLink({self.place})"
+
+    def run(self, script: str, keys: Sequence[str], values: Sequence[str | bytes | int]) -> Any:
+        """What a Lua script returns, which nothing else comes between. Raises SystemFault."""
+        client = self._connected()
+        if script not in self._scripts:
+            self._scripts[script] = client.register_script(script)
+        with self._minding():
+            return self._scripts[script](keys=keys, args=values)
+
+    def ask(self, *commands: Sequence[str | bytes | int]) -> list[Any]:
+        """What commands return, which nothing else comes between. Raises SystemFault."""
+        client = self._connected()
+        with self._minding(), client.pipeline(transaction=True) as pipeline:
+            for command in commands:
+                pipeline.execute_command(*command)
+            answers: list[Any] = pipeline.execute(raise_on_error=False)  # which would quote the commands
+            for answer in answers:
+                if isinstance(answer, Exception):
+                    raise answer
+            return answers
+
+    def close(self) -> None:
+        with self._lock:
+            client, self._client = self._client, None
+            self._scripts.clear()
+        if client is not None:
+            client.close()
+
+    def _connected(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                self._client = self._made()
+            return self._client
+
+    def _made(self) -> Any:
+        # Slow to import, and most servers have no need of it.
+        from redis import ConnectionError as NotConnected
+        from redis import Redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+        try:
+            client = cast("Any", Redis).from_url(
+                self._url,
+                socket_connect_timeout=_CONNECT_SECONDS,
+                socket_timeout=_ANSWER_SECONDS,
+                # A connection that was idle may be gone; one that is silent is not asked twice.
+                retry=Retry(NoBackoff(), 1, supported_errors=(NotConnected,)),
+                protocol=2,
+            )
+            client.connection_pool.make_connection()  # which finds out about unknown options, and connects to nothing
+        except (ValueError, TypeError):
+            raise _unreadable() from None  # what was raised quotes the address
+        return client
+
+    @contextlib.contextmanager
+    def _minding(self) -> Generator[None]:
+        from redis import RedisError
+
+        try:
+            yield
+        except RedisError as error:
+            raise self._fault(error) from error
+
+    def _fault(self, error: RedisError) -> SystemFault:
+        from redis import AuthenticationError
+        from redis import ConnectionError as NotConnected
+        from redis import TimeoutError as NoAnswer
+        from redis.exceptions import AuthorizationError
+
+        why = str(error).rstrip(".")
+        if isinstance(error, AuthenticationError | AuthorizationError):
+            hint = f"Look at the name and the password in `{_SETTING}`."
+            return SystemFault(f"Redis at {self.place} does not let us in: {why}.", hint=hint)
+        if isinstance(error, NotConnected | NoAnswer):
+            hint = f"See that it runs and can be reached, or keep threads in a file with `{_SETTING}: sqlite`."
+            return SystemFault(f"Redis at {self.place} does not answer: {why}.", hint=hint, retryable=True)
+        return SystemFault(f"Redis at {self.place} refused: {why}.", hint="Its own log says more.")
+
+
+def _place(url: str) -> str:
+    try:
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme == "unix":
+            return parts.path
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise _unreadable() from None
+    if not host:
+        raise _unreadable()
+    return f"{host}:{port or 6379}{parts.path.rstrip('/')}"
+
+
+def _unreadable() -> ConfigError:
+    hint = "Write it as redis://:password@host:6379/0, with %-escapes for what is special in the password."
+    return ConfigError(f"`{_SETTING}` is no address of a Redis server.", hint=hint)

@@ -1,0 +1,209 @@
+"""Threads in Redis, for several servers that share them: keys `toolyard:<namespace>:...`.
+
+    thread:<id>   when it was made, changed and expires, how many turns it has, what it is about
+    turns:<id>    the turns, as bytes
+    gone:<id>     that there was such a thread; outlives the two above by a year
+    threads       all ids, by when they were last changed
+    hold:<id>     who takes a turn in it; queue:<id> and seen:<id>, who waits
+
+Times are the server's. A turn is as safe as that server keeps what it is told: see `appendonly` and `appendfsync`.
+A RedisThreads owns the link that it is given.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import replace
+from typing import Any
+
+from toolyard.assistant.threads.codec import DamagedError, summary_bytes, summary_of, turn_bytes, turn_of
+from toolyard.assistant.threads.redis_client import RedisLink
+from toolyard.assistant.threads.redis_lock import LEASE_SECONDS, RedisHolds
+from toolyard.assistant.threads.search import search_threads
+from toolyard.assistant.threads.store import (
+    LISTED,
+    TOMBSTONE_SECONDS,
+    UNDER_WAY_SECONDS,
+    ExpiredThread,
+    OpenTurn,
+    Terms,
+    UnknownThread,
+    new_thread,
+    require_id,
+)
+from toolyard.assistant.threads.thread import Hit, Summary, Thread, Turn
+from toolyard.core.closeable import Closing
+from toolyard.core.errors import SystemFault
+
+_BATCH = 200
+_NOBODY = ""
+_FIELDS = ("created", "updated", "expires", "turns", "about")
+
+# KEYS: thread, turns, gone, threads, hold. ARGV: token, number of turns before, turn, about, id, and in milliseconds
+# how long it lasts, its text stays, its name stays. Keeping the same turn again is no harm.
+_KEEP = """
+local holder = redis.call('GET', KEYS[5])
+if holder and holder ~= ARGV[1] then return {'held'} end
+local count, before = redis.call('LLEN', KEYS[2]), tonumber(ARGV[2])
+local is_kept = count == before + 1 and redis.call('LINDEX', KEYS[2], -1) == ARGV[3]
+if count > before and not is_kept then return {'held'} end
+if count < before then return {redis.call('EXISTS', KEYS[3]) == 1 and 'expired' or 'unknown'} end
+if not is_kept then redis.call('RPUSH', KEYS[2], ARGV[3]) end
+local time = redis.call('TIME')
+local now = time[1] + time[2] / 1000000
+local written = string.format('%.6f', now)
+redis.call('HSETNX', KEYS[1], 'created', written)
+redis.call('HSET', KEYS[1], 'updated', written, 'expires', string.format('%.6f', now + ARGV[6] / 1000),
+  'turns', before + 1, 'about', ARGV[4])
+redis.call('PEXPIRE', KEYS[1], ARGV[7])
+redis.call('PEXPIRE', KEYS[2], ARGV[7])
+redis.call('SET', KEYS[3], '', 'PX', ARGV[8])
+redis.call('ZADD', KEYS[4], written, ARGV[5])
+if redis.call('PTTL', KEYS[4]) < tonumber(ARGV[7]) then redis.call('PEXPIRE', KEYS[4], ARGV[7]) end
+return {'kept', redis.call('HGET', KEYS[1], 'created'), written}
+"""
+
+
+class RedisThreads(Closing):
+    def __init__(self, link: RedisLink, namespace: str, terms: Terms, lease_seconds: float = LEASE_SECONDS) -> None:
+        self._link = link
+        self._prefix = f"toolyard:{namespace}:"
+        self._terms = terms
+        self._holds = RedisHolds(link, self._prefix, lease_seconds)
+
+    def close(self) -> None:
+        self._link.close()
+
+    @contextlib.contextmanager
+    def turn(self, thread: str | None, may_wait: Callable[[], None]) -> Generator[OpenTurn]:
+        with contextlib.ExitStack() as held:
+            token = _NOBODY
+            if thread is None:
+                found = new_thread(time.time())  # whose id nobody else knows yet
+            else:
+                self._require(thread)
+                token = held.enter_context(self._holds.hold(thread, may_wait))
+                found = self.read(thread)
+            opened = OpenTurn(found, self._terms, functools.partial(self._keep, token))
+            held.callback(opened.end)
+            yield opened
+
+    def _keep(self, token: str, thread: Thread, turn: Turn) -> Thread:
+        kept = thread.after(turn, thread.updated)
+        lasts = self._terms.seconds
+        spans = (lasts, lasts + UNDER_WAY_SECONDS, lasts + TOMBSTONE_SECONDS)
+        status, *times = self._link.run(
+            _KEEP,
+            (*self._keys(thread.id), f"{self._prefix}threads", self._holds.key(thread.id)),
+            (
+                *(token, len(thread.turns), turn_bytes(turn), summary_bytes(kept.summary), thread.id),
+                *(round(seconds * 1_000) for seconds in spans),
+            ),
+        )
+        match status:
+            case b"held":
+                raise SystemFault(
+                    f"Somebody else went on with thread {thread.id}: this one was stopped, or cut off, for too long.",
+                    hint="Ask again.",
+                    retryable=True,
+                )
+            case b"expired":
+                raise ExpiredThread(thread.id)
+            case b"unknown":
+                raise UnknownThread(thread.id)
+            case _:
+                created, updated = map(float, times)
+                return replace(kept, created=created, updated=updated)
+
+    def read(self, thread: str) -> Thread:
+        require_id(thread)
+        about, turns, gone = self._keys(thread)
+        fields, was_there, now, kept = self._link.ask(
+            ("HMGET", about, *_FIELDS), ("EXISTS", gone), ("TIME",), ("LRANGE", turns, 0, -1)
+        )
+        created, updated = self._times(thread, fields, now, was_there=bool(was_there))
+        with self._minding():
+            return Thread(thread, created, updated, tuple(map(turn_of, kept)))
+
+    def starting(self, prefix: str) -> tuple[str, ...]:
+        ids = [each for each in self._ids(0, -1) if each.startswith(prefix)]
+        return tuple(sorted(summary.id for summary in self._summaries(ids)))
+
+    def list(self, most: int = LISTED) -> tuple[Summary, ...]:
+        found: list[Summary] = []
+        begin = 0
+        while len(found) < most and (ids := self._ids(begin, begin + _BATCH - 1)):
+            found += self._summaries(ids)
+            begin += len(ids)
+        return tuple(found[:most])
+
+    def search(self, words: str, most: int = LISTED) -> tuple[Hit, ...]:
+        return search_threads(self, words, most)
+
+    def delete(self, thread: str) -> bool:
+        try:
+            self._require(thread)
+        except (UnknownThread, ExpiredThread):
+            return False
+        about, turns, gone = self._keys(thread)
+        was_there, *_ = self._link.ask(
+            ("DEL", about), ("DEL", turns), ("DEL", gone), ("ZREM", f"{self._prefix}threads", thread)
+        )
+        return bool(was_there)
+
+    def _keys(self, thread: str) -> tuple[str, str, str]:
+        return f"{self._prefix}thread:{thread}", f"{self._prefix}turns:{thread}", f"{self._prefix}gone:{thread}"
+
+    def _require(self, thread: str) -> None:
+        """Raises UnknownThread or ExpiredThread."""
+        require_id(thread)
+        about, _, gone = self._keys(thread)
+        fields, was_there, now = self._link.ask(("HMGET", about, *_FIELDS), ("EXISTS", gone), ("TIME",))
+        self._times(thread, fields, now, was_there=bool(was_there))
+
+    def _times(self, thread: str, fields: list[Any], now: Any, *, was_there: bool) -> tuple[float, float]:
+        """When it was made and last changed. Raises UnknownThread or ExpiredThread."""
+        if None in fields:
+            raise ExpiredThread(thread) if was_there else UnknownThread(thread)
+        created, updated, expires = map(float, fields[:3])
+        if expires <= _seconds(now):
+            raise ExpiredThread(thread)
+        return created, updated
+
+    def _ids(self, first: int, last: int) -> list[str]:
+        """The newest first."""
+        (found,) = self._link.ask(("ZREVRANGE", f"{self._prefix}threads", first, last))
+        return [each.decode("ascii", "replace") for each in found]
+
+    def _summaries(self, ids: Iterable[str]) -> list[Summary]:
+        """Of those that are there."""
+        wanted = list(ids)
+        now, *rows = self._link.ask(("TIME",), *(("HMGET", self._keys(each)[0], *_FIELDS) for each in wanted))
+        found: list[Summary] = []
+        for thread, (created, updated, expires, turns, about) in zip(wanted, rows, strict=True):
+            if about is not None and float(expires) > _seconds(now):
+                with self._minding():
+                    found.append(
+                        summary_of(
+                            about, thread=thread, created=float(created), updated=float(updated), turns=int(turns)
+                        )
+                    )
+        return found
+
+    @contextlib.contextmanager
+    def _minding(self) -> Generator[None]:
+        try:
+            yield
+        except DamagedError as error:
+            raise SystemFault(
+                f"What is kept in Redis at {self._link.place} is damaged: {error}.",
+                hint="See what else writes keys that begin with `toolyard:` there.",
+            ) from error
+
+
+def _seconds(now: Any) -> float:
+    seconds, microseconds = now
+    return int(seconds) + int(microseconds) / 1_000_000

@@ -1,0 +1,162 @@
+"""Which file of the workspace a path of a trace means, when the trace comes from another machine or a container.
+
+The longest common end of both paths decides, where only one file has it. A name alone is weak: it counts where the
+trace tells nothing but the name, or where the file lies at the root of the workspace and the trace's other files
+have the same folder above them. Files of libraries are never taken for the user's own. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from toolyard.assistant.traces.locations import language_of
+from toolyard.core.paths import beneath
+
+_ADDRESS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,40}):///?")
+_WITH_HOST = frozenset({"http", "https"})
+_DRIVE = re.compile(r"/?[A-Za-z]:[\\/]")
+_LIBRARIES = (
+    "/site-packages/",
+    "/dist-packages/",
+    "/node_modules/",
+    "/.cargo/registry/",
+    "/rustc/",
+    "/go/pkg/mod/",
+    "/go/src/",
+    "/usr/lib/",
+    "/usr/local/lib/",
+    "/usr/include/",
+    "/lib/python3",
+    "/sysdeps/",
+    "/libsanitizer/",
+)
+_WINDOWS_PYTHON = re.compile(r"/python3\d{0,3}/lib/")
+_PACKAGES = ("java/", "javax/", "jdk/", "sun/", "com/sun/", "kotlin/", "kotlinx/", "scala/")
+_ENOUGH = 2
+"""Names that two paths must share at their ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A path of a trace, in parts; `is_whole` unless it begins at some root of its own."""
+
+    file: str
+    parts: tuple[str, ...]
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    path: str
+    shared: int
+
+
+def name_of(file: str) -> str:
+    """The last name of the path, "" when it can be no file of anybody's own."""
+    named = _named(file)
+    return named.parts[-1] if named is not None else ""
+
+
+def mapped(
+    files: Iterable[str], paths: Sequence[str], workspace: str, check_time: Callable[[], None] = lambda: None
+) -> dict[str, str]:
+    """Those of `files`, as traces name them, that are among `paths`, which are relative to the `workspace`.
+
+    `check_time` is called before each, and may raise.
+    """
+    there, ends = frozenset(paths), _Ends([tuple(path.split("/")) for path in paths])
+    found: dict[str, str] = {}
+    weak: dict[str, tuple[Named, _Match]] = {}
+    roots: set[str] = set()
+    for file in files:
+        check_time()
+        inside = beneath(file, workspace) if file.startswith("/") else None
+        if inside is not None:
+            if inside in there:
+                found[file] = inside
+            continue
+        named = _named(file)
+        match = _best(named, ends, there) if named is not None else None
+        if named is None or match is None:
+            continue
+        if match.shared >= _ENOUGH or named.is_whole:
+            found[file] = match.path
+            roots.add(_root(named, match))
+        elif "/" not in match.path:
+            weak[file] = named, match
+    for file, (named, match) in weak.items():
+        if not roots or _root(named, match) in roots:
+            found[file] = match.path
+    return found
+
+
+class _Ends:
+    """Paths, in parts, that have their last `shared` parts in common; told apart by the part before when asked."""
+
+    def __init__(self, paths: Sequence[tuple[str, ...]], shared: int = 0) -> None:
+        self.paths = paths
+        self.shared = shared
+        self._by_part: dict[str, _Ends] | None = None
+
+    def with_part(self, part: str) -> _Ends | None:
+        """Those that have this part, too."""
+        if self._by_part is None:
+            grouped: dict[str, list[tuple[str, ...]]] = {}
+            for path in self.paths:
+                if len(path) > self.shared:
+                    grouped.setdefault(path[-self.shared - 1], []).append(path)
+            self._by_part = {each: _Ends(group, self.shared + 1) for each, group in grouped.items()}
+        return self._by_part.get(part)
+
+
+def _best(named: Named, ends: _Ends, there: Collection[str]) -> _Match | None:
+    """The only one that shares most; the very path itself goes before others that end in it."""
+    most = ends
+    for part in reversed(named.parts):
+        more = most.with_part(part)
+        if more is None:
+            break
+        most = more
+    if not most.shared or (named.is_whole and most.shared < min(len(named.parts), _ENOUGH)):
+        return None
+    itself = "/".join(named.parts)
+    if itself in there:
+        return _Match(itself, most.shared)
+    return _Match("/".join(most.paths[0]), most.shared) if len(most.paths) == 1 else None
+
+
+def _root(named: Named, match: _Match) -> str:
+    return "/".join(named.parts[: len(named.parts) - match.shared])
+
+
+def _named(file: str) -> Named | None:
+    """The path in parts, or None for what is no file or a library's."""
+    address = _ADDRESS.match(file)
+    text, is_whole = file, not file.startswith("/")
+    if address is not None:
+        text = unquote(file[address.end() :].partition("?")[0])
+        is_whole = False
+        if address["scheme"].lower() in _WITH_HOST:
+            text = text.partition("/")[2]
+    if _DRIVE.match(text):
+        text, is_whole = text.lstrip("/")[2:], False
+    text = text.replace("\\", "/")
+    if text.startswith("<") or file.startswith(("node:", "internal/")) or _is_library(text):
+        return None
+    parts: list[str] = []
+    for part in text.split("/"):
+        if part == ".." and parts:
+            parts.pop()
+        elif part not in {"", ".", ".."}:
+            parts.append(part)
+    return Named(file, tuple(parts), is_whole) if parts else None
+
+
+def _is_library(text: str) -> bool:
+    if language_of(text) == "java" and text.startswith(_PACKAGES):
+        return True
+    folded = f"/{text.lower()}"
+    return any(mark in folded for mark in _LIBRARIES) or _WINDOWS_PYTHON.search(folded) is not None

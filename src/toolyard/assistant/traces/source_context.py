@@ -1,0 +1,173 @@
+"""The frames of traces in the files of the workspace, with the lines around them.
+
+Names are found as Glob finds them: what .gitignore names and what the policy hides is not there. Nothing outside the
+workspace is looked for, and each file is opened through the gate. A trace is no permission: of a file that may hold
+secrets no line is shown unless somebody named that file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from toolyard.assistant.files.secret_file_names import is_secret_by_name
+from toolyard.assistant.secrets.redaction import Secret, redact
+from toolyard.assistant.traces.model import Frame, Trace
+from toolyard.assistant.traces.path_mapping import mapped, name_of
+from toolyard.core.actions import Kind
+from toolyard.core.errors import ToolyardError
+from toolyard.core.limits import KIB, MIB, Limits
+from toolyard.dispatch.call_context import Gate
+from toolyard.files import file_io
+from toolyard.files.content.file_type import Category, sniff
+from toolyard.files.content.line_numbers import page
+from toolyard.files.content.text import TextFile, decode, with_feeds
+from toolyard.files.search.glob import glob
+
+LINES_AROUND = 6
+MOST_EXCERPTS = 20
+MOST_LOCATED = 100
+MOST_FOLLOWED = 5_000
+"""Frames that are looked for."""
+_MOST_NAMES = 200
+"""Different names of files that are looked for."""
+_NAME_BYTES = 255
+_LINE_CHARS = 300
+_FILE_BYTES = 2 * MIB
+_LISTED = 20_000
+_LISTED_CHARS = 2_048 * KIB
+_SPECIAL = frozenset("*?[]{},!\\")
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """`path` is "" where the frame is in no file of the workspace; `excerpt` has numbered lines, or nothing."""
+
+    frame: Frame
+    path: str = ""
+    excerpt: str = ""
+    secrets: tuple[Secret, ...] = ()
+    """What was masked in the excerpt."""
+
+
+def located(
+    traces: Sequence[Trace],
+    gate: Gate,
+    *,
+    named: Collection[str] = (),
+    around: int = LINES_AROUND,
+    most: int = MOST_EXCERPTS,
+) -> tuple[Located, ...]:
+    """Every frame once: first those of the workspace, the deepest of each trace before its callers, then the others.
+
+    At most `most` have an excerpt, of `around` lines before and after. `named` are the files that may be shown though
+    they are for secrets, as paths of the workspace.
+    """
+    frames = list(islice(dict.fromkeys(frame for trace in traces for frame in trace.frames), MOST_FOLLOWED))
+    paths = _paths(frames, gate)
+    own = {(path, frame.line): frame for frame in reversed(frames) if (path := paths.get(frame.file))}
+    excerpts = _Excerpts(gate, named, around)
+    kept: list[Located] = []
+    for (path, line), frame in reversed(own.items()):
+        excerpt, masked = excerpts.around(path, line) if len(kept) < most else ("", ())
+        kept.append(Located(frame, path, excerpt, masked))
+    kept += [Located(frame) for frame in frames if frame.file not in paths]
+    return tuple(kept[:MOST_LOCATED])
+
+
+def _paths(frames: Sequence[Frame], gate: Gate) -> dict[str, str]:
+    spelled = list(dict.fromkeys(frame.file for frame in frames))
+    names = dict.fromkeys(name for file in spelled if _can_be_searched(name := name_of(file)))
+    there: list[str] = []
+    for pattern in _patterns(list(names)[:_MOST_NAMES], gate.limits):
+        there += _matching(pattern, gate)[: _LISTED - len(there)]
+    return mapped(spelled, there, gate.mounts.workspace.path, gate.check_time)
+
+
+def _can_be_searched(name: str) -> bool:
+    return bool(name) and name.isprintable() and len(name.encode("utf-8", "replace")) <= _NAME_BYTES
+
+
+def _patterns(names: Iterable[str], limits: Limits) -> Iterator[str]:
+    """Globs for all the names, each no longer than a glob may be."""
+    alternatives: list[str] = []
+    room = limits.pattern_chars
+    for name in names:
+        escaped = "".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in name)
+        if alternatives and len(escaped) + 1 > room:
+            yield _one_of(alternatives)
+            alternatives = []
+        if not alternatives:
+            room = limits.pattern_chars - len(_one_of([]))
+        alternatives.append(escaped)
+        room -= len(escaped) + 1
+    if alternatives:
+        yield _one_of(alternatives)
+
+
+def _one_of(alternatives: list[str]) -> str:
+    return f"**/{{{','.join(alternatives)}}}"
+
+
+def _matching(pattern: str, gate: Gate) -> tuple[str, ...]:
+    with gate.target(".", Kind.READ) as target:
+        found = glob(
+            target.root,
+            target.relative,
+            pattern,
+            visible=gate.visible,
+            limits=replace(gate.limits, list_entries=_LISTED, output_chars=_LISTED_CHARS),
+            cancel=gate.cancelled,
+            deadline=gate.deadline,
+        )
+    return found.files
+
+
+class _Excerpts:
+    """Lines of files, each of which is read once."""
+
+    def __init__(self, gate: Gate, named: Collection[str], around: int) -> None:
+        self._gate = gate
+        self._named = named
+        self._around = around
+        self._limits = replace(gate.limits, file_bytes=_FILE_BYTES, line_chars=_LINE_CHARS)
+        self._read: dict[str, tuple[TextFile, tuple[Secret, ...]] | None] = {}
+
+    def around(self, path: str, line: int) -> tuple[str, tuple[Secret, ...]]:
+        """The lines, and what was masked in them.
+
+        Nothing of a file that is no text or is for secrets, nor of one without such a line: another version.
+        """
+        self._gate.check_time()
+        if path not in self._read:
+            self._read[path] = self._text(path)
+        read = self._read[path]
+        if read is None or line < 1:
+            return "", ()
+        text, secrets = read
+        first = max(1, line - self._around)
+        try:
+            shown = page(text, first, line - first + 1 + self._around, self._limits)
+        except ToolyardError:
+            return "", ()
+        lines = range(first, first + shown.line_count)
+        if line not in lines:
+            return "", ()
+        return shown.text, tuple(secret for secret in secrets if secret.line in lines)
+
+    def _text(self, path: str) -> tuple[TextFile, tuple[Secret, ...]] | None:
+        try:
+            with self._gate.target(path, Kind.READ) as target:
+                workspace = self._gate.mounts.workspace.path
+                is_for_secrets = any(is_secret_by_name(name, workspace) for name in (target.path, target.real))
+                if is_for_secrets and path not in self._named:
+                    return None
+                data = file_io.read(target, self._limits).data
+        except ToolyardError:
+            return None
+        if sniff(data, path).category is not Category.TEXT:
+            return None
+        text = decode(data)
+        redacted = redact(path, with_feeds(text.text), self._gate.check_time, is_for_secrets=is_for_secrets)
+        return replace(text, text=redacted.text), redacted.secrets

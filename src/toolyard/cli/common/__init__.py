@@ -1,0 +1,1 @@
+"""Shared by several commands: options, workspace lookup, prompts, signals, terminal text."""

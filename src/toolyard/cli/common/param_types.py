@@ -1,0 +1,47 @@
+"""Words of the command line that are one of a few, with what was probably meant where they are none; and amounts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+from toolyard.app.toolsets import Toolsets, parse_toolsets
+from toolyard.config.suggestions import closest
+from toolyard.core.errors import ValidationError
+
+
+class Named(click.Choice[str]):
+    """One of a few names."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            meant = closest(str(value), map(str, self.choices))
+            if not meant:
+                raise
+            raise click.BadParameter(f'{error.message} Did you mean "{meant}"?', ctx, param) from None
+
+
+class Amount(click.FloatRange):
+    """A number above zero that is one: `nan` would be no limit at all, and `inf` is said by leaving it out."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            raise click.BadParameter(f"{value!r} is no amount.", ctx, param)
+        return number
+
+
+def toolsets(context: click.Context, option: click.Parameter, value: str) -> Toolsets:
+    """For `--tools`."""
+    del context, option
+    try:
+        return parse_toolsets(value)
+    except ValidationError as error:
+        raise click.BadParameter(f"{error.fields[0].error}. {error.hint}") from None

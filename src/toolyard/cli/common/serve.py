@@ -1,0 +1,121 @@
+"""Serving from the command line: over stdio to who started us, or over HTTP to who has the token."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from toolyard.app.sandbox_preflight import check_walls, check_walls_quickly, runs_code
+from toolyard.app.yard import Yard
+from toolyard.app.yard_options import YardOptions
+from toolyard.cli.common.param_types import Named
+from toolyard.cli.common.process import OWN_PROCESS
+from toolyard.core.errors import ErrorForm
+
+if TYPE_CHECKING:
+    from toolyard.config.settings import Settings
+    from toolyard.transports.mcp.http import Address
+
+_SHORTEST_TOKEN = 16
+_LARGEST_PORT = 65_535
+
+
+def _address(context: click.Context, option: click.Parameter, value: str | None) -> tuple[str, int] | None:
+    del context, option
+    if value is None:
+        return None
+    host, _, port = value.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit()) or int(port) > _LARGEST_PORT:
+        raise click.BadParameter("expected HOST:PORT, such as 127.0.0.1:8765 (port 0 takes a free one)")
+    return host.strip("[]"), int(port)
+
+
+def http_options(about: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--http` and `--allow-host`."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        hosts = click.option(
+            "--allow-host", metavar="NAME", multiple=True, help="A further name this server is reached by."
+        )
+        return click.option("--http", metavar="HOST:PORT", callback=_address, help=about)(hosts(command))
+
+    return add
+
+
+def errors_option() -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def chosen(context: click.Context, option: click.Parameter, value: str | None) -> ErrorForm | None:
+        del context, option
+        return ErrorForm(value) if value else None
+
+    told = (
+        "How calls that fail are answered: as results that the model is shown, or as JSON-RPC errors.  "
+        "[default: result; of the assistant: jsonrpc]"
+    )
+    return click.option("--errors", type=Named([form.value for form in ErrorForm]), callback=chosen, help=told)
+
+
+def serve(options: YardOptions, http: tuple[str, int] | None, allow_host: tuple[str, ...]) -> None:
+    """Open the workspace and serve it until the client leaves, or a signal comes. A process of our own ends here."""
+    leaves = click.get_current_context().find_root().obj is OWN_PROCESS
+    with Yard.open(options) as yard:
+        _check_walls(yard, is_quick=http is None)
+        if http is None:
+            from toolyard.transports.mcp.serve_stdio import serve_stdio
+
+            if sys.stdin.isatty():
+                click.echo("Speaking MCP on stdin and stdout: start this from an agent, or try --http.", err=True)
+            serve_stdio(yard, leaves=leaves)
+        else:
+            from toolyard.transports.mcp.http import Address
+
+            _serve_http(yard, options.settings, Address(*http, allowed_hosts=allow_host))
+            if leaves:
+                from toolyard.transports.mcp.serve_stdio import ignore_signals
+
+                ignore_signals()
+    if leaves:
+        _leave()
+
+
+def _check_walls(yard: Yard, *, is_quick: bool) -> None:
+    """Raises SecurityError where tools are served that run commands or code, and the walls for them cannot be had."""
+    options = yard.options
+    if options.offering is None and runs_code(yard.dispatch.tools.values()):
+        check = check_walls_quickly if is_quick else check_walls
+        check(options.config.toolyard.code_execution, options.settings, yard.policy.mode)
+
+
+def _leave() -> NoReturn:
+    """End the process now that everything it owned is given back.
+
+    The interpreter would first take its modules apart. That is a third of a second of processor time, and seconds on
+    a busy machine, during which whoever stopped us waits.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # as it is when we were started with the descriptor closed
+            with contextlib.suppress(OSError, ValueError):  # nobody listens any more
+                stream.flush()
+    os._exit(0)
+
+
+def _serve_http(yard: Yard, settings: Settings, address: Address) -> None:
+    from toolyard.transports.mcp.http import PATH, listen, serve_http
+
+    listener = listen(address)
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    click.echo(f"Serving {yard.mounts.workspace.path} at http://{shown}:{port}{PATH}", err=True)
+    token = settings.token
+    if token is None:
+        token = secrets.token_urlsafe(32)
+        click.echo(f"TOOLYARD_TOKEN={token}", err=True)
+    elif len(token) < _SHORTEST_TOKEN:
+        told = f"TOOLYARD_TOKEN has fewer than {_SHORTEST_TOKEN} characters: whoever reaches this port may guess it."
+        click.echo(told, err=True)
+    serve_http(yard, token, address, listener)

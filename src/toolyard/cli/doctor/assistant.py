@@ -1,0 +1,68 @@
+"""What `toolyard doctor` says about `toolyard assistant`: which model would answer, and what its tools would lack.
+
+No model is asked: a key is only seen to be there. A Redis that keeps threads is asked for one, in seconds at most.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Final
+
+from toolyard.assistant.threads.location import threads_of
+from toolyard.cli.common.resolve_workspace import Place
+from toolyard.cli.doctor.check import Check, Status
+from toolyard.config.assistant import IN_STATE
+from toolyard.config.models import Config
+from toolyard.config.settings import Settings
+from toolyard.core.errors import ToolyardError
+from toolyard.models.endpoint import place_of
+from toolyard.models.error_wording import FOR_ASSISTANT
+from toolyard.models.model_names import choose_model
+from toolyard.workspace.agent_paths import home_of
+
+_WHAT: Final = "assistant"
+_PARTS: Final = {
+    "pydantic_ai": "asking models",
+    "tree_sitter_python": "outlines of code",
+    "detect_secrets": "the scan for secrets before a commit",
+    "rs_bpe": "exact counts of tokens",
+}
+_BRINGS: Final = "`pip install 'toolyard[assistant]'` brings it."
+
+
+def assistant_checks(place: Place, settings: Settings, state: str | None = None) -> Iterator[Check]:
+    """`state` is the folder that holds all workspaces' state, where the user names one."""
+    config = place.config
+    missing = [purpose for module, purpose in _PARTS.items() if find_spec(module) is None]
+    if missing:
+        yield Check(Status.INFO, f"{_WHAT}'s parts", f"not installed: {', '.join(missing)}", _BRINGS)
+    yield _model(config, settings)
+    if config.assistant.storage != IN_STATE:
+        yield _threads(place, settings, state)
+
+
+def _model(config: Config, settings: Settings) -> Check:
+    try:
+        chosen = choose_model(config.assistant, settings, "chat")
+        for tool in config.assistant.models:
+            choose_model(config.assistant, settings, tool)
+    except ToolyardError as error:
+        return Check(Status.WARN, _WHAT, error.message, error.hint)
+    try:
+        place = place_of(chosen.backend, settings.model_access, FOR_ASSISTANT)
+    except ToolyardError as error:
+        return Check(Status.INFO, _WHAT, error.message, error.hint)
+    access = f"key from {place.key_source}" if place.key_source else f"no key, at {place.address}"
+    return Check(Status.OK, _WHAT, f"{chosen.name}, {access}")
+
+
+def _threads(place: Place, settings: Settings, state: str | None) -> Check:
+    try:
+        home = home_of(place.config, os.path.realpath(place.workspace), None, settings, state or "")
+        with threads_of(home, place.config) as opened:
+            opened.threads.list(1)
+    except ToolyardError as error:
+        return Check(Status.WARN, f"{_WHAT}'s threads", error.message, error.hint)
+    return Check(Status.OK, f"{_WHAT}'s threads", "in Redis, which answers")

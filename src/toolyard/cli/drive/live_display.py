@@ -1,0 +1,173 @@
+"""A run in a terminal. What is over is printed once and stays; the few lines below it change: text that is still
+coming, calls that are under way, how long it has taken.
+
+`LiveShowing` owns those lines and the cursor. `close()` gives them back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Generator, Iterable, Iterator
+from typing import Final
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.live import Live
+from rich.padding import Padding
+from rich.text import Text
+
+from toolyard.cli.common.terminal_text import Harmless, TerminalMarkdown, Trimmed
+from toolyard.cli.drive import rows as lines
+from toolyard.cli.drive.format import clean, span
+from toolyard.cli.drive.presenter import About, Part, Telling
+from toolyard.drivers import Finished, Message, SessionStarted
+
+_FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_FRAMES_A_SECOND: Final = 10
+_WIDEST: Final = 100
+"""Columns: longer lines of text are hard to read."""
+_FREE_LINES: Final = 6
+"""Of the terminal, that what is still changing leaves alone."""
+_LONGEST_BLOCK: Final = 16_000
+"""Characters of one paragraph that are drawn anew with each piece; a longer one is printed in parts."""
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+
+
+class LiveShowing(Telling):
+    def __init__(self, about: About, console: Console) -> None:
+        super().__init__(about)
+        self._console = console
+        self._text = ""
+        self._began = time.monotonic()
+        self._doing, self._is_cancelling = f"Starting {about.title}", False
+        self._live = Live(
+            _Region(self),
+            console=console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            vertical_overflow="crop",
+        )
+        self._live.start(refresh=True)
+
+    @property
+    def width(self) -> int:
+        return min(self._console.width, _WIDEST)
+
+    def show(self, message: Message) -> None:
+        if isinstance(message, SessionStarted):
+            self._doing = f"{self.about.title} is at work"
+        if isinstance(message, Finished):
+            self.end_text()
+            self.close()
+        super().show(message)
+
+    def put(self, told: Iterable[Text]) -> None:
+        for line in told:
+            indent = len(line.plain) - len(line.plain.lstrip(" "))
+            # What does not fit goes on as far in as it began.
+            self._print(
+                line if line.no_wrap or not indent else Padding(line[indent:], (0, 0, 0, indent), expand=False)
+            )
+
+    def text(self, words: str) -> None:
+        begins_line = self._text.endswith("\n")
+        self._text += clean(words)
+        if not begins_line and "\n" not in words and len(self._text) < _LONGEST_BLOCK:
+            return
+        whole, self._text, opened = blocks_of(self._text)
+        for block in whole:
+            self._put_block(block)
+        if len(self._text) > _LONGEST_BLOCK:
+            self._put_block(self._text)
+            self._text = f"{opened}\n" if opened else ""
+
+    def end_text(self) -> None:
+        whole, rest, _ = blocks_of(self._text)
+        self._text = ""
+        for block in (*whole, rest):
+            self._put_block(block)
+
+    def tick(self) -> None:
+        if self._live.is_started:
+            self._live.refresh()
+
+    def cancelling(self) -> None:
+        self._doing, self._is_cancelling = "Cancelling", True
+        self.tick()
+
+    @contextlib.contextmanager
+    def paused(self) -> Generator[None]:
+        self._live.stop()
+        try:
+            yield
+        finally:
+            self._live.start(refresh=True)
+
+    def close(self) -> None:
+        self._live.stop()
+
+    def region(self) -> Iterator[RenderableType]:
+        """What is still changing."""
+        now = time.monotonic()
+        frame = _FRAMES[int(now * _FRAMES_A_SECOND) % len(_FRAMES)]
+        if self._text.strip():
+            yield Text()
+            yield Trimmed(TerminalMarkdown(self._text), max(self._console.height - _FREE_LINES - len(self.calls), 1))
+        elif self.calls and self.part is not Part.CALLS:
+            yield Text()
+        for each in self.calls.values():
+            yield lines.under_way(each.call, self.about.workspace, each.seconds, frame, self.width)
+        yield Text()
+        elapsed = f"  {span(now - self._began)}" if now - self._began >= 1 else ""
+        hint = "Ctrl-C again ends it at once" if self._is_cancelling else "Ctrl-C cancels"
+        status = Text.assemble((frame, "cyan"), f" {self._doing}{elapsed}", (f"  {hint}", "dim"))
+        status.truncate(self.width, overflow="ellipsis")
+        yield status
+
+    def _put_block(self, block: str) -> None:
+        if not block.strip():
+            return
+        is_next = self.part is Part.TEXT
+        self.enter(Part.TEXT)
+        if is_next:
+            self._print(Text())
+        self._print(Trimmed(TerminalMarkdown(block)))
+
+    def _print(self, what: RenderableType) -> None:
+        self._console.print(Harmless(what), width=self.width, crop=False)
+
+
+def blocks_of(text: str) -> tuple[list[str], str, str]:
+    """The paragraphs, lists, tables and pieces of code in a text that are whole, and the rest of it.
+
+    Where the rest is in the middle of a piece of code, the line that began that comes with it.
+    """
+    found: list[str] = []
+    start = position = 0
+    fence, opened, is_after_gap = "", "", False
+    for line in text.splitlines(keepends=True):
+        mark, is_blank = _FENCE.match(line), not line.strip()
+        # What is indented goes on with the item of a list above it.
+        if not fence and is_after_gap and not is_blank and not line[0].isspace():
+            found.append(text[start:position])
+            start = position
+        if mark and not fence:
+            fence, opened = mark[1], line.rstrip("\n")
+        elif mark and mark[1].startswith(fence) and not line[mark.end() :].strip():
+            fence = opened = ""
+        is_after_gap = is_blank
+        position += len(line)
+    return found, text[start:], opened
+
+
+class _Region:
+    def __init__(self, showing: LiveShowing) -> None:
+        self._showing = showing
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        narrow = options.update(width=self._showing.width)
+        for each in self._showing.region():
+            yield from console.render(Harmless(each), narrow)

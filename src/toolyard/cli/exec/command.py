@@ -1,0 +1,221 @@
+"""`toolyard exec`: run Python (or a shell command) in a workspace's sandbox, the way an agent's would run.
+
+Exit codes: that of the code; 1 when it raised, 2 for wrong use, 124 when it ran out of time, 126 when it was refused,
+130 when it was interrupted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from toolyard.app.toolsets import Toolset
+from toolyard.app.yard import Yard
+from toolyard.app.yard_options import YardOptions
+from toolyard.cli.common.options import agent_option, config_option, runnable, state_option, workspace_option
+from toolyard.cli.common.prompts import terminal_asker
+from toolyard.cli.common.resolve_workspace import find_place
+from toolyard.cli.exec import fork as exec_fork
+from toolyard.config.models import Config
+from toolyard.core.calls import Call, Image, Result, Text
+from toolyard.core.errors import SecurityError
+from toolyard.core.permission_modes import PermissionMode
+from toolyard.core.text import printable
+from toolyard.sandbox.output_capture import Captured
+from toolyard.sandbox.spec import Stream
+
+_TIMED_OUT, _REFUSED, _INTERRUPTED = 124, 126, 130
+_WHOLE_OUTPUT_CHARS = 1 << 30  # what is read by a program is not cut as it is for a model
+_MS = 1_000
+_EXAMPLES = """\b
+Examples:
+  toolyard exec -c '1 + 1'
+  toolyard exec script.py --workspace ~/project
+  echo 'import asyncio; await asyncio.sleep(1)' | toolyard exec -
+  toolyard exec --bash - < build.sh
+  toolyard exec plot.py --images .
+  toolyard exec --bash -c 'git log --oneline | head -3' --json
+  toolyard exec --bash -c 'make clean' --fork
+"""
+
+
+@click.command(name="exec", epilog=_EXAMPLES)
+@click.argument("file", required=False)
+@click.option("-c", "code", metavar="CODE", help="The code itself.")
+@click.option("--bash", "as_bash", is_flag=True, help="It is a shell command, not Python.")
+@click.option("--timeout", metavar="S", type=click.FloatRange(min=0.001), help="Seconds.  [default: 120]")
+@config_option()
+@workspace_option()
+@click.option("--permission-mode", type=click.Choice([m.value for m in PermissionMode]), help="[default: strict]")
+@agent_option("Which agent of the configuration it runs as.")
+@state_option("Where the audit log is kept, outside every workspace.")
+@click.option("--images", metavar="DIR", help="Keep figures and images here, as image-1.png and so on.")
+@exec_fork.fork_option()
+@exec_fork.keep_option()
+@click.option("--json", "wants_json", is_flag=True, help="Print the result as JSON.")
+def exec(  # noqa: A001 - the name of the command
+    *,
+    file: str | None,
+    code: str | None,
+    as_bash: bool,
+    timeout: float | None,
+    config_file: str | None,
+    workspace: str | None,
+    permission_mode: str | None,
+    agent: str | None,
+    state: str | None,
+    images: str | None,
+    fork: str | None,
+    keep: bool,
+    wants_json: bool,
+) -> None:
+    """Run Python, or a shell command with --bash, in the sandbox: from FILE, from stdin (-), or from -c.
+
+    It starts in the workspace, without input and arguments; its output is shown when it is done.
+    """
+    exec_fork.check_words(fork, keep=keep, has_code=code is not None or file is not None)
+    if (code is None) == (file is None):
+        raise click.UsageError("Give either FILE (- for stdin) or -c CODE.")
+    text = code if code is not None else _read(file or "-")
+    if not text:
+        raise click.UsageError(f"There is nothing to run: {'CODE' if code is not None else _named(file)} is empty.")
+    place = find_place(workspace, config_file, agent, acts=True)
+    options = YardOptions(
+        workspace=place.workspace,
+        config=_for_a_program(place.config),
+        mode=PermissionMode(permission_mode) if permission_mode else None,
+        agent=agent,
+        toolset=Toolset.CODE,
+        state_home=state,
+    )
+    arguments: dict[str, Any] = {"command" if as_bash else "code": text}
+    if timeout is not None:
+        arguments["timeout"] = _milliseconds(timeout, place.config.toolyard.code_execution.limits.most_seconds)
+    tool = "execute_bash" if as_bash else "execute_python"
+    if images is not None:
+        _make(images)  # before the run, so that nothing is run whose pictures would be lost
+    with contextlib.ExitStack() as stack:
+        forked = stack.enter_context(exec_fork.forked(options, fork)) if fork is not None else None
+        result = _result(forked.options if forked is not None else options, tool, arguments)
+        ended = exec_fork.ended(forked, keep=keep) if forked is not None else None
+    _keep(result, images)
+    if wants_json:
+        click.echo(json.dumps({**result.structured, **({"fork": ended.fields()} if ended else {})}, indent=2))
+    else:
+        _show(result)
+    if ended is not None:
+        exec_fork.tell(ended)
+    sys.exit(_TIMED_OUT if result.structured["ending"] == "timeout" else result.structured["exit_code"])
+
+
+def _read(name: str) -> str:
+    try:
+        with click.open_file(name, encoding="utf-8-sig") as file:
+            return file.read()
+    except OSError as error:
+        raise click.UsageError(
+            f"{_named(name)} cannot be read: {error.strerror}. To give the code itself, use -c."
+        ) from None
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{_named(name)} is not UTF-8 text.") from None
+
+
+def _named(file: str | None) -> str:
+    return "standard input" if file == "-" else str(file)
+
+
+def _milliseconds(seconds: float, most: float) -> int:
+    """The unit of the tools. What they would refuse in milliseconds is refused here, in the user's unit."""
+    if not seconds <= most:  # also where it is not a number
+        raise click.BadParameter(
+            f"{seconds:g} is not within the {most:g} seconds that a run may take. To allow more, set"
+            " `code_execution: {limits: {most_seconds: ...}}` in the configuration.",
+            param_hint="'--timeout'",
+        )
+    return max(int(seconds * _MS), 1)
+
+
+def _make(folder: str) -> None:
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise click.BadParameter(f"{folder} cannot be a folder: {error.strerror}.", param_hint="'--images'") from None
+
+
+def _for_a_program(config: Config) -> Config:
+    """Nothing is cut, and the list of tools that a model is shown does not count."""
+    limits = config.limits.model_copy(update={"output_chars": _WHOLE_OUTPUT_CHARS})
+    section = config.toolyard.model_copy(update={"in_context_tools": {}})
+    return config.model_copy(update={"limits": limits, "toolyard": section})
+
+
+def _keep(result: Result, folder: str | None) -> None:
+    pictures = [part for part in result.parts if isinstance(part, Image)]
+    if folder is None:
+        if pictures:
+            click.echo(f"[{len(pictures)} image(s); --images DIR keeps them]", err=True)
+        return
+    for number, picture in enumerate(pictures, start=1):
+        with open(os.path.join(folder, f"image-{number}.{picture.media_type.rpartition('/')[2]}"), "wb") as file:
+            file.write(picture.data)
+
+
+def _result(options: YardOptions, tool: str, arguments: dict[str, Any]) -> Result:
+    with Yard.open(options) as yard:
+        try:
+            return _ran(yard, tool, arguments)
+        except SecurityError as error:
+            click.echo(f"toolyard: {runnable(str(error))}", err=True)
+            sys.exit(_REFUSED)
+
+
+def _ran(yard: Yard, tool: str, arguments: dict[str, Any]) -> Result:
+    """The result; of a run that the user interrupted, what it had printed."""
+    so_far = Captured()
+    call = Call(
+        tool,
+        arguments,
+        surface="cli",
+        agent=yard.agent,
+        ask=terminal_asker(),
+        printed=lambda stream, data: so_far.take(Stream(stream), data),
+        warn=lambda text: click.echo(f"toolyard: {printable(text)}", err=True),
+    )
+    try:
+        return _in_full(asyncio.run(yard.dispatch(call)), so_far)
+    except KeyboardInterrupt:
+        fields = {stream.value: so_far.text(stream) for stream in Stream}
+        notes = ["Interrupted and ended; this is what it had printed."]
+        return Result((), {**fields, "exit_code": _INTERRUPTED, "ending": "cancelled", "notes": notes})
+
+
+def _in_full(result: Result, printed: Captured) -> Result:
+    """The result with all that was printed: a preview is for models."""
+    if "output_file" not in result.structured:
+        return result
+    return replace(
+        result, structured={**result.structured, **{stream.value: printed.text(stream) for stream in Stream}}
+    )
+
+
+def _show(result: Result) -> None:
+    """As the code itself would have printed it, then the value, the error and what there is to remark."""
+    fields = result.structured
+    click.echo(fields["stdout"], nl=False)
+    click.echo(fields["stderr"], nl=False, err=True)
+    if fields.get("error"):
+        click.echo(runnable(fields["error"]), err=True)
+    if fields.get("value") is not None:
+        click.echo(fields["value"])
+    for note in fields["notes"]:
+        click.echo(f"[{note}]", err=True)
+    for part in result.parts[1:]:  # what is said beside the result itself: ignore files, failed snapshots
+        if isinstance(part, Text):
+            click.echo(printable(runnable(part.text)), err=True)

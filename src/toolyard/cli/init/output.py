@@ -1,0 +1,106 @@
+"""What `toolyard init` wrote, or would write, in words or as JSON. Secrets are named by their variables alone."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import click
+
+from toolyard.config.secret_extraction import Withheld
+from toolyard.config.server_import import Imported
+from toolyard.core.text import printable
+
+Outcome = Literal["created", "replaced", "added", "unchanged"]
+_SAID: Final[dict[Outcome, str]] = {
+    "created": "Wrote",
+    "replaced": "Replaced",
+    "added": "Added to",
+    "unchanged": "Nothing to add to",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    path: str
+    outcome: Outcome
+    text: str
+    agents: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+    kept: str = ""
+    """Where the file is that was there before."""
+    notes: tuple[str, ...] = ()
+
+    def telling(self, more: Sequence[str]) -> Made:
+        return replace(self, notes=(*self.notes, *more))
+
+
+def show(made: Made, imported: Imported, *, dry_run: bool, wants_json: bool) -> None:
+    if wants_json:
+        click.echo(json.dumps(_as_json(made, imported, dry_run=dry_run), indent=2))
+        return
+    if dry_run:
+        click.echo("\n".join(printable(line) for line in made.text.rstrip("\n").split("\n")))
+        click.echo(f"\nNothing was written. This would be {made.path}.", err=True)
+    else:
+        click.echo(printable(f"{_SAID[made.outcome]} {made.path}"))
+    for line in _sentences(made, imported, dry_run=dry_run):
+        click.echo(printable(line), err=dry_run)
+
+
+def _sentences(made: Made, imported: Imported, *, dry_run: bool) -> Iterator[str]:
+    if made.agents:
+        yield f"  {'agents' if len(made.agents) > 1 else 'agent'}: {', '.join(made.agents)}"
+    if made.servers:
+        yield f"  servers: {', '.join(made.servers)}"
+    if made.kept:
+        yield f"  the file as it was: {made.kept}"
+    for problem in imported.problems:
+        yield f"  {'left out' if problem.severity == 'error' else 'note'}: {problem}"
+    for note in made.notes:
+        yield f"  note: {note}"
+    yield from _variables(made, imported)
+    if made.agents and not dry_run:
+        yield f"See what it does: toolyard run --check {shlex.quote(made.path)}"
+
+
+def _withheld(made: Made, imported: Imported) -> list[Withheld]:
+    """Of the servers that are new in the file; what is set for the others is set already."""
+    return [each for each in imported.withheld if each.server in made.servers]
+
+
+def _variables(made: Made, imported: Imported) -> Iterator[str]:
+    places: dict[tuple[str, str, str], list[str]] = {}
+    for each in _withheld(made, imported):
+        places.setdefault((each.variable, each.server, each.origin), []).append(f"`{each.place}`")
+    if not places:
+        return
+    yield "  Secrets were not copied. Set these variables where Toolyard is started:"
+    for (variable, server, origin), keys in places.items():
+        yield f"    {variable:<28} {server}: {', '.join(keys)} in {origin}"
+    yield "  Or leave the values where they are and name those files instead, under `toolyard.server_files`."
+
+
+def _as_json(made: Made, imported: Imported, *, dry_run: bool) -> dict[str, object]:
+    return {
+        "path": made.path,
+        "outcome": made.outcome,
+        "dry_run": dry_run,
+        "agents": [*made.agents],
+        "servers": [*made.servers],
+        "from": [*imported.files],
+        "backup": made.kept or None,
+        "variables": [
+            {"name": each.variable, "server": each.server, "place": each.place, "file": each.origin}
+            for each in _withheld(made, imported)
+        ],
+        "problems": [
+            {"server": each.server, "severity": each.severity, "text": each.text, "file": each.where}
+            for each in imported.problems
+        ],
+        "notes": [*made.notes],
+        "text": made.text if dry_run else None,
+    }

@@ -1,0 +1,1 @@
+"""`toolyard install` and `toolyard uninstall`."""

@@ -1,0 +1,215 @@
+"""`toolyard install` and `toolyard uninstall`: our entry in a client's own settings.
+
+Exit codes: 0 done, or nothing to do; 1 another's entry is in the way; 2 a file or an option is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from typing import cast
+
+import click
+
+from toolyard.app.toolsets import Toolset, parse_toolsets, sets_of
+from toolyard.cli.common.options import agent_option, config_option, state_option, workspace_option
+from toolyard.cli.common.resolve_workspace import find_place
+from toolyard.cli.install.output import show
+from toolyard.config.agents import agent_of
+from toolyard.config.backends import PROVIDER_VARIABLES
+from toolyard.config.clients import installer
+from toolyard.config.clients.clients import CLIENTS, Scope
+from toolyard.config.clients.installer import Target
+from toolyard.config.loader import load_config
+from toolyard.config.settings import MODEL_VARIABLE, STATE_VARIABLE, Settings
+from toolyard.core.errors import ConfigError, ValidationError
+from toolyard.core.permission_modes import PermissionMode
+
+_PROGRAM = "toolyard"
+_ASSISTANT = "toolyard-assistant"
+_ANSWER_MARGIN_SECONDS = 30.0
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_SPLIT_AT_UNDERSCORES = frozenset({"gemini", "qwen"})
+_INSTALL = """\b
+Examples:
+  toolyard install claude --workspace ~/project
+  toolyard install codex --workspace ~/project --dry-run      see what would be written
+  toolyard install cursor --workspace . --scope project       for whoever opens this folder
+  toolyard install gemini --config ~/toolyard.yaml --tools code
+  toolyard install claude --assistant --workspace ~/project    a second opinion: chat, codereview, debug ...
+"""
+_UNINSTALL = """\b
+Examples:
+  toolyard uninstall claude
+  toolyard uninstall vscode --scope project --workspace ~/project
+  toolyard uninstall claude --assistant
+"""
+
+
+def _shared(function: Callable[..., None]) -> Callable[..., None]:
+    for option in (
+        click.option("--json", "wants_json", is_flag=True, help="Print JSON."),
+        click.option("--dry-run", is_flag=True, help="Show what would change, and write nothing."),
+        click.option("--name", help=f"What the server is called there.  [default: {_PROGRAM}, or {_ASSISTANT}]"),
+        click.option("--assistant", is_flag=True, help="The second opinion of `toolyard assistant`."),
+        click.option(
+            "--scope",
+            type=click.Choice(["user", "project"]),
+            default="user",
+            show_default=True,
+            help="The user's settings, or those of the project in the workspace.",
+        ),
+        click.argument("client", type=click.Choice([*CLIENTS])),
+    ):
+        function = option(function)
+    return function
+
+
+@click.command(epilog=_INSTALL)
+@_shared
+@config_option()
+@workspace_option("The folder to serve.  [default: the configuration's, else the current folder]")
+@agent_option("Which agent of the configuration is served.")
+@click.option("--tools", metavar="SET,...", help="As for `toolyard mcp`.  [default: claude]")
+@click.option("--permission-mode", type=click.Choice([m.value for m in PermissionMode]), help="[default: strict]")
+@state_option("Where the audit log is kept, outside every workspace.")
+@click.option("--force", is_flag=True, help="Replace another server of the same name.")
+def install(
+    *,
+    client: str,
+    config_file: str | None,
+    workspace: str | None,
+    agent: str | None,
+    tools: str | None,
+    permission_mode: str | None,
+    state: str | None,
+    scope: str,
+    name: str | None,
+    assistant: bool,
+    dry_run: bool,
+    wants_json: bool,
+    force: bool,
+) -> None:
+    """Add Toolyard to the MCP servers of a client, in the client's own settings.
+
+    The rest of the file stays as it is, and what it was is kept beside it. Doing it again changes what was asked for,
+    or nothing.
+    """
+    if assistant and (agent or tools or permission_mode):
+        raise click.UsageError("--agent, --tools and --permission-mode are not for --assistant.")
+    folder = _folder(workspace, config_file, agent, dry_run=dry_run)
+    target = _target(client, scope, name or _named(assistant=assistant), folder)
+    sets = sets_of(parse_toolsets(tools)) if tools is not None else ()
+    words = [*program(), "assistant" if assistant else "mcp"]
+    if config_file is not None:
+        words += ["--config", os.path.abspath(config_file)]
+    if workspace is not None or config_file is None:
+        words += ["--workspace", folder]
+    if agent is not None:
+        words += ["--agent", agent]
+    if sets:
+        words += ["--tools", ",".join(sets)]
+    if permission_mode is not None:
+        words += ["--permission-mode", permission_mode]
+    if state is not None:
+        words += ["--state", os.path.abspath(state)]
+    variables = _variables(target.settings) if assistant else ()
+    # Without it some clients give up on an answer long before the assistant does.
+    seconds = _assistant_seconds(config_file) + _ANSWER_MARGIN_SECONDS if assistant else None
+    report = installer.install(
+        target, tuple(words), variables=variables, tool_seconds=seconds, force=force, dry_run=dry_run
+    )
+    notes = [*_notes(target, sets)]
+    if assistant:
+        notes.append(_about_keys(target))
+    show(report, target, words=words, notes=notes, dry_run=dry_run, wants_json=wants_json)
+
+
+@click.command(epilog=_UNINSTALL)
+@_shared
+@workspace_option("The project's folder, for --scope project.  [default: the current folder]")
+def uninstall(
+    *,
+    client: str,
+    workspace: str | None,
+    scope: str,
+    name: str | None,
+    assistant: bool,
+    dry_run: bool,
+    wants_json: bool,
+) -> None:
+    """Take Toolyard out of the MCP servers of a client, and whatever was made for it alone."""
+    target = _target(client, scope, name or _named(assistant=assistant), os.path.abspath(workspace or "."))
+    report = installer.uninstall(target, dry_run=dry_run)
+    show(report, target, words=[], notes=[], dry_run=dry_run, wants_json=wants_json)
+
+
+def program() -> list[str]:
+    """How this very program is started again from anywhere.
+
+    The name on the PATH is kept where it leads here: it outlives the folder of an environment that is made anew.
+    """
+    beside = os.path.join(os.path.dirname(sys.executable), _PROGRAM)
+    if not os.access(beside, os.X_OK):
+        return [sys.executable, "-m", _PROGRAM]
+    named = shutil.which(_PROGRAM)
+    if named is not None and os.path.realpath(named) == os.path.realpath(beside):
+        return [os.path.abspath(named)]
+    return [beside]
+
+
+def _named(*, assistant: bool) -> str:
+    return _ASSISTANT if assistant else _PROGRAM
+
+
+def _variables(settings: Settings) -> tuple[str, ...]:
+    """What the assistant finds its model and its threads by, set here or not: a key may be set tomorrow."""
+    return tuple(dict.fromkeys((MODEL_VARIABLE, *PROVIDER_VARIABLES, *settings.model_access, STATE_VARIABLE)))
+
+
+def _assistant_seconds(config_file: str | None) -> float:
+    return load_config(config_file).assistant.limits.seconds
+
+
+def _about_keys(target: Target) -> str:
+    title, settings = target.client.title, target.settings
+    found = [name for name in PROVIDER_VARIABLES if name in settings.model_access]
+    found = [MODEL_VARIABLE, *found] if settings.model else found
+    if found:
+        verb = "reach" if len(found) > 1 else "reaches"
+        return f"{', '.join(found)} {verb} it from the environment of {title}; no value was written."
+    return f"set GEMINI_API_KEY (or another provider's key) where {title} is started; nothing of it is written."
+
+
+def _target(client: str, scope: str, name: str, folder: str) -> Target:
+    if not _NAME.fullmatch(name):
+        raise ValidationError.of("name", f"{name!r} is no name for a server", hint="Use letters, digits and hyphens.")
+    if "_" in name and client in _SPLIT_AT_UNDERSCORES:
+        said = f"{CLIENTS[client].title} splits the names of tools at underscores"
+        raise ValidationError.of("name", said, hint=f"Use hyphens: --name {name.replace('_', '-')}")
+    return Target(CLIENTS[client], cast("Scope", scope), Settings.from_environment(), folder, name)
+
+
+def _folder(workspace: str | None, config_file: str | None, agent: str | None, *, dry_run: bool) -> str:
+    """The workspace, when the server could open it as it will be started."""
+    if config_file is not None and dry_run:
+        # Opening the place would make the folders that the file speaks of.
+        agent_of(load_config(config_file), agent)
+        return os.path.abspath(workspace or ".")
+    folder = os.path.abspath(find_place(workspace, config_file, agent, acts=True).workspace)
+    if not os.path.isdir(folder):
+        raise ConfigError(f"{folder} is not a folder.", hint="Create it, or name another one with --workspace.")
+    return folder
+
+
+def _notes(target: Target, sets: tuple[Toolset, ...]) -> Iterator[str]:
+    title = target.client.title
+    if target.scope == "project":
+        if target.client.project_note:
+            yield target.client.project_note
+        yield "the file holds full paths of this machine: think before you commit it."
+    if Toolset.REFERENCE in sets and target.client.name in _SPLIT_AT_UNDERSCORES:
+        yield f"{title} has tools of its own called as those of `--tools reference`, and drops ours in scripts."

@@ -1,0 +1,29 @@
+"""Options of `toolyard mcp` that stand for keys of an agent's `backend`, for clients that hand over no file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from toolyard.cli.common.resolve_workspace import Place
+from toolyard.config.agents import agent_of
+from toolyard.config.models import Agent, Backend
+from toolyard.workspace.agent_paths import NOBODY
+
+
+def with_backend_options(
+    place: Place, agent: str | None, *, fresh: bool, allowed: tuple[str, ...], excluded: tuple[str, ...]
+) -> Place:
+    """The place with an agent that has these options; those of its entry in the configuration, if any, stay."""
+    config = place.config
+    found = agent_of(config, agent)
+    backend = found.backend if found is not None else Backend()
+    changed = backend.model_copy(
+        update={
+            "exclude_tools": (*backend.exclude_tools, *excluded),
+            **({"allowed_tools": allowed} if allowed else {}),
+            **({"fresh": True, "cwd": place.workspace} if fresh else {}),
+        }
+    )
+    served = (found or Agent(id=agent or NOBODY)).model_copy(update={"backend": changed})
+    agents = tuple(served if each is found else each for each in config.agents) or (served,)
+    return replace(place, config=config.model_copy(update={"agents": agents}))

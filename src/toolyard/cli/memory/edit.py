@@ -1,0 +1,148 @@
+"""`toolyard memory add`, `forget` and `import`: the user corrects what an agent remembers, or brings it along."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from dataclasses import asdict
+
+import click
+
+from toolyard.cli.common.workspace_lookup import Where
+from toolyard.cli.memory.context import SHORTEST_PREFIX, command, echo_json, end, one_line, open_memories
+from toolyard.core.errors import ToolyardError, ValidationError
+from toolyard.core.text import printable
+from toolyard.memory.agent_memories import Memories
+from toolyard_runtime.memory_entries import MOST_TEXT
+
+_SHOWN_REFUSALS = 5
+_SHOWN_IDS = 5
+_FROM_INPUT = "-"
+
+
+@command(
+    "add",
+    'toolyard memory add "The reports need an index on created_at" --topic databases',
+    'toolyard memory add "Ask before you deploy" --config team.yaml --agent writer',
+    "git log -1 --format=%B | toolyard memory add - --topic release",
+)
+@click.argument("text")
+@click.option("--topic", default="", metavar="T", help="What it is about, in a word or two.")
+def add_fact(where: Where, *, text: str, topic: str, wants_json: bool) -> None:
+    """Let an agent remember a fact. TEXT is read from the input where it is -."""
+    if text == _FROM_INPUT:
+        # One more than a fact may have: what is longer is refused, however long it is.
+        read = sys.stdin.read(MOST_TEXT + 1)
+        text = read.strip() if len(read) <= MOST_TEXT else read
+    with open_memories(where, acts=True, adds=True) as memories:
+        fact = memories.of(memories.agent).remember(text, topic)
+        who = memories.agent
+    if wants_json:
+        echo_json({"agent": who, "id": fact.id, "entry": fact.entry})
+    else:
+        click.echo(f"{printable(who)} remembers it as {printable(fact.id)}.")
+
+
+@command(
+    "forget",
+    "toolyard memory forget 3f0c9a61",
+    "toolyard memory forget 3f0c9a61d2b84e57 --config team.yaml --agent writer",
+)
+@click.argument("identity", metavar="ID")
+def forget_fact(where: Where, *, identity: str, wants_json: bool) -> None:
+    """Take a fact out of an agent's memory. ID is its id, or the first characters of it."""
+    with open_memories(where, acts=True) as memories:
+        who = memories.agent
+        fact = memories.of(who).forget(_whole(memories, who, identity))
+    if wants_json:
+        echo_json({"agent": who, "id": fact.id, "entry": fact.entry})
+    else:
+        click.echo(f"{printable(who)} has forgotten: {one_line(fact.text)}")
+
+
+def _whole(memories: Memories, who: str, identity: str) -> str:
+    """The id of a fact of `who` that is meant. Raises with whose it is when it is somebody else's."""
+    if found := _facts(memories, who, identity):
+        if len(found) > 1:
+            several = ", ".join(found[:_SHOWN_IDS])
+            raise ValidationError.of("id", f"{identity!r} begins several: {several}", hint="Give more of it.")
+        return found[0]
+    owners: list[str] = []
+    for other in memories.known():
+        with contextlib.suppress(ToolyardError):  # what cannot be read there is not what was asked for
+            owners += [other] if other != who and _facts(memories, other, identity) else []
+    if owners:
+        hint = f"It is {owners[0]}'s: --agent {owners[0]}"
+        raise ValidationError.of("id", f"{who} has no fact {identity}", hint=hint)
+    return identity
+
+
+def _facts(memories: Memories, agent: str, identity: str) -> list[str]:
+    ids = [fact.id for fact in memories.of(agent).facts()]
+    if identity in ids:
+        return [identity]
+    return [each for each in ids if each.startswith(identity)] if len(identity) >= SHORTEST_PREFIX else []
+
+
+@command(
+    "import",
+    "toolyard memory import --from mem0 ~/.mem0/qdrant --dry-run",
+    "toolyard memory import --from mem0 ./store --user alice --config team.yaml --agent writer",
+)
+@click.argument("path")
+@click.option("--from", "source", type=click.Choice(["mem0"]), required=True, help="What the store was made by.")
+@click.option("--collection", default="", metavar="C", help="Which collection of the store, where it has several.")
+@click.option("--user", default="", metavar="U", help="Only memories of this user (mem0's user_id).")
+@click.option("--agent-id", default="", metavar="A", help="Only memories of this agent (mem0's agent_id).")
+@click.option("--run-id", default="", metavar="R", help="Only memories of this run (mem0's run_id).")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and write nothing.")
+def import_memories(
+    where: Where,
+    *,
+    path: str,
+    source: str,
+    collection: str,
+    user: str,
+    agent_id: str,
+    run_id: str,
+    dry_run: bool,
+    wants_json: bool,
+) -> None:
+    """Bring memories along from mem0's local store at PATH: qdrant, chroma or faiss.
+
+    mem0 may be using it meanwhile, and the import may be repeated: what is new or changed there comes along, what
+    was changed or forgotten here stays so.
+    """
+    from toolyard.memory.mem0 import import_mem0, read_store
+
+    with open_memories(where, acts=True, adds=True) as memories:
+        who = memories.agent
+        contents = read_store(path, collection)
+        chosen = contents.belonging(user_id=user, agent_id=agent_id, run_id=run_id)
+        done = import_mem0(memories.of(who), chosen, dry_run=dry_run)
+    others = len(contents.memories) - len(chosen)
+    if wants_json:
+        about = {"from": source, "kind": contents.kind, "collection": contents.collection, "dry_run": dry_run}
+        counts = {"others": others, "unreadable": contents.unreadable}
+        echo_json({"agent": who, **about, **asdict(done), **counts})
+    else:
+        doing = "would be" if dry_run else "was" if done.added == 1 else "were"
+        same = "is as it was" if done.unchanged == 1 else "are as they were"
+        click.echo(
+            f"{len(chosen):,} {'memory' if len(chosen) == 1 else 'memories'} of {contents.kind} for {printable(who)}:"
+            f" {done.added:,} {doing} added, {done.updated:,} changed, {done.unchanged:,} {same}."
+        )
+        notes = {
+            "changed there and here: kept as they are here": done.kept,
+            "forgotten here before: left out": done.forgotten,
+            "of other users, agents or runs: left out": others,
+            "entries that are no memories or cannot be read": contents.unreadable,
+        }
+        for note, count in notes.items():
+            if count:
+                click.echo(f"  {count:,} {note}")
+    refused = ", ".join(done.refused[:_SHOWN_REFUSALS])
+    end(
+        [f"{len(done.refused):,} are too long to be facts: {refused}"] if done.refused else (),
+        "" if chosen else "No memory of the store fits.",
+    )

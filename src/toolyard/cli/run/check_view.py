@@ -1,0 +1,165 @@
+"""`toolyard run --check`, shown: a table on a terminal, plain lines in a pipe, or JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from toolyard.config.settings import Settings
+from toolyard.core.text import printable
+from toolyard.team.check.report import AgentCheck, CheckReport, Finding, ServerCheck, ServerState
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_SHOWN_SERVERS: Final = 10
+_SHOWN_TOOLS: Final = 12
+_REASON_CHARS: Final = 160
+_LIMITS: Final[Mapping[str, str]] = {
+    "rounds": "{:g} rounds",
+    "seconds": "{:g} seconds",
+    "tokens": "{:,.0f} tokens",
+    "cost": "${:.2f}",
+    "turns": "{:g} turns of a model in a round",
+}
+
+
+def show_check(report: CheckReport, *, wants_json: bool = False) -> None:
+    if wants_json:
+        click.echo(json.dumps(report.as_json(), indent=2))
+    elif sys.stdout.isatty():
+        from rich.console import Console
+
+        _show(report, Console(no_color=Settings.from_environment().no_color or None))
+    else:
+        for line in plain_lines(report):
+            click.echo(printable(line))
+
+
+def plain_lines(report: CheckReport) -> Iterator[str]:
+    """The whole of it, a line for each thing."""
+    for name, words in _of_run(report):
+        yield f"{name}: {words}"
+    for agent in report.agents:
+        yield ""
+        yield f"agent {agent.id}"
+        for name, words in _of_agent(agent):
+            yield f"  {name}: {words}"
+    if report.problems or report.notices:
+        yield ""
+    for finding in report.problems:
+        yield f"problem  {_worded(finding)}"
+    for finding in report.notices:
+        yield f"notice   {_worded(finding)}"
+    yield ""
+    yield verdict(report)
+
+
+def verdict(report: CheckReport) -> str:
+    if report.without and not report.problems:
+        named = f"agent{'s' if len(report.without) > 1 else ''} {', '.join(report.without)}"
+        return f"Ready, but the run starts without {named}."
+    if report.without_commands and not report.problems:
+        return f"Ready, but commands and code of {', '.join(report.without_commands)} will be refused."
+    if not report.problems:
+        return "Ready: nothing stands in the way of a run."
+    number = len(report.problems)
+    return f"Not ready: {number} {'problem stops' if number == 1 else 'problems stop'} the run."
+
+
+def _worded(finding: Finding) -> str:
+    return _told(finding) + (f" ({finding.hint})" if finding.hint else "")
+
+
+def _told(finding: Finding) -> str:
+    """Whose it is and what; whose is not said twice."""
+    named = (f"agent {finding.agent} ", f'agent "{finding.agent}" ')
+    if not finding.agent or any(words in finding.text for words in named):
+        return finding.text
+    return f"{finding.agent}: {finding.text}"
+
+
+def _of_run(report: CheckReport) -> Iterator[tuple[str, str]]:
+    yield "configuration", report.config or "none"
+    mode = "tools are files" if report.execution_mode == "filesystem_first" else "every tool is in the context"
+    yield "execution mode", f"{report.execution_mode}: {mode}"
+    yield "shared folder", report.root
+    limits = (_LIMITS[name].format(value) for name, value in report.limits.items() if name in _LIMITS)
+    yield "ends after", ", ".join(limits) + " at most"
+
+
+def _of_agent(agent: AgentCheck) -> Iterator[tuple[str, str]]:
+    model = f"{agent.backend}, {agent.model}" if agent.model else agent.backend
+    yield "model", model or "none"
+    if agent.access:
+        yield "access", agent.access
+    yield "folder", f"{agent.workspace} {agent.folder}".strip() if agent.workspace else "none: it works without files"
+    if agent.workspace:
+        yield "may", f"{agent.mode}: {agent.rights}"
+        yield "walls", agent.walls
+    yield "servers", _servers(agent.servers)
+    yield "tools", _listed(agent.tools, _SHOWN_TOOLS) or "none"
+    parts = f"{agent.tool_tokens:,} for tools, {agent.prompt_tokens:,} for the system prompt"
+    yield "context", f"{agent.tokens:,} tokens before the task: {parts}"
+    if agent.file_tools:
+        cost = f"which would cost {agent.file_tokens:,} tokens in the context, and cost none"
+        yield "as files", f"{agent.file_tools:,} tools, {cost}"
+
+
+def _servers(servers: tuple[ServerCheck, ...]) -> str:
+    if not servers:
+        return "none"
+    words: list[str] = []
+    for server in servers:
+        failed = f"failed when it was last asked: {_shortened(server.note)}" if server.note else ""
+        if server.state is ServerState.KNOWN:
+            count = f"{server.tools} tool{'' if server.tools == 1 else 's'}"
+            said = f"{count}, {failed}" if failed else count
+        elif server.state is ServerState.FAILED:
+            said = failed or server.state.value
+        else:
+            said = server.state.value
+        words.append(f"{server.name} ({said})")
+    return _listed(tuple(words), _SHOWN_SERVERS)
+
+
+def _shortened(reason: str) -> str:
+    first = reason.partition("\n")[0].rstrip(".")
+    return first if len(first) <= _REASON_CHARS else f"{first[: _REASON_CHARS - 1]}…"
+
+
+def _listed(words: tuple[str, ...], most: int) -> str:
+    more = len(words) - most
+    return ", ".join(words[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _show(report: CheckReport, console: Console) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    def table(title: str, rows: Iterator[tuple[str, str]]) -> None:
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(style="dim", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for name, words in rows:
+            grid.add_row(name, Text(printable(words)))  # Text, not str: a path is never read as markup
+        console.print(Text(printable(title), style="bold"))
+        console.print(grid)
+        console.print()
+
+    table("Run", _of_run(report))
+    for agent in report.agents:
+        table(f"Agent {agent.id}", _of_agent(agent))
+    for mark, style, findings in (("✗", "bold red", report.problems), ("!", "yellow", report.notices)):
+        for finding in findings:
+            line = Text(f"{mark} ", style=style).append(printable(_told(finding)), style="default")
+            console.print(line, soft_wrap=True)
+            if finding.hint:
+                console.print(Text(f"  → {printable(finding.hint)}", style="dim"), soft_wrap=True)
+    if report.problems or report.notices:
+        console.print()
+    console.print(Text(verdict(report), style="bold red" if report.problems else "bold green"))

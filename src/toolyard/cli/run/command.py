@@ -1,0 +1,258 @@
+"""`toolyard run`: agents from a configuration work on a task, alone or as a team.
+
+Exit codes: 0 with an answer, 1 without one, 2 for wrong use, 124 where a limit (time, tokens, money) ended it with
+what there was, 130 interrupted. The command owns the run: the first Ctrl-C ends it in good order and keeps what is
+finished, the second ends it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, cast
+
+import click
+
+from toolyard.cli.common.options import state_option
+from toolyard.cli.common.param_types import Amount, Named
+from toolyard.cli.common.signals import reader_minded, signals_heard
+from toolyard.cli.common.stdin_argument import words_given
+from toolyard.core.paths import is_beneath
+from toolyard.core.text import printable
+
+if TYPE_CHECKING:
+    from toolyard.cli.run.displays import Display, DisplayKind
+    from toolyard.config.models import Config, TeamLimits
+    from toolyard.config.settings import Settings
+    from toolyard.team.events import RunFinished
+    from toolyard.team.options import RunOptions
+    from toolyard.team.run import TeamRun
+    from toolyard.team.run_list import KnownRun
+
+_INTERRUPTED: Final = 130
+_LIMIT: Final = 124
+_DISPLAYS: Final = ("rich_terminal", "simple", "silent")
+_EXAMPLES: Final = """\b
+Examples:
+  toolyard run agent.yaml "Write a README for this project"
+  toolyard run team.yaml - < task.md
+  toolyard run --check team.yaml                what would happen, without starting anything
+  toolyard run team.yaml "Fix the bug" --rounds 2 --max-cost 0.50 --timeout 600
+  toolyard run team.yaml "Draw the plan" --apply .   bring the winner's files here
+  toolyard run --list                           the runs that there are
+  toolyard run --resume 3f2a81bc                go on with a run that was interrupted
+  toolyard run --resume 3f2a81bc --apply .      bring the files of a run that is over
+  toolyard run team.yaml "..." --json | jq -r 'select(.type == "answered").text'
+
+\b
+Exit codes: 0 with an answer, 1 without one, 2 wrong use, 124 ended by a limit, 130 interrupted.
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("config_file", metavar="CONFIG", required=False)
+@click.argument("task", required=False)
+@click.option(
+    "--check", is_flag=True, help="Explain what would happen: agents, tools, tokens, walls. Starts nothing."
+)
+@click.option(
+    "--resume", metavar="ID", default="", help="Go on with this run; of one that is over, --apply its files."
+)
+@click.option("--list", "wants_list", is_flag=True, help="List the runs that there are, of CONFIG or of all files.")
+@click.option("--rounds", metavar="N", type=click.IntRange(min=1), help="Most rounds.  [default: as configured]")
+@click.option("--timeout", metavar="S", type=Amount(), help="Most seconds.")
+@click.option("--max-tokens", metavar="N", type=click.IntRange(min=1), help="Most tokens of all agents together.")
+@click.option("--max-cost", metavar="USD", type=Amount(), help="Most money.")
+@click.option("--apply", "folder", metavar="DIR", help="Bring what the winner changed into this folder.")
+@click.option("--display", type=Named([*_DISPLAYS]), help="[default: as configured, simple in a pipe]")
+@state_option("Where runs, audit log and snapshots are kept.")
+@click.option("--json", "wants_json", is_flag=True, help="Print one event a line, as JSON, as they come.")
+def run(
+    *,
+    config_file: str | None,
+    task: str | None,
+    check: bool,
+    resume: str,
+    wants_list: bool,
+    rounds: int | None,
+    timeout: float | None,
+    max_tokens: int | None,
+    max_cost: float | None,
+    folder: str | None,
+    display: str | None,
+    state: str | None,
+    wants_json: bool,
+) -> None:
+    """Let the agents of CONFIG work on TASK (- for stdin).
+
+    Each agent works in its own folder, with the tools and rights that CONFIG gives it. Several of them answer, see
+    what the others did, and vote for the best. The answer is printed; the files stay where the agents made them.
+    """
+    from toolyard.config.settings import Settings  # `--help` waits for none of it
+
+    settings = Settings.from_environment()
+    if wants_list:
+        from toolyard.cli.run.list import show_runs
+
+        show_runs(config_file, state or settings.state_home, wants_json=wants_json)
+        return
+    config = _config(config_file, resume, state or settings.state_home)
+    limits = _limits(config, rounds, timeout, max_tokens, max_cost)
+    if check:
+        _check(config, settings, state, limits, wants_json=wants_json)
+        return
+    from toolyard.team.options import RunOptions
+
+    options = RunOptions(
+        config, _task(task, resume), settings=settings, state_home=state, limits=limits, resume=resume
+    )
+    if resume and folder is not None and _applied(options, folder, wants_json=wants_json):
+        return
+    sys.exit(_run(options, display, folder, wants_json=wants_json))
+
+
+def _config(path: str | None, resume: str, state_home: str) -> Config:
+    from toolyard.config.agents import check_memory_rights
+    from toolyard.config.loader import load_config
+
+    if path is None and resume:
+        path = _config_of(resume, state_home)
+    if path is None:
+        raise click.UsageError("Name the configuration: toolyard run CONFIG TASK. `toolyard init` writes one.")
+    if not os.path.exists(path):
+        raise click.UsageError(f"There is no file {path!r}. The configuration comes first: toolyard run CONFIG TASK.")
+    config = load_config(path)
+    check_memory_rights(config)
+    return config
+
+
+def _config_of(resume: str, state_home: str) -> str:
+    from toolyard.team.paths import find_run
+    from toolyard.team.store import RunStore
+
+    with RunStore(find_run(resume, state_home)) as store:
+        return store.required_fact("config")
+
+
+def _check(config: Config, settings: Settings, state: str | None, limits: TeamLimits, *, wants_json: bool) -> None:
+    from toolyard.cli.run.check_view import show_check
+    from toolyard.team.check.check import check_run
+
+    report = check_run(config, settings, state, limits=limits)
+    show_check(report, wants_json=wants_json)
+    sys.exit(1 if report.problems else 0)
+
+
+def _task(given: str | None, resume: str) -> str:
+    if resume:
+        if given is not None:
+            raise click.UsageError("A run that is resumed has its task already: leave TASK out.")
+        return ""
+    given = words_given(given, "TASK") if given is not None else None
+    if given is None or not given.strip():
+        raise click.UsageError("Say what is to be done: toolyard run CONFIG TASK.")
+    return given
+
+
+def _limits(
+    config: Config, rounds: int | None, timeout: float | None, tokens: int | None, cost: float | None
+) -> TeamLimits:
+    said = {"rounds": rounds, "seconds": timeout, "tokens": tokens, "cost": cost}
+    update = {name: value for name, value in said.items() if value is not None}
+    return config.orchestrator.limits.model_copy(update=update)
+
+
+def _run(options: RunOptions, chosen: str | None, folder: str | None, *, wants_json: bool) -> int:
+    from toolyard.cli.drive.approvals import askers_of
+    from toolyard.cli.run.displays import display_for
+    from toolyard.cli.run.summary import resuming
+    from toolyard.team.run import TeamRun
+
+    if folder is not None:
+        _check_target(folder, options.state_home or options.settings.state_home)
+    ui = options.config.ui
+    kind = cast("DisplayKind", "json" if wants_json else chosen or ui.display_type)
+    display = display_for(
+        kind,
+        no_color=options.settings.no_color,
+        resume=lambda finished: resuming(finished, options.state_home),
+        has_report=ui.logging_enabled,
+    )
+    with contextlib.closing(display) as showing:
+        run = TeamRun(replace(options, askers=askers_of(showing.pause)), showing.hear)
+        if kind not in {"json", "silent"} and sys.stderr.isatty():
+            click.echo("Getting ready ...", err=True)  # what models and servers need is loaded, for a second or two
+        finished = asyncio.run(_watched(run, showing))
+    if folder is not None and finished.has_answer:
+        _deliver(options, finished, folder, wants_json=wants_json)
+    return _exit_code(finished)
+
+
+def _check_target(folder: str, state_home: str) -> None:
+    """Before the run: what cannot be brought there is not worked for."""
+    if not os.path.isdir(folder):
+        raise click.BadParameter(f"{folder} is no folder. Make it first.", param_hint="'--apply'")
+    if is_beneath(os.path.realpath(state_home), os.path.realpath(folder)):
+        what = f"{folder} holds Toolyard's own state ({state_home}). Choose a folder in it."
+        raise click.BadParameter(what, param_hint="'--apply'")
+
+
+def _applied(options: RunOptions, folder: str, *, wants_json: bool) -> bool:
+    """Bring the files of a run that is over. False where it is not."""
+    from toolyard.team.paths import find_run
+    from toolyard.team.run_list import known_run
+
+    state_home = options.state_home or options.settings.state_home
+    run = known_run(find_run(options.resume, state_home))
+    if not run.is_over:
+        return False
+    _check_target(folder, state_home)
+    _deliver(options, run, folder, wants_json=wants_json)
+    return True
+
+
+async def _watched(run: TeamRun, showing: Display) -> RunFinished:
+    def stopped() -> None:
+        run.stop()
+        showing.stopping()
+
+    with signals_heard(stopped, showing.close, _INTERRUPTED), reader_minded(run.stop):
+        return await run.go()
+
+
+def _exit_code(finished: RunFinished) -> int:
+    from toolyard.team.events import Ended
+
+    if finished.ended is Ended.INTERRUPTED:
+        return _INTERRUPTED
+    if not finished.has_answer:
+        return 1
+    return _LIMIT if finished.ended in {Ended.TIME, Ended.TOKENS, Ended.COST} else 0
+
+
+def _deliver(options: RunOptions, finished: RunFinished | KnownRun, folder: str, *, wants_json: bool) -> None:
+    """Bring the winner's files, and say so where a person reads."""
+    from toolyard.team.apply_result import TeamFiles
+
+    files = TeamFiles(options.config, options.settings, options.state_home, finished.began)
+    delivered = files.deliver(finished.winner, finished.snapshot, folder)
+    if wants_json:
+        return
+    if not delivered.undo:
+        click.echo(f"{finished.winner} changed no files: {delivered.folder} is as it was.", err=True)
+        return
+    removed = f", {delivered.removed} removed" if delivered.removed else ""
+    click.echo(f"Brought into {delivered.folder}: {delivered.written} written{removed}.", err=True)
+    for line in delivered.left:
+        click.echo(f"Left alone: {printable(line)}", err=True)
+    whose = ("--agent", finished.winner, "--workspace", delivered.folder)
+    where = shlex.join(("--config", options.config.source or "", *whose, *_named("--state", options.state_home)))
+    click.echo(printable(f"To undo it: toolyard snapshot restore {delivered.undo} {where}"), err=True)
+
+
+def _named(option: str, value: str | None) -> tuple[str, ...]:
+    return (option, value) if value else ()

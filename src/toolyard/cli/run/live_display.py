@@ -1,0 +1,196 @@
+"""A run in a terminal: a panel for each agent on a screen of their own, and a summary when it is over.
+
+`LiveDisplay` owns the alternate screen, the cursor and a thread that draws; `pause()` gives the terminal back for a
+while and `close()` for good, with all that was on it before. `hear` takes notes only, so that a slow terminal slows
+nobody. Lines that have not changed are not sent again, which spares slow connections; all of them are now and then,
+should somebody else have written over them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable
+from typing import Final
+
+from rich.console import Console, RenderableType
+from rich.control import Control
+from rich.padding import Padding
+from rich.segment import ControlType, Segment, Segments
+from rich.text import Text
+
+from toolyard.cli.common.terminal_text import Harmless, TerminalMarkdown, Trimmed
+from toolyard.cli.drive.format import clean
+from toolyard.cli.run import summary as ending
+from toolyard.cli.run.layout import screen
+from toolyard.cli.run.panels import Pen
+from toolyard.cli.run.state import Team
+from toolyard.cli.run.streams import Outlets
+from toolyard.team.events import RunFinished, TeamEvent
+
+FRAME_SECONDS: Final = 0.1
+_REST: Final = 5
+"""How many times as long as a drawing took there is none."""
+_HEAL_SECONDS: Final = 5.0
+_WIDEST: Final = 100
+"""Columns of the answer: longer lines are hard to read."""
+_LONGEST_ANSWER: Final = 100_000
+"""Characters that are laid out; the rest is in the report."""
+_LEAST_SIZE: Final = 4
+
+
+def _raw(codes: str) -> Segment:
+    return Segment(codes, None, [(ControlType.HOME,)])
+
+
+# A terminal may count a character wider than we do: without wrapping that spoils one line and not the screen.
+_NO_WRAP, _WRAP = _raw("\x1b[?7l"), _raw("\x1b[?7h")
+# Terminals that know it show a drawing when it is whole; others pass over it.
+_BEGIN, _END = _raw("\x1b[?2026h"), _raw("\x1b[?2026l")
+_ERASE_LINE: Final = _raw("\x1b[2K")
+
+
+class LiveDisplay:
+    def __init__(
+        self,
+        console: Console,
+        outlets: Outlets,
+        *,
+        on_gone: Callable[[], None] = lambda: None,
+        resume: Callable[[RunFinished], str] = ending.resuming,
+        has_report: bool = True,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.team = Team()
+        self._console, self._outlets, self._clock = console, outlets, clock
+        self._on_gone, self._resume, self._has_report = on_gone, resume, has_report
+        self._notes, self._terminal = threading.Lock(), threading.RLock()
+        self._shown: list[list[Segment]] = []
+        self._size, self._healed = (0, 0), 0.0
+        self._pauses, self._is_on, self._is_over = 0, False, False
+        self._fault = ""
+        self._stop = threading.Event()
+        self._drawer: threading.Thread | None = None
+
+    def hear(self, event: TeamEvent) -> None:
+        with self._notes:
+            self.team.hear(event)
+        if isinstance(event, RunFinished):
+            self.close()
+            self._sum_up(event)
+        elif self._drawer is None and not self._is_over:
+            self._drawer = threading.Thread(target=self._keep_drawing, name="display", daemon=True)
+            self._enter()
+            self._drawer.start()
+
+    def stopping(self) -> None:
+        """The user wants it to stop."""
+        with self._notes:
+            self.team.is_stopping = True
+
+    @contextlib.contextmanager
+    def pause(self) -> Generator[None]:
+        with self._terminal:
+            self._pauses += 1
+            self._leave()
+        try:
+            yield
+        finally:
+            with self._terminal:
+                self._pauses -= 1
+                if self._drawer is not None and not self._is_over and not self._pauses:
+                    self._enter()
+
+    def close(self) -> None:
+        """Give the terminal back. May be called at any time, and more than once."""
+        self._is_over = True
+        self._stop.set()
+        if self._drawer is not None and self._drawer is not threading.current_thread():
+            self._drawer.join()
+        with self._terminal:
+            self._leave()
+
+    def draw(self) -> None:
+        """Bring the screen up to date."""
+        with self._terminal:
+            if not self._is_on:
+                return
+            size = self._console.size
+            now = self._clock()
+            is_whole = (size.width, size.height) != self._size or not 0 <= now - self._healed < _HEAL_SECONDS
+            self._size = (size.width, size.height)
+            self._healed = now if is_whole else self._healed
+            lines = self._lines(size.width, size.height, now)
+            parts = [_BEGIN, *([_raw("\x1b[2J")] if is_whole else [])]
+            for number, line in enumerate(lines):
+                if is_whole or number >= len(self._shown) or line != self._shown[number]:
+                    parts += [Control.move_to(0, number).segment, _ERASE_LINE, *line]
+            self._shown = lines
+            if len(parts) > 1:
+                self._console.print(Segments([*parts, _END]), end="", crop=False, soft_wrap=True)
+
+    def _lines(self, width: int, height: int, now: float) -> list[list[Segment]]:
+        with self._notes:
+            told = screen(self.team, max(width, _LEAST_SIZE), max(height, _LEAST_SIZE), Pen(self._console, now))
+        options = self._console.options.update(width=width, no_wrap=True, overflow="crop")
+        return [
+            [part for part in self._console.render(Harmless(line), options) if part.text != "\n"]
+            for line in told[:height]
+        ]
+
+    def _keep_drawing(self) -> None:
+        pause = FRAME_SECONDS
+        while not self._stop.wait(pause):
+            began = time.monotonic()
+            try:
+                self.draw()
+            except (OSError, ValueError):  # the terminal is gone
+                self._on_gone()
+                return
+            except Exception as error:  # noqa: BLE001 - whatever goes wrong in a drawing, the run goes on
+                self._fault = f"{type(error).__name__}: {error}"
+                with self._terminal:
+                    self._leave()
+                return
+            # Where drawing is slow it is done less often: the time belongs to the agents.
+            pause = max(FRAME_SECONDS, (time.monotonic() - began) * _REST)
+
+    def _enter(self) -> None:
+        with self._terminal, contextlib.suppress(OSError, ValueError):
+            if not self._is_on and not self._pauses:
+                self._is_on, self._shown, self._size = True, [], (0, 0)
+                self._console.set_alt_screen(True)
+                self._console.show_cursor(show=False)
+                self._console.print(Segments([_NO_WRAP]), end="", crop=False)
+
+    def _leave(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            if self._is_on:
+                self._is_on = False
+                self._console.print(Segments([_WRAP]), end="", crop=False)
+                self._console.show_cursor(show=True)
+                self._console.set_alt_screen(False)
+
+    def _sum_up(self, finished: RunFinished) -> None:
+        try:
+            self._print(ending.verdict(finished))
+            if finished.has_answer and not self._outlets.is_split:
+                self._print([Text(), ending.answer_heading(finished), Text()])
+                text = clean(finished.text[:_LONGEST_ANSWER])
+                self._print([Padding(Trimmed(TerminalMarkdown(text)), (0, 0, 0, 2), expand=False)])
+                if len(finished.text) > _LONGEST_ANSWER:
+                    self._print([Text("  … the rest is in the report", "dim")])
+            self._print([Text()])
+            told = ending.particulars(self.team, finished, self._resume(finished), has_report=self._has_report)
+            self._print(told)
+            if self._fault:
+                self._print([Text(f"  The display failed, and the run went on: {clean(self._fault)}", "yellow")])
+        except (OSError, ValueError):  # nobody is there to be told
+            self._on_gone()
+        if finished.has_answer and self._outlets.is_split:
+            self._outlets.answer(finished.text)
+
+    def _print(self, told: Iterable[RenderableType]) -> None:
+        for each in told:
+            self._console.print(Harmless(each), width=min(self._console.width, _WIDEST), crop=False)

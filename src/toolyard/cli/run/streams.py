@@ -1,0 +1,82 @@
+"""Where a display writes to: standard output, standard error, or both, each as long as somebody reads it.
+
+What nobody reads any more is dropped. Nothing here raises for it: a run does not end because its watcher left.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from toolyard.cli.common.broken_pipe import is_left_unread
+from toolyard.cli.drive.displays import ASCII
+from toolyard.cli.run.format import for_files
+
+
+class Outlet:
+    """One stream."""
+
+    def __init__(self, stream: TextIO, on_gone: Callable[[], None] = lambda: None, *, no_color: bool = False) -> None:
+        self._stream, self._on_gone = stream, on_gone
+        self._is_ascii = not (stream.encoding or "").lower().startswith("utf")
+        self.is_gone = False
+        self.is_terminal = stream.isatty()
+        self._console = Console(
+            file=stream, no_color=no_color or None, highlight=False, markup=False, emoji=False, soft_wrap=True
+        )
+
+    def put(self, line: Text) -> None:
+        """A line, coloured where that can be seen."""
+        if self.is_terminal and not self._is_ascii:
+            self._safely(lambda: self._console.print(line, soft_wrap=True))
+        else:
+            self.write(f"{line.plain.rstrip()}\n")
+
+    def write(self, text: str) -> None:
+        """`text` as it is, at once."""
+        if self._is_ascii:
+            text = text.translate(ASCII).encode("ascii", "backslashreplace").decode()
+        self._safely(lambda: self._written(text))
+
+    def _written(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+    def _safely(self, write: Callable[[], None]) -> None:
+        if self.is_gone:
+            return
+        try:
+            write()
+        except (OSError, ValueError) as error:  # ValueError: it is closed
+            self.is_gone = True
+            if not isinstance(error, BrokenPipeError) or not is_left_unread(self._stream):
+                _last_words(self._stream, error)
+            self._on_gone()
+
+
+class Outlets:
+    """The answer goes to standard output; the rest beside it in a terminal, and to standard error elsewhere."""
+
+    def __init__(self, on_gone: Callable[[], None] = lambda: None, *, no_color: bool = False) -> None:
+        self.answers = Outlet(sys.stdout, on_gone, no_color=no_color)
+        self.is_split = not self.answers.is_terminal
+        self.errors = Outlet(sys.stderr, no_color=no_color)
+        self.progress = self.errors if self.is_split else self.answers
+
+    def answer(self, text: str) -> None:
+        """The answer alone, for whoever takes it from a pipe or a file."""
+        self.answers.write(f"{for_files(text).rstrip()}\n")
+
+
+def _last_words(stream: TextIO, error: Exception) -> None:
+    """Of a file that takes no more, as on a full disk, somebody should know."""
+    if stream is sys.stderr:
+        return
+    try:
+        print(f"toolyard run: the output cannot be written: {error}", file=sys.stderr)
+    except (OSError, ValueError):
+        return

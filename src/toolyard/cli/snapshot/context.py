@@ -1,0 +1,148 @@
+"""What the commands of `toolyard snapshot` share: their options, and the workspace and the snapshots they mean."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+from collections.abc import Generator
+from dataclasses import dataclass
+
+import click
+
+from toolyard.app.yard import Yard
+from toolyard.app.yard_options import YardOptions
+from toolyard.cli.common.workspace_group import placed
+from toolyard.cli.common.workspace_lookup import Kept, Where, find_kept, require_agent
+from toolyard.cli.snapshot import output as printing
+from toolyard.core.agent_folder_names import AGENTS, WORKSPACE
+from toolyard.core.errors import ConfigError, ToolError, ToolyardError, ValidationError
+from toolyard.core.events import Outcome
+from toolyard.core.paths import beneath
+from toolyard.snapshots import LATEST, DiffLimits, Rebuilt, Snapshot, SnapshotStore
+from toolyard.snapshots.service.auto_snapshots import Keeper
+from toolyard.snapshots.service.history import History
+from toolyard.workspace.agent_paths import NOBODY
+from toolyard.workspace.layout import MEMORY, TASKS
+
+DIFF_LIMITS = DiffLimits(chars_each=200_000, chars=20_000_000)
+all_option = click.option("--all", "wants_all", is_flag=True, help="Tell also what changed inside .git folders.")
+git_option = click.option("--with-git", is_flag=True, help="Take the commits of repositories (.git) back, too.")
+_WHO = "Whose workspace, where the configuration has several agents."
+_EXAMPLES = """\b
+Examples:
+  toolyard snapshot create --reason "before the rewrite"
+  toolyard snapshot list
+  toolyard snapshot diff                    what changed since the newest
+  toolyard snapshot diff 3f2a 81bc --stat   between two, by the beginnings of their ids
+  toolyard snapshot diff latest~1           from the one before the newest
+  toolyard snapshot restore 3f2a src/app.py --dry-run
+  toolyard snapshot undo                    back to how it was before the last changes
+"""
+
+
+@click.group(epilog=_EXAMPLES)
+def snapshot() -> None:
+    """Take, compare and restore snapshots of a workspace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    yard: Yard
+    keeper: Keeper
+    every: History
+    rebuilt: Rebuilt | None = None
+    """What making the index again came to, where that was asked for."""
+
+    @property
+    def history(self) -> History:
+        """Raises ConfigError in a team's folder without its configuration, where nobody said whose are meant."""
+        root = self.keeper.place.root
+        if not self.yard.options.config.agents and (team := _team(root)) and not self.keeper.store.list(root):
+            one = f"--config FILE --agent {shlex.quote(team[0])}"
+            raise ConfigError(
+                f"{root} is the folder of a team ({', '.join(team)}) and has no snapshots of its own.",
+                hint=f"Name the team's configuration and one of them: {one}. "
+                "For this folder alone, take one with `toolyard snapshot create`.",
+            )
+        return self.every
+
+    @property
+    def who(self) -> str:
+        """As whom snapshots are taken: an agent that is configured or named, else the user."""
+        return "" if self.keeper.place.agent == NOBODY else self.keeper.place.agent
+
+    def get(self, name: str, way: str) -> Snapshot:
+        """A snapshot, of any agent's. Whoever writes a path in its place is told the `way`, a command."""
+        try:
+            return self.history.get(name, of_others=True)
+        except ToolyardError as error:
+            if not name or not os.path.lexists(os.path.join(self.keeper.place.root, name)):
+                raise
+            told = f"{name} is a path of the workspace, and no snapshot"
+            raise ValidationError.of("snapshot", told, hint=f"Perhaps `toolyard snapshot {way}`?") from error
+
+    def is_of_a_peer(self, snapshot: Snapshot) -> bool:
+        """Whether it is of another agent of the same layout."""
+        return snapshot.root != self.keeper.place.root and snapshot.agent in self.yard.home.agents
+
+    def own(self, name: str) -> Snapshot:
+        """A snapshot to be restored here. Raises ToolError with whose it is where it is not of this workspace."""
+        found = self.get(name, f"restore {LATEST} {shlex.quote(name)}")
+        if found.root == self.keeper.place.root:
+            return found
+        whose = f"{found.agent}'s" if self.is_of_a_peer(found) else f"of {found.root}"
+        flag = (
+            f"--agent {shlex.quote(found.agent)}"
+            if self.is_of_a_peer(found)
+            else f"--workspace {shlex.quote(found.root)}"
+        )
+        raise ToolError(
+            f"Snapshot {found.id} is {whose}, and not of this workspace.",
+            hint=f"Restore it there: `toolyard snapshot restore {found.id} {flag}`",
+        )
+
+    def note(self, what: str) -> None:
+        """What the user did to the workspace, beside what agents did."""
+        self.yard.record("snapshot", what, Outcome.OK)
+
+
+command = placed(snapshot, who=_WHO, state="Where the snapshots are kept, outside every workspace.")
+"""A command of the group."""
+
+
+@contextlib.contextmanager
+def opened_store(where: Where, *, acts: bool = True, adds: bool = False, rebuild: bool = False) -> Generator[Opened]:
+    """The workspace that is meant. Without `acts`, of several agents all may be meant."""
+    place = find_kept(Kept.SNAPSHOTS, where, acts=acts, adds=adds)
+    options = YardOptions(workspace=place.workspace, config=place.config, agent=where.agent, state_home=where.state)
+    with Yard.open(options) as yard:
+        everybody = yard.home.has_layout and not yard.home.is_member
+        keeper = yard.snapshots
+        rebuilt = None
+        if rebuild:
+            rebuilt = SnapshotStore.rebuild(keeper.place.folder, printing.ticking("Rebuilding"))
+            printing.rebuilt(rebuilt)
+        if where.agent is not None:
+            taken_by = (each.agent for each in keeper.store.list(keeper.place.root))
+            require_agent(place.config, yard.home, where.agent, taken_by, adds=adds)
+        yield Opened(yard, keeper, History(keeper.store, None if everybody else keeper.place.root), rebuilt)
+
+
+def _team(root: str) -> list[str]:
+    """The agents that have their folders here, as a layout makes them."""
+    agents = os.path.join(root, AGENTS)
+    try:
+        names = sorted(os.listdir(agents))
+    except OSError:
+        return []
+    parts = (WORKSPACE, MEMORY, TASKS)
+    return [name for name in names if all(os.path.isdir(os.path.join(agents, name, part)) for part in parts)]
+
+
+def inside(path: str, root: str) -> bytes:
+    """A path of the command line, absolute or relative to the workspace, as snapshots have it."""
+    found = beneath(os.path.normpath(os.path.join(root, path)), root)
+    if found is None:
+        raise ValidationError.of("path", f"{path} lies outside the workspace", hint=f"Name a path below {root}.")
+    return b"" if found == "." else os.fsencode(found)

@@ -1,0 +1,1 @@
+"""`toolyard sync`."""

@@ -1,0 +1,231 @@
+"""`toolyard sync`: ask the servers for their tools, pin them, and write the tool files.
+
+Exit codes: 0 fine; 1 when a server could not be asked or a changed tool waits to be accepted; 2 for wrong use,
+also where there is nothing to sync.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from toolyard.app.yard import Yard
+from toolyard.app.yard_options import YardOptions
+from toolyard.cli.common.options import agent_option, config_option, runnable, state_option, workspace_option
+from toolyard.cli.common.pattern_checks import IdlePattern, KnownTools, idle_patterns
+from toolyard.cli.common.prompts import SignIns, terminal_sign_ins
+from toolyard.cli.common.resolve_workspace import find_place
+from toolyard.cli.common.server_errors import counted_failures, last_lines, without_name
+from toolyard.cli.sync.suggest_file import check_configured
+from toolyard.codemode.catalog import FILE_NAME, Change, KnownTool, ToolChange
+from toolyard.codemode.catalog_errors import set_aside
+from toolyard.codemode.file_writer import CUSTOM
+from toolyard.codemode.last_sync import Names
+from toolyard.codemode.service import CodeMode
+from toolyard.codemode.sync import OnAsked
+from toolyard.codemode.sync_report import SyncReport, SyncWish, tell_nobody
+from toolyard.codemode.sync_report import sync as run_sync
+from toolyard.core.events import Outcome
+from toolyard.core.text import printable
+from toolyard.core.tokens import can_count
+
+ATTENTION = 1
+_SHOWN_CHANGES = 40
+_EXAMPLES = """\b
+Examples:
+  toolyard sync                       ask new and changed servers, write servers/
+  toolyard sync --refresh             ask all of them
+  toolyard sync --dry-run             show what would change, and write nothing
+  toolyard sync --accept github       trust what changed in github's tools
+  toolyard sync --config team.yaml --json
+"""
+
+Run = Callable[[CodeMode, SyncWish, OnAsked], SyncReport]
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("servers", nargs=-1, metavar="[SERVER]...")
+@click.option("--refresh", is_flag=True, help="Ask every server, also those that cannot have changed.")
+@click.option("--accept", is_flag=True, help="Trust tools that changed since they were pinned.")
+@click.option("--rebuild", is_flag=True, help="Set the catalog aside first, where it is damaged: all is pinned anew.")
+@click.option("--dry-run", is_flag=True, help="Ask, show what would change, and write nothing.")
+@config_option()
+@workspace_option()
+@agent_option("Whose workspace, where the agents have folders of their own.")
+@state_option("Where catalog and audit log are kept, outside every workspace.")
+@click.option("--json", "wants_json", is_flag=True, help="Print what was done as JSON.")
+def sync(
+    *,
+    servers: tuple[str, ...],
+    refresh: bool,
+    accept: bool,
+    rebuild: bool,
+    dry_run: bool,
+    config_file: str | None,
+    workspace: str | None,
+    agent: str | None,
+    state: str | None,
+    wants_json: bool,
+) -> None:
+    """Connect to the configured MCP servers, pin their tools, and write each as a typed Python file.
+
+    Servers are asked in parallel. A tool that changed since it was pinned is not called until you accept the change.
+    A remote server that wants you to sign in shows the address here, once.
+    """
+    if dry_run and (accept or rebuild):
+        raise click.UsageError("--accept and --rebuild write, which --dry-run does not: leave out one of them.")
+    place = find_place(workspace, config_file, agent)
+    sign_ins = terminal_sign_ins()
+    options = YardOptions(
+        workspace=place.workspace, config=place.config, agent=agent, state_home=state, on_authorize=sign_ins
+    )
+    wish = SyncWish(servers, refresh=refresh, accept=accept)
+    run = _preview if dry_run else run_sync
+    with Yard.open(options) as yard:
+        if rebuild:
+            _set_aside(yard)
+        if not servers:
+            check_configured(yard.codemode)
+        if wants_json or sign_ins is None:
+            report = run(yard.codemode, wish, tell_nobody)
+        else:
+            report = _with_progress(yard, run, wish, sign_ins)
+        idle = _idle(yard.codemode, report.names)
+        if wants_json:
+            click.echo(json.dumps(_fields(report, idle), indent=2))
+        else:
+            _show(report, idle, dry_run=dry_run)
+    if report.failed or report.quarantined:
+        sys.exit(ATTENTION)
+
+
+def _set_aside(yard: Yard) -> None:
+    path = os.path.join(yard.codemode.around.state, FILE_NAME)
+    if (kept := set_aside(path)) is not None:
+        yard.record("sync", f"The catalog was set aside as {kept}.", Outcome.OK)
+        click.echo(printable(f"The old catalog is {kept}. What was pinned in it is not compared."), err=True)
+
+
+def _preview(mode: CodeMode, wish: SyncWish, on_asked: OnAsked) -> SyncReport:
+    from toolyard.codemode.sync_preview import preview  # brings the connections, which a sync may do without
+
+    return preview(mode, wish, on_asked)
+
+
+def _idle(mode: CodeMode, names: Names) -> tuple[IdlePattern, ...]:
+    servers = {name: tools for name, tools in names.items() if not name.startswith(CUSTOM)}
+    groups = {name.removeprefix(CUSTOM): tools for name, tools in names.items() if name.startswith(CUSTOM)}
+    return idle_patterns(mode.around.config, mode.resolved, KnownTools.of(mode.resolved, servers, groups))
+
+
+def _with_progress(yard: Yard, run: Run, wish: SyncWish, sign_ins: SignIns) -> SyncReport:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("asking servers"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        total = len(wish.servers) or len(yard.codemode.resolved.entries)
+        task = progress.add_task("", total=total)
+        console = progress.console
+        sign_ins.say = lambda text: console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+        def on_asked(server: str, error: str) -> None:
+            progress.update(task, advance=1, description=f"{'✗' if error else '✓'} {printable(server)}")
+
+        return run(yard.codemode, wish, on_asked)
+
+
+def _fields(report: SyncReport, idle: Sequence[IdlePattern]) -> dict[str, Any]:
+    return {
+        "servers": report.servers,
+        "tools": report.tools,
+        "custom_tools": report.custom,
+        "written": report.written,
+        "seconds": round(report.seconds, 3),
+        "failed": [{"server": server, "error": error} for server, error in report.failed],
+        "asked": list(report.asked),
+        "changes": [
+            {"server": change.server, "tool": change.tool, "change": change.change.value} for change in report.changes
+        ],
+        "quarantined": [{"server": tool.server, "tool": tool.schema.name} for tool in report.quarantined],
+        "plain_tokens": report.plain_tokens,
+        "note": report.note,
+        "notices": list(report.notices),
+        "warnings": [{"where": each.where, "pattern": each.pattern, "hint": each.hint} for each in idle],
+    }
+
+
+def _show(report: SyncReport, idle: Sequence[IdlePattern], *, dry_run: bool) -> None:
+    custom = f" and {report.custom:,} custom tool{_plural(report.custom)}" if report.custom else ""
+    heard = report.heard
+    failed = f" {printable(counted_failures([server for server, _ in report.failed]))};" if report.failed else ""
+    wrote = "wrote nothing" if dry_run else f"wrote {report.written:,} files"
+    click.echo(
+        f"{report.tools:,} tool{_plural(report.tools)} of {heard:,} server{_plural(heard)}{custom};{failed}"
+        f" asked {len(report.asked)}, {wrote} in {report.seconds:.1f} s."
+    )
+    lines = _changes(report.changes)
+    for line in lines[:_SHOWN_CHANGES]:
+        click.echo(f"  {printable(line)}")
+    if len(lines) > _SHOWN_CHANGES:
+        click.echo(f"  … and {len(lines) - _SHOWN_CHANGES:,} more (--json has all)")
+    if report.plain_tokens:
+        about = "" if can_count() else "about "
+        cost = f"{about}{report.plain_tokens:,} tokens"
+        click.echo(f"Put into a model's context they would cost {cost}; as files, none.")
+    if report.note:
+        click.echo(f"! {printable(runnable(report.note))}", err=True)
+    for notice in report.notices:
+        click.echo(f"! {printable(notice)}", err=True)
+    for each in idle:
+        click.echo(f"! {printable(f'{each} {each.hint}'.rstrip())}", err=True)
+    for server, error in report.failed:
+        click.echo(f"✗ {printable(server)}: {printable(runnable(without_name(server, error)))}", err=True)
+        for line in last_lines(report.last_words.get(server, ""), error):
+            click.echo(f"    {printable(line)}", err=True)
+    if report.failed:
+        click.echo(f"When that is mended, run {printable(runnable('`toolyard sync`'))}.", err=True)
+    for tool in report.quarantined:
+        _show_waiting(tool)
+
+
+def _changes(changes: Sequence[ToolChange]) -> list[str]:
+    """A line for each tool; where that would be too many, one for each server."""
+    signs = {Change.ADDED: "+", Change.CHANGED: "~", Change.REMOVED: "-"}
+    if len(changes) <= _SHOWN_CHANGES:
+        return [f"{signs[change.change]} {_dotted(change.server)}.{change.tool}" for change in changes]
+    counted = Counter((_dotted(change.server), change.change) for change in changes)
+    return [f"{signs[change]} {server}: {count} tool{_plural(count)}" for (server, change), count in counted.items()]
+
+
+def _dotted(server: str) -> str:
+    """A group of custom tools as code imports it."""
+    return server.replace("/", ".", 1) if server.startswith(CUSTOM) else server
+
+
+def _plural(count: int) -> str:
+    return "" if count == 1 else "s"
+
+
+def _show_waiting(tool: KnownTool) -> None:
+    """What changed in a tool that waits, for a person to judge."""
+    import difflib
+    from dataclasses import asdict
+
+    click.echo(f"! {printable(f'{tool.server}.{tool.schema.name}')} changed since it was pinned:", err=True)
+    before, after = (
+        json.dumps(asdict(schema), indent=1, ensure_ascii=False).splitlines()
+        for schema in (tool.schema, tool.waiting or tool.schema)
+    )
+    for line in list(difflib.unified_diff(before, after, lineterm="", n=0))[2:]:
+        if not line.startswith("@@"):
+            click.echo(click.style(f"    {printable(line)}", fg="green" if line.startswith("+") else "red"), err=True)
+    trust = runnable(f"`toolyard sync --accept {shlex.quote(tool.server)}`").strip("`")
+    click.echo(f"  To trust it: {printable(trust)}", err=True)

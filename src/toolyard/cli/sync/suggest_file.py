@@ -1,0 +1,58 @@
+"""A first sync with nothing to ask: said as such, with the server file of another program that lies beside."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+from toolyard.codemode.generated_folder import SERVERS, TOOLS, is_ours
+from toolyard.codemode.service import CodeMode
+from toolyard.config.server_files import holds_servers
+from toolyard.core.errors import ConfigError
+
+_NEAR = (
+    ".mcp.json",
+    "mcp.json",
+    ".cursor/mcp.json",
+    ".vscode/mcp.json",
+    ".gemini/settings.json",
+    ".codex/config.toml",
+    ".roo/mcp.json",
+    "opencode.json",
+)
+
+
+def check_configured(mode: CodeMode) -> None:
+    """Raises ConfigError where nobody configured anything, and there is nothing of an earlier sync to take back.
+
+    A configuration without servers is one: a program may have written it.
+    """
+    resolved, root = mode.resolved, mode.root.path
+    if (
+        mode.around.config.source
+        or resolved.entries
+        or resolved.errors
+        or len(mode.custom)
+        or mode.custom.problems
+        or mode.catalog.servers()
+    ):
+        return
+    if any(is_ours(root, name, mode.around.state) for name in (SERVERS, TOOLS)):
+        return
+    raise ConfigError("No servers are configured; nothing was written.", hint=_advice(root))
+
+
+def _advice(root: str) -> str:
+    for name in _NEAR:
+        for path in (name, os.path.join(root, name)):
+            if _has_servers(path):
+                return f"There are some in {path}: `toolyard sync --config {shlex.quote(path)}`."
+    return "Name a file that has them, yours or another program's: --config F."
+
+
+def _has_servers(path: str) -> bool:
+    """Only looked at: what a file that was merely found says is not done."""
+    try:
+        return os.path.isfile(path) and holds_servers(path)
+    except ConfigError:
+        return False

@@ -1,0 +1,150 @@
+"""`toolyard threads`: what was asked of the assistant and what it answered, for the user to see, export and delete.
+
+Exit codes: 0 fine, 1 when nothing fits, 2 for wrong use or a thread that is not there. What models and files said is
+escaped before it is printed, so that it cannot speak to the terminal. Where there is no database, none is made.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+
+import click
+
+from toolyard.cli.common.workspace_lookup import Where
+from toolyard.cli.threads import output as printing
+from toolyard.cli.threads.context import Shelf, command, open_shelf, threads, whole_id
+from toolyard.cli.threads.export import markdown, write_private
+from toolyard.core.errors import ValidationError
+from toolyard.snapshots.service.format import counted
+
+__all__ = ["threads"]
+
+_NOTHING_FITS = 1
+_EVERY = 1_000_000
+
+
+@command("list", "toolyard threads list", "toolyard threads list --json | jq '.[].id'")
+@click.option("--limit", metavar="N", type=click.IntRange(min=1), default=50, show_default=True, help="How many.")
+def list_threads(where: Where, *, limit: int, wants_json: bool) -> None:
+    """List the threads, the newest first: id, age, turns, tools and how they began."""
+    with open_shelf(where) as shelf:
+        found = shelf.store.list(limit)
+        total = len(found) if len(found) < limit else len(shelf.store.starting(""))
+    if wants_json:
+        printing.as_json([asdict(each) for each in found])
+    elif found:
+        printing.listed(found)
+        if total > len(found):
+            click.echo(printing.unlisted(len(found), total), err=True)
+    else:
+        click.echo(printing.harmless(shelf.nothing), err=True)
+
+
+@command("show", "toolyard threads show 3f0c9a61", "toolyard threads show 3f0c9a61 --last 1")
+@click.argument("identity", metavar="ID")
+@click.option("--last", metavar="N", type=click.IntRange(min=1), help="Only the last N turns.")
+def show(where: Where, *, identity: str, last: int | None, wants_json: bool) -> None:
+    """Show what was said in a thread. ID is its id, or the first characters of it."""
+    with open_shelf(where) as shelf:
+        thread = shelf.store.read(whole_id(shelf, identity))
+    if wants_json:
+        printing.as_json(printing.fields(thread, last))
+    else:
+        printing.conversation(thread, last)
+
+
+@command("search", 'toolyard threads search "index reports"', "toolyard threads search deadlock --top 5")
+@click.argument("words", nargs=-1, required=True)
+@click.option("--top", metavar="N", type=click.IntRange(min=1), default=20, show_default=True, help="How many turns.")
+def search(where: Where, *, words: tuple[str, ...], top: int, wants_json: bool) -> None:
+    """Find turns in which all WORDS occur, in what was asked or answered, of the newest threads first."""
+    with open_shelf(where) as shelf:
+        found = shelf.store.search(" ".join(words), top)
+    if wants_json:
+        printing.as_json(
+            [{"id": hit.thread.id, "turn": hit.turn, "role": hit.role, "excerpt": hit.excerpt} for hit in found]
+        )
+    else:
+        printing.hits(found)
+    if not found:
+        click.echo("No turn has all of these words.", err=True)
+        sys.exit(_NOTHING_FITS)
+
+
+@command(
+    "export",
+    "toolyard threads export 3f0c9a61 -o thread.md",
+    "toolyard threads export 3f0c9a61 --format json | jq '.turns | length'",
+)
+@click.argument("identity", metavar="ID")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["markdown", "json"]),
+    default="markdown",
+    show_default=True,
+    help="As what.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Write it there, for you alone to read.  [default: print it]")
+@click.option("--force", is_flag=True, help="With -o: replace a file that is there.")
+def export(where: Where, *, identity: str, form: str, output: str | None, force: bool, wants_json: bool) -> None:
+    """Write a thread out whole, to keep or to pass on. ID is its id, or the first characters of it."""
+    with open_shelf(where) as shelf:
+        thread = shelf.store.read(whole_id(shelf, identity))
+    is_json = wants_json or form == "json"
+    text = f"{printing.json_text(printing.fields(thread))}\n" if is_json else markdown(thread)
+    if output is not None:
+        write_private(output, _as_bytes(text), force=force)
+        click.echo(f"Wrote {printing.harmless(output)}.", err=True)
+    elif printing.is_shown():
+        click.echo(printing.harmless(text), nl=False)
+    else:
+        click.echo(_as_bytes(text), nl=False)
+
+
+@command("delete", "toolyard threads delete 3f0c9a61", "toolyard threads delete --all --yes")
+@click.argument("identities", metavar="[ID]...", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Delete every thread of the workspace.")
+@click.option("--yes", is_flag=True, help="With --all: do not ask.")
+def delete(where: Where, *, identities: tuple[str, ...], everything: bool, yes: bool, wants_json: bool) -> None:
+    """Delete threads for good. ID is an id, or the first characters of one."""
+    if bool(identities) == everything:
+        raise click.UsageError("Give the IDs of threads, or --all.")
+    with open_shelf(where) as shelf:
+        chosen = _chosen(shelf, identities)
+        if everything:
+            chosen = [each.id for each in shelf.store.list(_EVERY)]
+            if chosen and not yes:
+                _confirm(len(chosen), asks=not wants_json and sys.stdin.isatty())
+        deleted = [each for each in chosen if shelf.store.delete(each)]
+    if wants_json:
+        printing.as_json({"deleted": deleted})
+    elif everything and not deleted:
+        click.echo(printing.harmless(shelf.nothing), err=True)
+    elif everything:
+        click.echo(f"Deleted {counted(len(deleted), 'thread')}.")
+    else:
+        for each in deleted:
+            click.echo(f"Deleted thread {each}.")
+
+
+def _chosen(shelf: Shelf, identities: tuple[str, ...]) -> list[str]:
+    """All of them are found before the first is deleted."""
+    try:
+        return [*dict.fromkeys(whole_id(shelf, each) for each in identities)]
+    except ValidationError as error:
+        if len(identities) > 1:
+            raise ValidationError(f"{error.message} Nothing was deleted.", hint=error.hint) from error
+        raise
+
+
+def _confirm(count: int, *, asks: bool) -> None:
+    told = f"This deletes {'the only thread' if count == 1 else f'all {count:,} threads'} of the workspace"
+    if not asks:
+        raise ValidationError(f"{told}.", hint="If that is meant, say --yes.")
+    click.confirm(f"{told}. Go on?", abort=True)
+
+
+def _as_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")

@@ -1,0 +1,176 @@
+"""Which tool a user means: by any of the names it has, the server's or that of its file.
+
+time get_current_time           a server and its tool
+time.get_current_time           the same in one word; also with `/`, and `mcp__time__get_current_time`
+servers.time.get_current_time   as code imports it; also the file, `servers/time/get_current_time.py`
+filesystem.write_file           one of Toolyard's own file tools
+tools.web.screenshot            a custom tool; `web.screenshot` and `web screenshot` where no server has that name
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from toolyard.app.own_tool_files import OWN_TOOL_NAMES
+from toolyard.codemode.file_writer import Written
+from toolyard.codemode.files import OWN_SERVER, CompiledTool, code_name, compile_group, folder_names
+from toolyard.codemode.generated_folder import SERVERS, TOOLS, place_of
+from toolyard.config.suggestions import CLOSE_ENOUGH
+from toolyard.core.errors import ValidationError
+
+if TYPE_CHECKING:
+    from toolyard.codemode.service import CodeMode
+
+_NEAREST = 3
+_LONGEST_WORD = 300
+"""Characters of a wrong name: comparing takes the longer the longer it is."""
+_SUFFIX = ".py"
+_MCP = "mcp__"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTool:
+    server: str
+    """Or the group of custom tools."""
+    tool: str
+    is_custom: bool = False
+    is_own: bool = False
+    """One of Toolyard's own file tools."""
+    called: str = ""
+    """The server's name for whoever calls, where that is another."""
+
+    def __str__(self) -> str:
+        server = self.called or self.server
+        return f"{TOOLS}.{server}.{self.tool}" if self.is_custom else f"{server}.{self.tool}"
+
+
+class ToolNames:
+    """The names of a moment: make another one after a sync."""
+
+    def __init__(self, mode: CodeMode, *, includes_unconfigured: bool = False) -> None:
+        """With `includes_unconfigured`, also the servers of the catalog that this configuration does not name."""
+        self._mode = mode
+        self._includes_unconfigured = includes_unconfigured
+
+    @cached_property
+    def _server_names(self) -> list[str]:
+        names = [entry.name for entry in self._mode.resolved.entries]
+        others = self._mode.catalog.counts().keys() - set(names) if self._includes_unconfigured else ()
+        return [*names, *sorted(others)]
+
+    @cached_property
+    def servers(self) -> Mapping[str, Sequence[CompiledTool]]:
+        """What is written of each of the servers that has answered, by its own name."""
+        heard = set(self._server_names) & self._mode.catalog.counts().keys()
+        known = self._mode.catalog.servers()
+        return {server.name: Written.parse(server.written).tools for server in known if server.name in heard}
+
+    @cached_property
+    def groups(self) -> Mapping[str, Sequence[CompiledTool]]:
+        groups = self._mode.custom.plain_groups
+        return {group: compile_group(group, schemas).tools for group, schemas in groups.items()}
+
+    @cached_property
+    def _folders(self) -> Mapping[str, str]:
+        """Every spelling of a server's name, and the name."""
+        folders = folder_names(self._server_names)
+        by_folder = {folder: name for name, folder in folders.items()}
+        return by_folder | {code_name(name, folder): name for name, folder in folders.items()}
+
+    def all(self) -> Iterator[tuple[NamedTool, CompiledTool]]:
+        for server, tools in self.servers.items():
+            yield from ((self._of_server(server, tool.name), tool) for tool in tools)
+        for group, tools in self.groups.items():
+            for tool in tools:
+                yield NamedTool(group, tool.name.removeprefix(f"{group}."), is_custom=True), tool
+
+    def _of_server(self, server: str, tool: str) -> NamedTool:
+        return NamedTool(server, tool, called=self._mode.folders[server] if server == OWN_SERVER else "")
+
+    def place_of(self, tool: CompiledTool) -> str:
+        """Where its file really is: a workspace may have a `servers/` of its own."""
+        root, _, rest = tool.path.partition("/")
+        return f"{place_of(self._mode.root.path, root, self._mode.around.state)}/{rest}"
+
+    def unheard(self, words: Sequence[str]) -> str | None:
+        """The configured server that is meant and of whose tools nothing is known yet."""
+        for server, _ in self._readings(words):
+            name = self._folders.get(server)
+            if name is not None and name not in self.servers:
+                return name
+        return None
+
+    def find(self, words: Sequence[str]) -> NamedTool:
+        """Raises ValidationError with the nearest names where no tool, or none for certain, is meant."""
+        custom_only = words[0].startswith((f"{TOOLS}.", f"{TOOLS}/"))
+        for server, tool in self._readings(words):
+            if not custom_only and server == OWN_SERVER and tool in OWN_TOOL_NAMES:
+                return NamedTool(OWN_SERVER, tool, is_own=True)
+            if not custom_only and (name := self._folders.get(server)) is not None:
+                found = _named(self.servers.get(name, ()), tool)
+                if found is not None:
+                    return self._of_server(name, found.name)
+                if tool in self._mode.catalog.tool_names(name):  # noticed by a call, and not yet written
+                    return self._of_server(name, tool)
+            found = _named(self.groups.get(server, ()), f"{server}.{tool}", tool)
+            if found is not None:
+                return NamedTool(server, found.name.removeprefix(f"{server}."), is_custom=True)
+        raise self._missing(words)
+
+    def _readings(self, words: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Every way to read the words as a server and a tool, the longest server's name first."""
+        if len(words) > 1:
+            yield words[0].removeprefix(f"{SERVERS}.").removeprefix(f"{TOOLS}."), words[1]
+            return
+        word = words[0]
+        if word.startswith(_MCP):
+            server, _, tool = word.removeprefix(_MCP).partition("__")
+            yield server, tool
+            return
+        if word.endswith(_SUFFIX):
+            word = word.removesuffix(_SUFFIX)
+        for folder in (SERVERS, TOOLS):
+            for sign in "./":
+                word = word.removeprefix(f"{folder}{sign}")
+        for cut in range(len(word) - 1, 0, -1):
+            if word[cut] in "./":
+                yield word[:cut], word[cut + 1 :]
+
+    def _missing(self, words: Sequence[str]) -> ValidationError:
+        wanted = ".".join(words)[:_LONGEST_WORD]
+        for word, tool in self._readings(words):
+            server = self._folders.get(word)
+            if server is not None:
+                own = self._mode.catalog.tool_names(server)
+                near = [f"{word}.{name}" for name in _nearest(tool[:_LONGEST_WORD], own)]
+                hint = _choice(near) if near else f"It has {_some(own)}." if own else "It has none."
+                return ValidationError.of("tool", f"{server} has no tool {tool[:_LONGEST_WORD]!r}", hint=hint)
+        named = [str(tool) for tool, _ in self.all()]
+        near = _nearest(wanted, named) or [name for name in named if name.endswith(f".{wanted}")][:_NEAREST]
+        hint = _choice(near) if near else "See what there is: `toolyard tools list`."
+        return ValidationError.of("tool", f"there is no tool {wanted}", hint=hint)
+
+
+def _named(tools: Sequence[CompiledTool], *names: str) -> CompiledTool | None:
+    """By the server's own name first: it may be what another tool's file is called."""
+    exact = next((tool for tool in tools if tool.name in names), None)
+    return exact or next((tool for tool in tools if tool.module in names or tool.function in names), None)
+
+
+def _nearest(wanted: str, names: Sequence[str]) -> list[str]:
+    tails = [name for name in names if name.rpartition(".")[2] == wanted]
+    return tails[:_NEAREST] or difflib.get_close_matches(wanted, names, n=_NEAREST, cutoff=CLOSE_ENOUGH)
+
+
+def _choice(names: Sequence[str]) -> str:
+    *most, last = names
+    return f"Did you mean {', '.join(most)} or {last}?" if most else f"Did you mean {last}?"
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = names[: 2 * _NEAREST]
+    return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")

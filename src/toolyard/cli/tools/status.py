@@ -1,0 +1,119 @@
+"""Whether a tool may be called, and by whom: pinned, quarantined, or denied.
+
+`pinned` means that it is called as it was synced, `quarantined` that it has changed and waits to be accepted,
+`denied` that the agent's lists or the policy say no, `unconfigured` that the configuration in force does not name the
+server. Without an agent each agent of the configuration is looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from toolyard.codemode.rate_limits import Allowances
+from toolyard.codemode.upstream_caller import UpstreamCall
+from toolyard.config.authorization import Authorization
+from toolyard.core.actions import Action, Decision, Effect, Kind
+from toolyard.core.calls import ask_nobody
+from toolyard.policy.builder import policy_for
+from toolyard.policy.policy import Policy
+
+if TYPE_CHECKING:
+    from toolyard.app.yard import Yard
+    from toolyard.cli.tools.names import NamedTool
+
+_NOBODY = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolState:
+    word: str
+    """pinned, quarantined, denied or unconfigured"""
+    text: str
+    asks: bool
+    """Whether somebody is asked before each call."""
+    denied_to: tuple[str, ...] = ()
+    """The agents of the configuration that may not call it."""
+
+    def fields(self) -> dict[str, Any]:
+        return {"state": self.word, "reason": self.text, "asks": self.asks, "denied_to": list(self.denied_to)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Agent:
+    id: str
+    upstream: Authorization
+    custom: Authorization
+    policy: Policy
+
+
+class ToolStates:
+    def __init__(self, yard: Yard) -> None:
+        self._yard = yard
+        self._allowances = Allowances.of(yard.options.config)
+        waiting = yard.codemode.catalog.quarantined()
+        self._waiting = {(tool.server, tool.schema.name) for tool in waiting}
+        self._configured = {entry.name for entry in yard.codemode.resolved.entries}
+
+    @cached_property
+    def _agents(self) -> list[_Agent]:
+        options = self._yard.options
+        config, chosen = options.config, options.agent
+        ids = [chosen] if chosen is not None else [agent.id for agent in config.agents] or [None]
+        workspace = self._yard.mounts.workspace.path
+        return [
+            _Agent(
+                each or _NOBODY,
+                Authorization.for_agent(config, each, self._yard.codemode.resolved),
+                Authorization.for_custom_tools(config, each),
+                policy_for(config, options.settings, workspace, options.mode, each),
+            )
+            for each in ids
+        ]
+
+    def of(self, named: NamedTool) -> ToolState:
+        if not named.is_custom and named.server not in self._configured:
+            text = "unconfigured: no server of this name is configured here; name its configuration with --config"
+            return ToolState("unconfigured", text, asks=False)
+        reasons = {agent.id: self._refusal(agent, named) for agent in self._agents}
+        denied = {agent: reason for agent, reason in reasons.items() if reason}
+        asks = self._allowances.asks(named.server, named.tool) or any(
+            self._decided(agent, named).effect is Effect.ASK for agent in self._agents if agent.id not in denied
+        )
+        names = tuple(agent for agent in denied if agent != _NOBODY)
+        if len(denied) == len(reasons):
+            return ToolState("denied", f"denied: {next(iter(denied.values()))}", asks, names)
+        if not named.is_custom and (named.server, named.tool) in self._waiting:
+            text = "quarantined: it changed since it was pinned, and is not called until the change is accepted"
+            return ToolState("quarantined", text, asks, names)
+        text = (
+            "pinned: it is called as it was synced" if not named.is_custom else "yours: it runs in Toolyard's process"
+        )
+        text += "; somebody is asked before each call" if asks else ""
+        text += f"; denied to {', '.join(names)}" if names else ""
+        return ToolState("pinned", text, asks, names)
+
+    def _refusal(self, agent: _Agent, named: NamedTool) -> str:
+        """Why this agent may not call it; nothing where it may."""
+        rights = agent.custom if named.is_custom else agent.upstream
+        if not rights.may_use(named.server):
+            return f"Agent '{agent.id}' not authorized for server '{named.server}'"
+        if not rights.may_call(named.server, named.tool):
+            return f"Agent '{agent.id}' not authorized for tool '{named.tool}' of server '{named.server}'"
+        decision = self._decided(agent, named)
+        return decision.reason if decision.effect is Effect.DENY else ""
+
+    def _decided(self, agent: _Agent, named: NamedTool) -> Decision:
+        call = UpstreamCall(named.server, named.tool, {}, agent.id, "cli", ask_nobody, is_custom=named.is_custom)
+        return agent.policy.decide(
+            Action(Kind.CALL, call.name, agent=agent.id, claims_read_only=self._claims_read_only(named))
+        )
+
+    def _claims_read_only(self, named: NamedTool) -> bool:
+        mode = self._yard.codemode
+        if named.is_custom:
+            custom = mode.custom.get(f"{named.server}.{named.tool}")
+            return custom is not None and custom.schema.is_read_only
+        known = mode.catalog.tool(named.server, named.tool)
+        return known is not None and known.schema.is_read_only

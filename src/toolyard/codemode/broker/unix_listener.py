@@ -1,0 +1,67 @@
+"""A listening unix socket in a folder, on a loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Callable
+
+from toolyard.linux.unix_socket import bind_privately
+
+_BACKLOG = 512
+_AGAIN_SECONDS = 0.5
+"""After the process ran out of descriptors: trying at once would only spin."""
+
+
+class Door:
+    """Hands each connection to `on_connection`, without blocking. Owns the socket and its name until `close()`."""
+
+    def __init__(self, folder: str, name: str, on_connection: Callable[[socket.socket], object]) -> None:
+        self._path = f"{folder}/{name}"
+        self._on_connection = on_connection
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._path)  # of one that was killed
+            bind_privately(self._socket, self._path)
+            self._socket.listen(_BACKLOG)
+            self._inode = os.stat(self._path).st_ino
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def open_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """On the loop's own thread."""
+        if self._socket.fileno() >= 0:
+            self._loop = loop
+            loop.add_reader(self._socket.fileno(), self._accept)
+
+    def close(self) -> None:
+        """On the loop's own thread, if that still runs."""
+        if self._socket.fileno() < 0:
+            return
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._socket.fileno())
+        self._socket.close()
+        with contextlib.suppress(OSError):
+            if os.stat(self._path).st_ino == self._inode:  # another broker may have taken the name over
+                os.unlink(self._path)
+
+    def _accept(self) -> None:
+        try:
+            accepted, _ = self._socket.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError:
+            self._pause()
+            return
+        accepted.settimeout(0)
+        self._on_connection(accepted)
+
+    def _pause(self) -> None:
+        if self._loop is not None:
+            self._loop.remove_reader(self._socket.fileno())
+            self._loop.call_later(_AGAIN_SECONDS, self.open_on, self._loop)

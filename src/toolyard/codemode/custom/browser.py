@@ -1,0 +1,270 @@
+"""One page in a browser that reaches what the user allows, and nothing else.
+
+`open_page` owns the browser, its driver and its way out for as long as its block runs, and ends all of them. Chromium
+has no way to the network but a proxy of ours, loopback included: hosts are looked up and judged there, so a redirect,
+a script, a frame or a socket of a page meets the same allow-list as the address it was opened with. Files are not
+read by the browser at all: a page of the workspace is served to it from memory, under a name that leads nowhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import mimetypes
+import os
+import shutil
+from collections import deque
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, unquote, urlsplit
+from weakref import WeakKeyDictionary
+
+from toolyard.codemode.custom.context import ToolContext
+from toolyard.core.errors import SecurityError, ToolError, ToolyardError, ValidationError
+from toolyard.core.limits import KIB
+from toolyard.linux.unix_socket import short_name
+from toolyard.sandbox.proxy.allow_list import AllowList, normal_host
+from toolyard.sandbox.proxy.endpoint import SOCKET_NAME, Door
+from toolyard.storage.temp_folders import TemporaryFolder
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, Page, Playwright, Request, Route
+
+WORKSPACE_HOST: Final = "workspace.invalid"
+"""The name under which pages see the workspace; nothing outside can have it."""
+PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+AT_ONCE: Final = 3
+"""Browsers; who comes next waits. Each takes hundreds of megabytes."""
+_places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+_PORTS: Final = {"http": 80, "https": 443}
+_RELAY_BYTES: Final = 64 * KIB
+_CLOSE_SECONDS: Final = 10.0
+_AN_ADDRESS: Final = "Give an http or https address, or a file of the workspace."
+_FLAGS: Final = (
+    "--disable-quic",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-domain-reliability",
+    "--disable-sync",
+    "--dns-prefetch-disable",
+    "--no-first-run",
+    "--no-pings",
+    # What it asks its maker at every start. A browser refuses this port by itself, so nobody hears of it.
+    "--gaia-url=http://127.0.0.1:9",
+    "--component-updater=url-source=http://127.0.0.1:9",
+)
+
+
+def address_of(url: str, context: ToolContext) -> str:
+    """The address to open for what an agent asked for. Raises where it may not be opened."""
+    try:
+        parts = urlsplit(url.strip())
+    except ValueError:
+        raise ValidationError.of("url", "is not an address", hint=_AN_ADDRESS) from None
+    scheme = parts.scheme.lower()
+    if scheme == "data" or url == "about:blank":
+        return url.strip()
+    if scheme in {"", "file"}:
+        path = unquote(parts.path) if scheme == "file" else url.strip()
+        return f"http://{WORKSPACE_HOST}/{quote(path.lstrip('/') if scheme == '' else path)}"
+    if scheme not in _PORTS:
+        raise SecurityError(f"A page at {scheme}: is not opened.", hint=_AN_ADDRESS)
+    try:
+        port = parts.port or _PORTS[scheme]
+    except ValueError:
+        port = 0
+    host = _host(url.strip())
+    if host is None or port == 0:
+        raise ValidationError.of("url", "has no host that could be reached", hint=_AN_ADDRESS)
+    if not AllowList(context.allowed_hosts).covers(host, port):
+        raise _not_allowed(f"{host}:{port}" if port not in _PORTS.values() else host, context)
+    return url.strip()
+
+
+def _host(url: str) -> str | None:
+    """The host of an address in its one spelling."""
+    name = urlsplit(url).hostname or ""
+    return normal_host(f"[{name}]" if ":" in name else name)
+
+
+def _not_allowed(host: str, context: ToolContext) -> SecurityError:
+    allowed = AllowList(context.allowed_hosts).describe()
+    return SecurityError(
+        f"The browser may not reach {host}. Allowed: {allowed}.",
+        hint=f"Ask the user to add {host} to `toolyard.browser.allowed_hosts` in toolyard.yaml.",
+    )
+
+
+def workspace_path(url: str) -> str | None:
+    """The file that an address stands for, if it is one of the workspace."""
+    parts = urlsplit(url)
+    return unquote(parts.path).removeprefix("/") if parts.hostname == WORKSPACE_HOST else None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPage:
+    page: Page
+    led_to: deque[str]
+    """The address that the page itself is at or on its way to, once there is one."""
+    refused: set[str]
+    """The hosts that it wanted to reach and may not."""
+
+
+@contextlib.asynccontextmanager
+async def open_page(context: ToolContext) -> AsyncGenerator[OpenPage]:
+    """A fresh page without history or cookies."""
+    executable = find_browser(context)
+    refused: set[str] = set()
+    led_to: deque[str] = deque(maxlen=1)  # a page may go on for ever
+
+    def tell(host: str, port: int, allowed: bool) -> None:
+        context.on_connection(host, port, allowed)
+        if not allowed:
+            refused.add(host)
+
+    async with contextlib.AsyncExitStack() as undo:
+        await undo.enter_async_context(_place())
+        door = undo.enter_context(Door.open(context.allowed_hosts, tell))
+        port = await undo.enter_async_context(_relay(os.path.join(door.folder, SOCKET_NAME)))
+        home = undo.enter_context(TemporaryFolder("browser"))
+        playwright = await undo.enter_async_context(_driver())
+        browser = await _launch(playwright, executable, port, home.path, context)
+        undo.push_async_callback(_close, browser)
+        inside = await browser.new_context(
+            viewport={"width": context.browser.width, "height": context.browser.height},
+            accept_downloads=False,
+            service_workers="block",
+        )
+        page = await inside.new_page()
+        page.set_default_timeout(context.browser.seconds * 1000)
+
+        async def serve(route: Route) -> None:
+            await _serve(route, context)
+
+        await inside.route(lambda url: urlsplit(url).hostname == WORKSPACE_HOST, serve)
+        page.on("request", lambda request: led_to.append(request.url) if _leads(request, page) else None)
+        yield OpenPage(page, led_to, refused)
+
+
+def _place() -> asyncio.Semaphore:
+    """Places for browsers, one to be entered: the limits of the code that calls do not bound them."""
+    return _places.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE))
+
+
+def _leads(request: Request, page: Page) -> bool:
+    """Whether a request is for the page itself, rather than for something on it."""
+    return request.is_navigation_request() and request.frame == page.main_frame
+
+
+@contextlib.asynccontextmanager
+async def refusals_first(opened: OpenPage, context: ToolContext) -> AsyncGenerator[None]:
+    """Where the page itself lies on a host that was refused, this is what the caller hears."""
+    from playwright.async_api import Error
+
+    failure: Error | None = None
+    try:
+        yield
+    except Error as error:
+        failure = error
+    host = _host(opened.led_to[-1]) if opened.led_to else None
+    if host in opened.refused:
+        raise _not_allowed(host or "", context) from None
+    if failure is not None:
+        raise failure
+
+
+def require_playwright() -> None:
+    if importlib.util.find_spec("playwright") is None:
+        raise ToolError("The package playwright is not installed.", hint="Install Toolyard with the extra `browser`.")
+
+
+def find_browser(context: ToolContext) -> str:
+    """The program to start. Raises ToolError that says how to get one."""
+    if os.geteuid() == 0 and context.browser.sandbox:
+        raise ToolError(
+            "Chromium has no sandbox of its own when it is run as root.",
+            hint="Run Toolyard as another user, or say `toolyard: {browser: {sandbox: false}}` by name.",
+        )
+    wanted = context.browser.executable
+    found = shutil.which(wanted) if wanted else next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if found is None:
+        missing = f"There is no browser at {wanted!r}." if wanted else "There is no Chromium on this machine."
+        raise ToolError(
+            missing, hint="Install it (Debian: `apt install chromium`), or set `toolyard.browser.executable`."
+        )
+    return found
+
+
+@contextlib.asynccontextmanager
+async def _driver() -> AsyncGenerator[Playwright]:
+    from playwright.async_api import async_playwright
+
+    async with async_playwright() as playwright:
+        yield playwright
+
+
+async def _launch(playwright: Playwright, executable: str, port: int, home: str, context: ToolContext) -> Browser:
+    from playwright.async_api import Error
+
+    try:
+        return await playwright.chromium.launch(
+            executable_path=executable,
+            # Without the last word, loopback addresses would go past the proxy.
+            proxy={"server": f"http://127.0.0.1:{port}", "bypass": "<-loopback>"},
+            chromium_sandbox=context.browser.sandbox,
+            args=list(_FLAGS),
+            env={"PATH": os.defpath, "HOME": home, "TMPDIR": home},  # nothing of the host's own variables
+            timeout=context.browser.seconds * 1000,
+        )
+    except Error as error:
+        first = error.message.strip().partition("\n")[0]
+        raise ToolError(f"The browser does not start: {first}", hint=f"Try {executable} by hand.") from None
+
+
+async def _close(browser: Browser) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_CLOSE_SECONDS):
+            await browser.close()
+
+
+async def _serve(route: Route, context: ToolContext) -> None:
+    """Answer a request for a file of the workspace."""
+    path = workspace_path(route.request.url) or ""
+    try:
+        content = await asyncio.to_thread(context.files.read, path)
+    except ToolyardError as error:
+        await route.fulfill(status=404, content_type="text/plain; charset=utf-8", body=str(error))
+        return
+    kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
+    await route.fulfill(status=200, content_type=kind, body=content)
+
+
+@contextlib.asynccontextmanager
+async def _relay(socket_path: str) -> AsyncGenerator[int]:
+    """A port of this machine that leads to the proxy's socket: browsers know no other kind."""
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(_RELAY_BYTES):
+                writer.write(data)
+                await writer.drain()
+            writer.write_eof()
+
+    async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            with short_name(socket_path) as name:
+                inner_reader, inner_writer = await asyncio.open_unix_connection(name)
+            try:
+                await asyncio.gather(pump(reader, inner_writer), pump(inner_reader, writer))
+            finally:
+                inner_writer.close()
+        writer.close()
+
+    server = await asyncio.start_server(connection, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()

@@ -1,0 +1,65 @@
+"""Calls Toolyard's own file tools for sandboxed code: `from servers.filesystem import write_file`.
+
+A call goes through a dispatcher of its own, on the servers' loop: the same policy, snapshots and audit log as for a
+client that calls the tool itself. Which tools there are is decided by `app.own_tool_files`.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
+
+from toolyard.codemode.files import compile_index, compile_own_tools
+from toolyard.codemode.generated_folder import SERVERS, GeneratedFolder
+from toolyard.core.calls import Blob, Call, Dispatcher, Image, Link, Part, Text
+from toolyard.core.upstream import Json, ServerListing, ToolAnswer
+
+if TYPE_CHECKING:
+    from toolyard.codemode.upstream_caller import UpstreamCall
+    from toolyard.files.roots import Root
+
+
+class OwnToolDispatcher(Dispatcher, Protocol):
+    """Runs the file tools. Code mode closes it."""
+
+    def close(self) -> None: ...
+
+
+def write_own_tools(root: Root, state: str, listing: ServerListing) -> None:
+    """Write `servers/filesystem` where no sync has done so yet, or one of another version has."""
+    with GeneratedFolder(root, SERVERS, state) as folder:
+        own = compile_own_tools(listing.tools, listing.version)
+        folder.update(own.folder, own.files)
+        if "index.json" not in folder.names():
+            for name, text in compile_index([own]).items():
+                folder.keep(name, text)
+
+
+async def call_own_tool(dispatch: Dispatcher, call: UpstreamCall) -> ToolAnswer:
+    """Raises what the tool raises, as `Upstream.call` does."""
+    arguments = dict(call.arguments)
+    made = Call(call.tool, arguments, call.surface, agent=call.agent, session=call.session, ask=call.ask)
+    result = await dispatch(made)
+    return ToolAnswer(tuple(_blocks(result.parts)), result.structured)
+
+
+def _blocks(parts: Iterable[Part]) -> Iterable[Json]:
+    """Content blocks as MCP spells them."""
+    for part in parts:
+        match part:
+            case Text(text):
+                yield {"type": "text", "text": text}
+            case Image(data, media_type):
+                yield {"type": "image", "data": base64.b64encode(data).decode(), "mimeType": media_type}
+            case Blob(data, media_type, uri):
+                blob = {"uri": uri, "mimeType": media_type, "blob": base64.b64encode(data).decode()}
+                yield {"type": "resource", "resource": blob}
+            case Link(uri, name, media_type, description):
+                yield {
+                    "type": "resource_link",
+                    "uri": uri,
+                    "name": name,
+                    "mimeType": media_type,
+                    "description": description,
+                }

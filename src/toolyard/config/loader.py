@@ -1,0 +1,285 @@
+"""From a YAML file to `Config`. Every error names the file and the line, and what was probably meant.
+
+Without a file the defaults serve. `${VAR}` and `${VAR:-default}` expand in text values, here in the host process
+and nowhere else; `$${` stands for a literal `${`. Server entries keep theirs until the server is started
+(`expansion`). Values are never shown in errors: they may be secrets. A file that was merely found takes none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pydantic
+
+from toolyard.config.expansion import expanded_text
+from toolyard.config.models import Agent, Config, Location, ToolyardSection
+from toolyard.config.section import REFUSED, UNKNOWN_KEY
+from toolyard.config.settings import environment
+from toolyard.config.source_text import read_text
+from toolyard.config.suggestions import did_you_mean
+from toolyard.core.errors import ConfigError
+from toolyard.core.limits import MIB
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pydantic_core import ErrorDetails
+
+    from toolyard.config.yaml_tree import Located
+
+CONFIG_NAME = "toolyard.yaml"
+MAX_CONFIG_BYTES = 1 * MIB
+MAX_PROBLEMS_SHOWN = 5
+SERVER_FILE_SUFFIXES = (".json", ".jsonc", ".toml")
+"""What tells a server file of another program from a configuration of ours."""
+
+_ONLY_AGENT = "agent"
+"""The key of one agent that stands where the others are a list."""
+_SERVER_KEYS = frozenset({"available_mcp_servers", "mcp_servers"})
+_OF_RUNS = frozenset({"api_key", "base_url", "endpoint", "headers", "model", "system_message"})
+"""What only runs use, which are given their file by name: in a file that was merely found it stays as it is."""
+
+_EXPECTED = {
+    "string_type": "a string (quote it if it is meant as text)",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "greater_than": "a number greater than {gt:g}",
+    "greater_than_equal": "a number that is at least {ge:g}",
+    "tuple_type": "a list",
+    "mapping_type": "a mapping",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "string_too_short": "text that is not empty",
+    "string_too_long": "at most {max_length} characters",
+    "string_pattern_mismatch": "letters, digits, '.', '_' and '-'",
+    "expected": "{expected}",
+}
+_TOO_SMALL = frozenset({"greater_than", "greater_than_equal"})
+
+
+def find_config(folder: str) -> str | None:
+    """The configuration file of a folder, when it has one."""
+    path = os.path.join(folder, CONFIG_NAME)
+    return path if os.path.isfile(path) else None
+
+
+def load_config(path: str | None, *, env: Mapping[str, str] | None = None, is_found: bool = False) -> Config:
+    """The configuration in `path`; the defaults when it is None or the file is empty.
+
+    One that `is_found`, and was not named by the user, takes no variables: what it says is shown to whoever asks.
+    A server file of another program (`.mcp.json`, say) is a configuration too: the defaults, and its servers.
+    """
+    if path is None:
+        return Config()
+    if path.endswith(SERVER_FILE_SUFFIXES):
+        from toolyard.config.server_files import holds_servers  # most configurations are YAML
+
+        if holds_servers(path):
+            section = ToolyardSection(server_files=(os.path.abspath(path),))
+            return Config(toolyard=section).model_copy(update={"source": os.path.abspath(path)})
+    return parse_config(read_text(path, most_bytes=MAX_CONFIG_BYTES), path, env=env, is_found=is_found)
+
+
+def parse_config(text: str, path: str, *, env: Mapping[str, str] | None = None, is_found: bool = False) -> Config:
+    """What a text says that stands in a configuration file, or is about to."""
+    from toolyard.config.yaml_tree import parse_yaml  # most starts read no file
+
+    tree = parse_yaml(text, name=path)
+    source: dict[str, object] = {"source": os.path.abspath(path)}
+    if tree is None or tree.value is None:
+        return Config().model_copy(update=source)
+    if not isinstance(tree.value, dict):
+        raise ConfigError("the file must be a mapping of keys", where=f"{path}:{tree.line}", hint=_known_keys_hint())
+    variables = environment() if env is None else env
+    kept = _SERVER_KEYS | _OF_RUNS if is_found else _SERVER_KEYS
+    _expand(tree, None if is_found else variables, path, kept)
+    _respell(tree, path)
+    source["templates"] = dict(_templates(tree, ()))
+    try:
+        return Config.model_validate(tree.plain()).model_copy(update=source)
+    except pydantic.ValidationError as error:
+        raise _config_error(error, tree, path) from None
+
+
+def line_of(path: str, location: Sequence[int | str]) -> int:
+    """The line on which a value stands in a file that was loaded before; 0 when the file has changed since."""
+    from toolyard.config.yaml_tree import parse_yaml
+
+    try:
+        tree = parse_yaml(read_text(path, most_bytes=MAX_CONFIG_BYTES), name=path)
+        if tree is None or not isinstance(tree.value, dict):
+            return 0
+        _respell(tree, path)
+    except ConfigError:
+        return 0
+    return _locate(tree, location)[0]
+
+
+def _known_keys_hint() -> str:
+    return f"Top-level keys: {', '.join(sorted(Config.keys_of_file()))}."
+
+
+def _expand(node: Located, variables: Mapping[str, str] | None, path: str, kept: frozenset[str]) -> None:
+    """Puts the variables' values in, everywhere but under the keys whose text is `kept`."""
+    if isinstance(node.value, str):
+        text = expanded_text(node.value, variables, where=f"{path}:{node.line}")
+        if text != node.value:
+            node.value, node.template = text, node.value
+    elif isinstance(node.value, list):
+        for item in node.value:
+            _expand(item, variables, path, kept)
+    elif isinstance(node.value, dict):
+        for key, item in node.value.items():
+            if key not in kept:
+                _expand(item, variables, path, kept)
+
+
+def _templates(node: Located, at: Location) -> Iterator[tuple[Location, str]]:
+    """Every text that variables were put into, as it was written, by its place."""
+    if node.template:
+        yield at, node.template
+    elif isinstance(node.value, list):
+        for number, item in enumerate(node.value):
+            yield from _templates(item, (*at, number))
+    elif isinstance(node.value, dict):
+        for key, item in node.value.items():
+            yield from _templates(item, (*at, key))
+
+
+def _respell(tree: Located, path: str) -> None:
+    """Brings the other spellings of two keys to the one the model knows, keeping their lines."""
+    from toolyard.config.yaml_tree import Located
+
+    keys = tree.value
+    assert isinstance(keys, dict)  # noqa: S101 - checked by the only caller
+    for other, usual in (("massgen", "toolyard"), (_ONLY_AGENT, "agents")):
+        if other not in keys:
+            continue
+        line = tree.key_lines[other]
+        if usual in keys:
+            raise ConfigError(
+                f'"{other}" and "{usual}" are two spellings of one key',
+                where=f"{path}:{line}",
+                hint="Keep one of them.",
+            )
+        value = keys.pop(other)
+        tree.key_lines[usual] = tree.key_lines.pop(other)
+        if other == _ONLY_AGENT and value.value is not None:
+            value = Located(value.line, [value], {})
+        keys[usual] = replace(value, written_as=other)
+    # A section that is named but left empty (`ui:` with everything commented out) means its defaults.
+    for key in Config.keys_of_file():
+        if key in keys and keys[key].value is None:
+            del keys[key]
+
+
+def _config_error(error: pydantic.ValidationError, tree: Located, path: str) -> ConfigError:
+    problems: list[tuple[int, str, str]] = []
+    for detail in error.errors(include_url=False, include_input=True):
+        problems.extend(_problems(detail, tree))
+    problems.sort(key=lambda problem: problem[0])
+    line, message, hint = problems[0]
+    others = [f"{path}:{at}: {text} {tip}".rstrip() for at, text, tip in problems[1:MAX_PROBLEMS_SHOWN]]
+    if len(problems) > MAX_PROBLEMS_SHOWN:
+        others.append(f"... and {len(problems) - MAX_PROBLEMS_SHOWN} more.")
+    return ConfigError(message, where=f"{path}:{line}", hint="\n".join([hint, *others]).strip())
+
+
+def _problems(detail: ErrorDetails, tree: Located) -> list[tuple[int, str, str]]:
+    """Line, message and hint of everything that one validation error says."""
+    context: dict[str, Any] = detail.get("ctx", {})
+    line, spelled, node = _locate(tree, (*detail["loc"], *context.get("at", ())))
+    if detail["type"] == UNKNOWN_KEY:
+        from toolyard.config.misplaced_keys import misplaced_below
+
+        lines = node.key_lines if node else {}
+        place = f' in "{spelled}"' if spelled else ""
+        unknown: list[str] = context["unknown"]
+        found: list[tuple[int, str, str]] = []
+        # Agents stand in a list: no full path would lead to what belongs into one.
+        below = misplaced_below(Agent, unknown) if context["section"] is Agent else None
+        if below is not None:
+            unknown = [key for key in unknown if key not in below.keys]
+            named = ", ".join(f'"{key}"' for key in below.keys)
+            message = f"unknown key{'' if len(below.keys) == 1 else 's'} {named}{place}."
+            found.append((min(lines.get(key, line) for key in below.keys), message, below.hint))
+        return found + [
+            (lines.get(key, line), f'unknown key "{key}"{place}.', _guess(key, spelled, context["valid"]))
+            for key in unknown
+        ]
+    if detail["type"] == "missing":
+        return [(line, f'"{spelled}" lacks the key "{detail["loc"][-1]}".', "Add it.")]
+    if detail["type"] in {"enum", "literal_error"}:
+        choices = re.findall(r"'([^']*)'", str(context.get("expected", "")))
+        hint = "" if node is not None and node.template else did_you_mean(str(detail["input"]), choices)
+        return [(line, f'"{spelled}" must be one of {", ".join(choices)}.', hint)]
+    template = _EXPECTED.get(detail["type"])
+    shows_value = template is None or detail["type"] in _TOO_SMALL
+    if shows_value and node is not None and any(_templates(node, ())):
+        return [(line, f'"{spelled}": {unusable(node.template)}', "")]
+    if detail["type"] == REFUSED:
+        return [(line, f'"{spelled}": {detail["msg"]}', context.get("hint", ""))]
+    expected = template.format(**context) if template else detail["msg"]
+    return [(line, f'"{spelled}": expected {expected}, found {_found(detail)}.', "")]
+
+
+def unusable(template: str = "") -> str:
+    """What is said of a value that variables were put into: neither it nor a part of it."""
+    shown = f" ({template})" if template else ""
+    return f"cannot be used with what its variables stand for{shown}."
+
+
+def _guess(key: str, found_in: str, valid: Sequence[str]) -> str:
+    """The key that was meant: one of the same name elsewhere, else one of nearly the same name here."""
+    from toolyard.config.misplaced_keys import belongs_to
+
+    return belongs_to(key, found_in, Config) or did_you_mean(key, valid)
+
+
+def _found(detail: ErrorDetails) -> str:
+    """A number that is only too small is no secret: nothing that takes a number is."""
+    value: object = detail["input"]
+    return str(value) if detail["type"] in _TOO_SMALL else _sort_of(value)
+
+
+def _sort_of(value: object) -> str:
+    """What kind of value was found. Never the value: it may be a secret."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    kinds: dict[type, str] = {bool: "true or false", str: "text", int: "a number", float: "a number"}
+    return kinds.get(type(value), type(value).__name__)
+
+
+def _locate(tree: Located, location: Sequence[int | str]) -> tuple[int, str, Located | None]:
+    """Follows a validation error into the tree: its line, its spelling, and the node it is about."""
+    node, line, spelled = tree, tree.line, ""
+    for step in location:
+        if isinstance(node.value, dict):
+            # Servers given by name were made a list: the number is the place in the mapping.
+            key = str(step)
+            if isinstance(step, int) and step < len(node.value):
+                key = list(node.value)[step]
+            if key not in node.value:
+                continue
+            line, node = node.key_lines[key], node.value[key]
+            key = node.written_as or key
+            spelled = f"{spelled}.{key}" if spelled else key
+        elif isinstance(node.value, list) and isinstance(step, int) and step < len(node.value):
+            place = "" if node.written_as == _ONLY_AGENT else f"[{step}]"
+            node = node.value[step]
+            line, spelled = node.line, f"{spelled}{place}"
+    return line, spelled, node

@@ -1,0 +1,129 @@
+"""The servers that other programs know, brought together for a file of ours.
+
+A source is a file, or the name of a client whose files are looked up: the user's and the project's. Nothing is
+started, and no file of another program is changed. What cannot be used is told, and the others go on.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from toolyard.config.clients.clients import CLIENTS, is_ours
+from toolyard.config.secret_extraction import Withheld, Withholding
+from toolyard.config.server_entry import ServerEntry
+from toolyard.config.server_files import ServerFile, ServerProblem, read_if_servers, read_server_file
+from toolyard.config.settings import Settings
+from toolyard.config.suggestions import did_you_mean
+from toolyard.core.errors import ConfigError
+
+_FILE_VARIABLE: Final = re.compile(r"\$\{file:(?P<path>[^}]+)\}")
+_IN_THE_FILE: Final = frozenset({"name", "base", "origin"})
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    entries: tuple[ServerEntry, ...]
+    """As they are to be written: without secrets, and working from the folder they are written to."""
+    problems: tuple[ServerProblem, ...]
+    withheld: tuple[Withheld, ...]
+    files: tuple[str, ...]
+    """Where they come from."""
+
+
+def import_servers(sources: Sequence[str], settings: Settings, *, project: str, folder: str) -> Imported:
+    """The servers of all sources, each name once; `folder` is where they will be written."""
+    found: dict[str, ServerEntry] = {}
+    problems: list[ServerProblem] = []
+    files: list[str] = []
+    for source in sources:
+        for file in _files(source, settings, project):
+            if file.path in files:
+                continue
+            files.append(file.path)
+            problems.extend(file.problems)
+            for entry in file.entries:
+                problems.extend(_added(entry, found))
+    withholding = Withholding()
+    entries = tuple(withholding.copied(_moved(entry, folder, settings.home)) for entry in found.values())
+    return Imported(entries, tuple(problems), tuple(withholding.withheld), tuple(files))
+
+
+def as_written(entry: ServerEntry) -> dict[str, Any]:
+    """The keys of an entry, for a map by name."""
+    return _plain(entry.model_dump(exclude_defaults=True, exclude=set(_IN_THE_FILE)))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value  # pyright: ignore[reportUnknownVariableType]
+
+
+def _files(source: str, settings: Settings, project: str) -> Iterable[ServerFile]:
+    if source not in CLIENTS:
+        path = settings.home + source[1:] if source.startswith("~/") else os.path.join(project, source)
+        if not os.path.lexists(path) and os.sep not in source and "." not in source:
+            raise ConfigError(
+                f"there is no file {source!r}, and no client of that name.", hint=did_you_mean(source, CLIENTS)
+            )
+        return [read_server_file(path, home=settings.home, project=project)]
+    client = CLIENTS[source]
+    places = (*client.paths("user", settings, project), *client.paths("project", settings, project))
+    there = [read_if_servers(path, home=settings.home, project=project) for path in places if os.path.isfile(path)]
+    read = [file for file in there if file is not None]
+    if not any(file.entries or file.problems for file in read):
+        raise ConfigError(
+            f"{client.title} has no MCP servers here: looked in {', '.join(places)}.",
+            hint="Name the file that holds them: --from FILE.",
+        )
+    return read
+
+
+def _added(entry: ServerEntry, found: dict[str, ServerEntry]) -> Iterable[ServerProblem]:
+    words = entry.command_line
+    if words and is_ours({"command": words[0], "args": [*words[1:]]}):
+        message = "is Toolyard itself, which would serve its own tools again; it is left out."
+        yield ServerProblem(entry.name, message, where=entry.origin, severity="note")
+        return
+    before = found.setdefault(entry.name, entry)
+    if before is not entry and as_written(before) != as_written(entry):
+        message = f"is in {before.origin} as well, and differently; that one counts."
+        yield ServerProblem(entry.name, message, where=entry.origin, severity="note")
+
+
+def _moved(entry: ServerEntry, folder: str, home: str) -> ServerEntry:
+    """The entry as it has to be written elsewhere to mean the same files."""
+    base = entry.base
+    if not base or os.path.realpath(base) == os.path.realpath(folder):
+        return entry
+
+    def absolute(path: str) -> str:
+        if path.startswith(("~", "${")):
+            return path
+        return os.path.normpath(os.path.join(base, path))
+
+    def text(value: str) -> str:
+        return _FILE_VARIABLE.sub(lambda found: f"${{file:{absolute(found['path'])}}}", value)
+
+    changes: dict[str, Any] = {
+        "env": {name: text(value) for name, value in entry.env.items()},
+        "headers": {name: text(value) for name, value in entry.headers.items()},
+    }
+    if entry.env_file is not None:
+        changes["env_file"] = absolute(entry.env_file)
+    if entry.cwd is not None:
+        changes["cwd"] = absolute(entry.cwd)
+    elif any(_is_beside(word, base) for word in entry.command_line):
+        changes["cwd"] = "~" if base == home else base
+    return entry.model_copy(update=changes)
+
+
+def _is_beside(word: str, base: str) -> bool:
+    """Whether a word of the command line names a file by the folder it was started in."""
+    if os.path.isabs(word) or word.startswith("-"):
+        return False
+    return word.startswith(("./", "../")) or word in {".", ".."} or os.path.lexists(os.path.join(base, word))

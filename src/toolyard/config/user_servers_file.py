@@ -1,0 +1,113 @@
+"""Adding entries to the user's own servers file, whose other entries and comments stay as they are.
+
+New entries go to the end of the file, as text. Where that does not come to the same as the file had plus the new ones
+(another format, a map within a map) nothing is written, unless the file may be written anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from toolyard.config.clients import settings_file
+from toolyard.config.clients.settings_file import Content
+from toolyard.config.server_entry import ServerEntry
+from toolyard.config.server_files import ServerFile, parse_server_file
+from toolyard.config.server_import import as_written
+from toolyard.config.server_registry import REGISTRY_NAMES
+from toolyard.config.settings import Settings
+from toolyard.config.template import servers_block
+from toolyard.core.errors import ConfigError, ToolError
+
+_HEAD = "# Your MCP servers, by name: a configuration has them with `available_mcp_servers: [NAME, ...]`.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    path: str
+    text: str
+    """The whole file as it is now, or would be."""
+    names: tuple[str, ...]
+    """What is new in it, or new under its name."""
+    left: tuple[str, ...]
+    """Entries that were there under the same name, say something else, and stay."""
+    was_there: bool
+    kept: str = ""
+    """Where the former file was kept, when it was written anew."""
+
+
+def registry_path(settings: Settings) -> str:
+    """The user's servers file; it need not exist."""
+    paths = [os.path.join(settings.config_home, name) for name in REGISTRY_NAMES]
+    return next((path for path in paths if os.path.isfile(path)), paths[0])
+
+
+def add_servers(entries: Iterable[ServerEntry], settings: Settings, *, force: bool, dry_run: bool) -> Added:
+    """`force` lets an entry replace another of its name; the file is written anew for that."""
+    path = registry_path(settings)
+    wanted = {entry.name: as_written(entry) for entry in entries}
+    former = settings_file.content_of(path)
+    merged = _merged(former, wanted, settings, force=force)
+    kept = ""
+    if not dry_run and merged.names:
+        # The file is read again under its lock: somebody may have written it since.
+        kept = settings_file.change(
+            path,
+            lambda content: content.encoded(_merged(content, wanted, settings, force=force).text),
+            keep=lambda _: True,
+        )
+    return Added(path, merged.text, merged.names, merged.left, former.raw is not None, kept)
+
+
+@dataclass(frozen=True, slots=True)
+class _Merged:
+    text: str
+    names: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+def _merged(former: Content, wanted: Mapping[str, Mapping[str, Any]], settings: Settings, *, force: bool) -> _Merged:
+    known = _known(former, former.text, settings) if former.text.strip() else {}
+    new = {name: entry for name, entry in wanted.items() if name not in known}
+    other = {name: entry for name, entry in wanted.items() if name in known and known[name] != entry}
+    if not new and not (other and force):
+        return _Merged(former.text, (), tuple(other))
+    if not (other and force) and (text := _appended(former, new, known, settings)) is not None:
+        return _Merged(text, tuple(new), tuple(other))
+    if not force:
+        raise ToolError(
+            f"{former.path} is written so that entries cannot be added to its end; nothing was changed.",
+            hint="Add them by hand, or let it be written anew with --force: a copy is kept beside it.",
+        )
+    return _Merged(_anew(former.path, {**known, **new, **other}), (*new, *other), ())
+
+
+def _appended(
+    former: Content, new: Mapping[str, Mapping[str, Any]], known: Mapping[str, Any], settings: Settings
+) -> str | None:
+    if former.path.endswith(".json"):
+        return None if known else _anew(former.path, new)
+    before = former.text or _HEAD
+    text = before + ("" if before.endswith("\n") else "\n") + servers_block(new)
+    try:
+        found = _known(former, text, settings)
+    except ConfigError:
+        return None
+    return text if found == {**known, **new} else None
+
+
+def _anew(path: str, servers: Mapping[str, Mapping[str, Any]]) -> str:
+    if path.endswith(".json"):
+        return json.dumps(servers, indent=2, ensure_ascii=False) + "\n"
+    return _HEAD + servers_block(servers)
+
+
+def _known(former: Content, text: str, settings: Settings) -> dict[str, dict[str, Any]]:
+    """The entries of a text that stands in the file. One that cannot be read is an error: it would be lost."""
+    file: ServerFile = parse_server_file(text, former.path, home=settings.home)
+    if wrong := next((problem for problem in file.problems if problem.severity == "error"), None):
+        raise ConfigError(f'server "{wrong.server}" {wrong.message}', where=former.path, hint=wrong.hint)
+    return {entry.name: as_written(entry) for entry in file.entries}

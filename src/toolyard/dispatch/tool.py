@@ -1,0 +1,136 @@
+"""What a tool is: its names and schemas, what it does to files, and the function that does it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict
+from pydantic import ValidationError as PydanticError
+
+from toolyard.core.calls import Result
+from toolyard.core.errors import FieldError, ValidationError
+from toolyard.core.limits import RunLimits
+from toolyard.dispatch.call_context import Gate
+
+_SHOWN_FIELDS = 5
+_DEFAULT = "default"
+_TRIMMED_KEYS = ("title", "minLength", "maxLength")
+_NOTHING: tuple[Any, ...] = (None, "", [])
+"""Defaults that say no more than that the argument may be left out."""
+_NULL = {"type": "null"}
+
+
+class Arguments(BaseModel):
+    """Base of every tool's arguments: exact types, and nothing that the tool does not know."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=False)
+
+
+A = TypeVar("A", bound=Arguments)
+
+
+@dataclass(frozen=True)
+class Tool(Generic[A]):
+    """One tool. `run` is synchronous and runs in a worker thread; whatever it touches goes through the Gate."""
+
+    name: str
+    description: str
+    arguments: type[A]
+    output: dict[str, Any]
+    run: Callable[[A, Gate], Result]
+    kind: str
+    read_only: bool = True
+    destructive: bool = False
+    idempotent: bool = True
+    open_world: bool = False
+    """Whether it talks to others than this machine."""
+    is_quick: Callable[[A], bool] | None = None
+    """Tells the calls that are over in far less time than it takes to wake a thread. None: no call is."""
+    line: Callable[[A], str | None] | None = None
+    """Calls for which it gives the same name run one after another, in the order in which they came."""
+    longest: Callable[[A, RunLimits], float] | None = None
+    """How many seconds a call of a tool that runs code may take. None: as long as every other call."""
+    tells_defaults: bool = False
+    """Whether clients are told what an argument is that they leave out. Each costs tokens in every context."""
+
+    @cached_property
+    def input_schema(self) -> dict[str, Any]:
+        """The arguments as JSON Schema, without the words a model does not need."""
+        schema = self.arguments.model_json_schema(by_alias=True)
+        return cast("dict[str, Any]", _trim(schema, defaults=self.tells_defaults))
+
+    def check(self, raw: dict[str, Any]) -> A:
+        """The arguments as the tool takes them, or a ValidationError that names each fault."""
+        try:
+            return self.arguments.model_validate(raw)
+        except PydanticError as error:
+            raise self._explained(error) from None
+
+    def _explained(self, error: PydanticError) -> ValidationError:
+        known = list(self.input_schema.get("properties", {}))
+        fields = tuple(
+            FieldError(
+                ".".join(str(part) for part in fault["loc"]) or "arguments", _fault(fault["type"], fault["msg"])
+            )
+            for fault in error.errors(include_url=False, include_context=False, include_input=False)
+        )
+        listed = "; ".join(f"{field.field}: {field.error}" for field in fields[:_SHOWN_FIELDS])
+        required = set(self.input_schema.get("required", []))
+        takes = ", ".join(f"{name} (required)" if name in required else name for name in known)
+        close = [match for field in fields for match in difflib.get_close_matches(field.field, known, n=1)]
+        guess = f" Did you mean {close[0]}?" if close and close[0] not in {field.field for field in fields} else ""
+        return ValidationError(
+            f"{self.name} cannot run with these arguments: {listed}.",
+            fields,
+            hint=f"{self.name} takes {takes or 'no arguments'}.{guess}",
+        )
+
+
+def _fault(kind: str, message: str) -> str:
+    if kind == "missing":
+        return "is required"
+    if kind == "extra_forbidden":
+        return "is not an argument of this tool"
+    return message[0].lower() + message[1:]
+
+
+def _trim(schema: object, *, defaults: bool) -> object:
+    if isinstance(schema, dict):
+        node = _without_null(cast("dict[str, Any]", schema))
+        kept: dict[str, Any] = {}
+        for key, value in node.items():
+            if key == "properties":
+                kept[key] = {name: _trim(sub, defaults=defaults) for name, sub in value.items()}
+            elif key == _DEFAULT:
+                kept |= {key: value} if defaults and value not in _NOTHING else {}
+            elif key not in _TRIMMED_KEYS:
+                kept[key] = _trim(value, defaults=defaults)
+        return kept
+    if isinstance(schema, list):
+        return [_trim(item, defaults=defaults) for item in cast("list[object]", schema)]
+    return schema
+
+
+def _without_null(node: dict[str, Any]) -> dict[str, Any]:
+    """An optional argument as its plain type: who has no value leaves it out."""
+    choices = node.get("anyOf", [])
+    if len(choices) == 2 and _NULL in choices:
+        rest = {key: value for key, value in node.items() if key != "anyOf"}
+        return {**next(choice for choice in choices if choice != _NULL), **rest}
+    return node
+
+
+def output_schema(optional: tuple[str, ...] = (), /, **properties: str | dict[str, Any]) -> dict[str, Any]:
+    """An object schema from names and types: `output_schema(path="string", lines="integer")`."""
+    return {
+        "type": "object",
+        "properties": {name: {"type": kind} if isinstance(kind, str) else kind for name, kind in properties.items()},
+        "required": [name for name in properties if name not in optional],
+    }
+
+
+STRINGS: dict[str, Any] = {"type": "array", "items": {"type": "string"}}

@@ -1,0 +1,125 @@
+"""Why an edit was not done, in words that let a model do it right the next time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from toolyard.core.errors import ToolError, ToolyardError, ValidationError
+from toolyard.files.content import closest_match, text_match
+from toolyard.files.content.text import line_at, with_feeds
+
+if TYPE_CHECKING:
+    from toolyard.files.content.text import TextFile
+
+_LISTED_LINES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Which edit of how many is spoken of."""
+
+    number: int
+    total: int
+
+    @property
+    def prefix(self) -> str:
+        return f"Edit {self.number} of {self.total}: " if self.total > 1 else ""
+
+    @property
+    def suffix(self) -> str:
+        return " None of the edits was written." if self.total > 1 else " Nothing was written."
+
+    def field(self, name: str) -> str:
+        return f"edits[{self.number - 1}].{name}" if self.total > 1 else name
+
+
+def no_edits() -> ToolyardError:
+    return ValidationError.of("edits", "is empty", hint="Send at least one edit with old_string and new_string.")
+
+
+def same_text(at: Step) -> ToolyardError:
+    return ValidationError.of(
+        at.field("new_string"),
+        f"is the same as old_string.{at.suffix}",
+        hint="Send the changed text as new_string, or leave this edit out.",
+    )
+
+
+def empty_old(at: Step) -> ToolyardError:
+    return ValidationError.of(
+        at.field("old_string"),
+        f"is empty, and the file is not.{at.suffix}",
+        hint="Send the text to replace; to replace the whole file use Write.",
+    )
+
+
+def not_encodable(character: str, encoding: str, at: Step) -> ToolyardError:
+    shown = f"U+{ord(character):04X}"
+    if encoding.startswith("utf"):
+        what = f"new_string has an unpaired surrogate ({shown}), which no text file can hold."
+        return ToolError(at.prefix + what + at.suffix, hint="Send the text as plain UTF-8.")
+    return ToolError(
+        f"{at.prefix}The file is {encoding}, which has no character {character!r} ({shown}).{at.suffix}",
+        hint="Use characters of that encoding, or rewrite the whole file as UTF-8 with Write.",
+    )
+
+
+def too_large(most: int, at: Step) -> ToolyardError:
+    return ToolError(
+        f"{at.prefix}The file would grow beyond {most} bytes, the most a file may have.{at.suffix}",
+        hint="Replace fewer places, or split the content over several files.",
+    )
+
+
+def ambiguous(file: TextFile, found: text_match.Uniform | text_match.Places, at: Step) -> ToolyardError:
+    text = file.text
+    total = text_match.count(text, found)
+    lines: list[int] = []
+    known = (0, 1)
+    for position in islice(text_match.positions(text, found), _LISTED_LINES):
+        lines.append(line_at(text, position, file.newline, known=known))
+        known = (position, lines[-1])
+    listed = ", ".join(str(line) for line in lines)
+    more = f" and {total - len(lines)} more" if total > len(lines) else ""
+    return ToolError(
+        f"{at.prefix}old_string occurs {total} times, and must occur once: on lines {listed}{more}.{at.suffix}",
+        hint="Add lines before or after it so that it names one place, or set replace_all to change them all.",
+    )
+
+
+def not_found(file: TextFile, original: str, texts: tuple[str, str], at: Step) -> ToolyardError:
+    """No such text: say what comes nearest to it. `texts` are the old and the new."""
+    old, new = texts
+    text = file.printable
+    head = f"{at.prefix}old_string was not found in the file."
+    if not text:
+        return ToolError(
+            f"{head} The file is empty.{at.suffix}", hint="Send an empty old_string to write its first content."
+        )
+    flat, wanted = with_feeds(text), with_feeds(old)
+    if at.number > 1 and wanted in with_feeds(original):
+        return ToolError(
+            f"{head} It was there until an earlier edit of this call changed it.{at.suffix}",
+            hint="Each edit sees the result of those before it: match that, or join the two edits into one.",
+        )
+    near = closest_match.closest(flat, wanted)
+    done = with_feeds(new)
+    there = flat.find(done)
+    if done.strip() and there >= 0 and (near is None or not near.exact):
+        line = line_at(flat, there, "\n")
+        return ToolError(
+            f"{head} new_string is there already, on line {line}.{at.suffix}",
+            hint="Perhaps this edit is done; read the file to see.",
+        )
+    if near is None:
+        return ToolError(
+            f"{head} Nothing in it comes close.{at.suffix}",
+            hint="Read the file again, or search for a part of the text; it may be another file.",
+        )
+    lines = f"line {near.first_line}" if near.one_line else f"lines {near.first_line}-{near.last_line}"
+    return ToolError(
+        f"{head} The closest text is on {lines}: {near.diagnosis}.{at.suffix}\n{near.excerpt}\n",
+        hint="Send old_string exactly as the file has it, without the line numbers.",
+    )

@@ -1,0 +1,200 @@
+r"""Where a text sent by a model occurs in a file, whatever the file's line ends, and what to put there.
+
+A model sends `\n`. In a file with one kind of line end both texts are put into that kind, and the search is plain.
+In a file with several kinds a place where the text stands exactly as sent comes first; only where there is none do
+line ends of any kind match, and the replacement takes the kind of the place it goes to. A line end is never cut in
+two unless the text names its `\r`. Occurrences are counted left to right without overlap. Every search is one
+pass over the text.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from toolyard.files.content.text import Newline, with_ends, with_feeds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SPANS = 50
+"""Changed places told apart in one outcome; the rest are told as one."""
+
+Span = tuple[int, int]
+_PAIR = re.compile(r"\r\n")
+_END = re.compile(r"\r\n|\n|\r")
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """Every occurrence of `needle` becomes the same `replacement`."""
+
+    needle: str
+    replacement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Each of `spans` becomes the replacement beside it. Spans are in order and do not touch each other's text."""
+
+    spans: tuple[Span, ...]
+    replacements: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A text after a replacement: how many there were, and where the new text stands (at most SPANS + 1 spans)."""
+
+    text: str
+    count: int
+    spans: tuple[Span, ...]
+
+
+def find(text: str, old: str, new: str, newline: Newline) -> Uniform | Places:
+    """Where `old` occurs in `text`, whose lines end in `newline`, and what each place is to become. Maybe nowhere."""
+    spelled_out = "\r" in old
+    if newline == "mixed":
+        return _find_mixed(text, old, new, spelled_out=spelled_out)
+    if not spelled_out:
+        return Uniform(with_ends(old, newline), with_ends(new, newline))
+    if old in text:
+        return Uniform(old, new)
+    return Uniform(with_ends(with_feeds(old), newline), with_ends(with_feeds(new), newline))
+
+
+def count(text: str, found: Uniform | Places) -> int:
+    return text.count(found.needle) if isinstance(found, Uniform) else len(found.spans)
+
+
+def positions(text: str, found: Uniform | Places) -> Iterator[int]:
+    """Where the occurrences begin, in order."""
+    if isinstance(found, Places):
+        yield from (start for start, _ in found.spans)
+        return
+    at = text.find(found.needle)
+    while at >= 0:
+        yield at
+        at = text.find(found.needle, at + len(found.needle))
+
+
+def length_after(text: str, found: Uniform | Places) -> int:
+    """How long the text will be once all the places are replaced."""
+    if isinstance(found, Uniform):
+        return len(text) + (len(found.replacement) - len(found.needle)) * text.count(found.needle)
+    return len(text) + sum(map(len, found.replacements)) - sum(end - start for start, end in found.spans)
+
+
+def replace(text: str, found: Uniform | Places, earlier: tuple[Span, ...]) -> Change:
+    """All the places replaced; `earlier` are spans of former changes, carried along into the new text."""
+    if isinstance(found, Uniform):
+        return _replace_uniform(text, found, earlier)
+    return _replace_places(text, found, earlier)
+
+
+def _find_mixed(text: str, old: str, new: str, *, spelled_out: bool) -> Places:
+    spans = tuple(_exact_spans(text, old, spelled_out=spelled_out))
+    if spans and spelled_out:
+        return Places(spans, (new,) * len(spans))
+    if not spans:
+        spans = tuple(_any_end_spans(text, with_feeds(old)))
+        new = with_feeds(new) if spelled_out else new
+    if "\n" not in new:
+        return Places(spans, (new,) * len(spans))
+    spelled = {end: with_ends(new, end) for end in ("\n", "\r\n", "\r")}
+    return Places(spans, tuple(spelled[end] for end in _ends_at(text, spans)))
+
+
+def _exact_spans(text: str, old: str, *, spelled_out: bool) -> Iterator[Span]:
+    halves_matter = old.startswith("\n") and not spelled_out
+    at = text.find(old)
+    while at >= 0:
+        if halves_matter and at and text[at - 1] == "\r":
+            at = text.find(old, at + 1)
+            continue
+        yield at, at + len(old)
+        at = text.find(old, at + len(old))
+
+
+def _any_end_spans(text: str, old: str) -> Iterator[Span]:
+    r"""Spans in `text` of what matches `old` when every line end counts as `\n`."""
+    flat = with_feeds(text)
+    at = flat.find(old)
+    if at < 0:
+        return
+    # Each pair before a place moves it by one; `pairs` holds where the pairs are in the flat text.
+    pairs = [match.start() - index for index, match in enumerate(_PAIR.finditer(text))]
+    while at >= 0:
+        end = at + len(old)
+        yield at + bisect_left(pairs, at), end + bisect_left(pairs, end)
+        at = flat.find(old, end)
+
+
+def _ends_at(text: str, spans: tuple[Span, ...]) -> Iterator[str]:
+    """The line end that rules at each span: the first in it, else the next after it, else the last before it."""
+    ahead = _END.search(text)
+    behind = "\n"
+    for start, _ in spans:
+        # The search goes on from where it stands, so that all spans together cost one pass.
+        while ahead is not None and ahead.start() < start:
+            behind = ahead.group()
+            ahead = _END.search(text, ahead.end())
+        yield ahead.group() if ahead is not None else behind
+
+
+def _replace_uniform(text: str, found: Uniform, earlier: tuple[Span, ...]) -> Change:
+    needle, new = found.needle, found.replacement
+    growth = len(new) - len(needle)
+    places = list(islice(positions(text, found), SPANS + 1))
+    spans = [(at + growth * index, at + growth * index + len(new)) for index, at in enumerate(places)]
+    total = len(places)
+    if total > SPANS:
+        total = text.count(needle)
+        spans[SPANS] = (spans[SPANS][0], text.rfind(needle) + growth * (total - 1) + len(new))
+
+    def moved(position: int) -> int:
+        """Where a position outside the replaced places comes to be; one inside ends up near its place."""
+        before = bisect_right(places, position - len(needle))
+        if before > SPANS:
+            before = text.count(needle, 0, position)
+        return position + growth * before
+
+    carried = [(moved(start), moved(end)) for start, end in earlier]
+    return Change(text.replace(needle, new), total, _joined(spans, carried))
+
+
+def _replace_places(text: str, found: Places, earlier: tuple[Span, ...]) -> Change:
+    pieces: list[str] = []
+    spans: list[Span] = []
+    growths = [0]
+    done = length = 0
+    for (start, end), new in zip(found.spans, found.replacements, strict=True):
+        pieces += (text[done:start], new)
+        length += start - done
+        spans.append((length, length + len(new)))
+        length += len(new)
+        done = end
+        growths.append(length - done)
+    pieces.append(text[done:])
+    ends = [end for _, end in found.spans]
+    moved = [
+        (start + growths[bisect_right(ends, start)], end + growths[bisect_right(ends, end)]) for start, end in earlier
+    ]
+    if len(spans) > SPANS:
+        spans[SPANS:] = [(spans[SPANS][0], spans[-1][1])]
+    return Change("".join(pieces), len(found.spans), _joined(spans, moved))
+
+
+def _joined(spans: list[Span], moved: list[Span]) -> tuple[Span, ...]:
+    """All the spans in order, overlapping ones made one, at most SPANS + 1 of them."""
+    if not moved:
+        return tuple(spans)
+    joined: list[Span] = []
+    for start, end in sorted([*spans, *((start, max(start, end)) for start, end in moved)]):
+        if joined and (start <= joined[-1][1] or len(joined) > SPANS):
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((start, end))
+    return tuple(joined)

@@ -1,0 +1,379 @@
+"""Reading and changing files through Targets.
+
+A change happens in a folder's handle that was reached without following any link, under a lock on that folder which
+other Toolyard processes honour too. New content is written to an unnamed file, synced, and put in place in one
+step: whoever reads the name sees the old content or the new one, whole, whatever moment the machine stops at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+
+from toolyard.core.errors import ToolError, ValidationError
+from toolyard.core.limits import DEFAULT_LIMITS, Limits
+from toolyard.core.paths import beneath, is_beneath
+from toolyard.files.file_lock import lock
+from toolyard.files.mounts import Target
+from toolyard.files.os_errors import explain, not_a_file, swapped
+from toolyard.files.roots import Handle
+from toolyard.files.temp_names import temporary_name
+from toolyard.linux.renameat2 import rename_without_replacing
+
+_CHUNK = 1 << 20
+_KEPT_MODE = 0o1777
+_CAPABILITIES = "security.capability"
+_CAREFUL = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """A file's bytes and its status at the moment they were read."""
+
+    data: bytes
+    status: os.stat_result
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a rewrite did: the bytes before (None when the file is new) and after, and the new status."""
+
+    before: bytes | None
+    after: bytes
+    status: os.stat_result
+
+
+Transform = Callable[[Contents | None], bytes]
+
+
+def read(target: Target, limits: Limits) -> Contents:
+    """The whole of a regular file, at most `limits.file_bytes` of it."""
+    if not target.exists:
+        raise explain(FileNotFoundError(errno.ENOENT, "not there"), target.path)
+    return read_handle(target.handle, target.path, limits)
+
+
+def read_handle(handle: Handle, path: str, limits: Limits) -> Contents:
+    """The same of a file that is open already; `path` is what it is called in errors."""
+    if not handle.is_file:
+        raise not_a_file(handle.status.st_mode, path)
+    try:
+        fd = handle.reopen(os.O_RDONLY)
+    except OSError as error:
+        raise explain(error, path) from error
+    try:
+        return _drain(fd, path, limits)
+    except OSError as error:
+        raise explain(error, path) from error
+    finally:
+        os.close(fd)
+
+
+def _drain(fd: int, path: str, limits: Limits) -> Contents:
+    status = os.fstat(fd)
+    if status.st_size > limits.file_bytes:
+        raise too_large(path, status.st_size, limits)
+    data = os.read(fd, status.st_size + 1)
+    if len(data) != status.st_size:  # it grew, or lives on a file system that does not tell sizes
+        parts = [data]
+        total = len(data)
+        while chunk := os.read(fd, _CHUNK):
+            parts.append(chunk)
+            total += len(chunk)
+            if total > limits.file_bytes:
+                raise too_large(path, total, limits)
+        data = b"".join(parts)
+    return Contents(data, status)
+
+
+def too_large(path: str, size: int, limits: Limits) -> ValidationError:
+    return ValidationError.of(
+        "file",
+        f"{path} has {size:,} bytes; the limit is {limits.file_bytes:,}",
+        hint="Read a part of it with offset and limit, search it, or raise limits.file_bytes in the configuration.",
+    )
+
+
+def _never_mind() -> None:
+    """Waiting is fine."""
+
+
+def rewrite(
+    target: Target, transform: Transform, limits: Limits, before_waiting: Callable[[], None] = _never_mind
+) -> Change:
+    """Replace a file's content by what `transform` makes of the old, or create it. All or nothing.
+
+    `transform` runs under the folder's lock and may raise to leave everything as it is. So may `before_waiting`,
+    which is called again and again while somebody else holds that lock.
+    """
+
+    def made_of(before: Contents | None) -> bytes:
+        after = transform(before)
+        if len(after) > limits.file_bytes:
+            raise too_large(target.path, len(after), limits)
+        return after
+
+    if len(target.missing) > 1:
+        made_of(None)  # a rehearsal: what is refused must not leave the folders it would have lain in
+    folder, name = _folder_of(target)
+    try:
+        with locked((folder,), target.path, limits, before_waiting):
+            before = _current(folder, name, target.path, limits)
+            after = made_of(before)
+            status = _put(folder, name, after, before.status if before else None)
+    except OSError as error:
+        raise explain(error, target.path) from error
+    finally:
+        os.close(folder)
+    return Change(before.data if before else None, after, status)
+
+
+def make_folder(target: Target) -> bool:
+    """Create a folder with its parents. False when it was there already."""
+    if target.exists:
+        if target.handle.is_folder:
+            return False
+        raise explain(FileExistsError(errno.EEXIST, "a file is there"), target.path)
+    try:
+        os.close(_descend(target, target.missing))
+    except OSError as error:
+        raise explain(error, target.path) from error
+    return True
+
+
+def move(
+    source: Target,
+    destination: Target,
+    limits: Limits = DEFAULT_LIMITS,
+    before_waiting: Callable[[], None] = _never_mind,
+) -> None:
+    """Rename a file or folder; refuses to replace anything. Writers of either folder are waited for."""
+    if not source.exists:
+        raise explain(FileNotFoundError(errno.ENOENT, "not there"), source.path)
+    if destination.exists:
+        raise explain(FileExistsError(errno.EEXIST, "something is there"), destination.path)
+    if is_beneath(destination.real, source.real):
+        raise ToolError(f"{source.path} cannot be moved into itself.", hint="Choose a place outside it.")
+    try:
+        here, name = _folder_of(source)
+        try:
+            there, new_name = _folder_of(destination)
+            try:
+                with locked((here, there), destination.path, limits, before_waiting):
+                    _same(here, name, source)
+                    rename_without_replacing(name, here, new_name, there)
+            finally:
+                os.close(there)
+        finally:
+            os.close(here)
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            raise ToolError(
+                f"{source.path} and {destination.path} are on different disks.", hint="Write a copy instead."
+            ) from error
+        raise explain(error, destination.path) from error
+
+
+def _same(folder: int, name: str, source: Target) -> None:
+    try:
+        now = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        raise swapped(source.path) from None
+    if (now.st_dev, now.st_ino) != (source.handle.status.st_dev, source.handle.status.st_ino):
+        raise swapped(source.path)
+
+
+def _folder_of(target: Target) -> tuple[int, str]:
+    """A readable handle of the folder that holds the target, made if it is missing, and the name in it.
+
+    Reached without links: where the handle really lies is where the policy looked.
+    """
+    if target.exists:
+        parent, name = os.path.split(target.relative)
+        if target.relative == ".":
+            raise not_a_file(stat.S_IFDIR, target.path)
+        try:
+            return target.root.open_folder(parent or "."), name
+        except OSError as error:
+            if error.errno in {errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.EXDEV}:
+                raise swapped(target.path) from error
+            raise explain(error, target.path) from error
+    try:
+        return _descend(target, target.missing[:-1]), target.missing[-1]
+    except OSError as error:
+        raise explain(error, target.path) from error
+
+
+def _descend(target: Target, names: tuple[str, ...]) -> int:
+    """Step down from what exists through `names`, making each folder that is not there, never through a link."""
+    start = beneath(target.handle.real, target.root.path)
+    if start is None:  # moved out of its root since it was opened
+        raise swapped(target.path)
+    fd = target.root.open_folder(start)
+    for name in names:
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, dir_fd=fd)
+            below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+        except NotADirectoryError as error:  # the kernel says so of a link, too
+            if stat.S_ISLNK(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
+                raise swapped(target.path) from error
+            raise
+        finally:
+            os.close(fd)
+        fd = below
+    return fd
+
+
+@contextlib.contextmanager
+def locked(
+    folders: tuple[int, ...], path: str, limits: Limits, before_waiting: Callable[[], None] = _never_mind
+) -> Generator[None]:
+    """Hold the folders' locks."""
+
+    def refused() -> ToolError:
+        told = f"Another program keeps the folder of {path} locked; nothing was written."
+        return ToolError(told, hint="Try again in a moment.", retryable=True)
+
+    deadline = time.monotonic() + limits.lock_seconds
+    # Each once and always in the same order, so that two who need the same two never wait for each other.
+    distinct = {(status.st_dev, status.st_ino): fd for fd in folders for status in (os.fstat(fd),)}
+    with contextlib.ExitStack() as held:
+        for _, fd in sorted(distinct.items()):
+            lock(fd, deadline, refused, before_waiting)
+            held.callback(fcntl.flock, fd, fcntl.LOCK_UN)
+        yield
+
+
+def _current(folder: int, name: str, path: str, limits: Limits) -> Contents | None:
+    """What stands at `name` right now, or None. A link or anything but a file is refused."""
+    try:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(status.st_mode):
+        raise swapped(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise not_a_file(status.st_mode, path)
+    if not status.st_mode & 0o222:
+        raise ToolError(f"{path} is marked read-only.", hint="Ask the user to make it writable.")
+    try:
+        fd = _open_current(folder, name)
+    except OSError as error:
+        raise swapped(path) if error.errno == errno.ELOOP else explain(error, path) from error
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise swapped(path)
+        return _drain(fd, path, limits)
+    finally:
+        os.close(fd)
+
+
+def _open_current(folder: int, name: str) -> int:
+    """The file, for reading; who may not write it may not replace it, though the folder would let them."""
+    try:
+        return os.open(name, os.O_RDWR | _CAREFUL, dir_fd=folder)
+    except OSError as error:
+        if error.errno != errno.ETXTBSY:  # a program that runs: it is replaced, not written into
+            raise
+    return os.open(name, os.O_RDONLY | _CAREFUL, dir_fd=folder)
+
+
+def _put(folder: int, name: str, data: bytes, old: os.stat_result | None) -> os.stat_result:
+    fd, temporary = _unnamed(folder)
+    try:
+        _write_all(fd, data)
+        if old is not None:
+            _keep_attributes(fd, folder, name, old)
+        os.fsync(fd)
+        if temporary is None:
+            temporary = _name_it(fd, folder, name, replace=old is not None)
+        if temporary != name:
+            if old is None:
+                _take_name(temporary, name, folder)
+            else:
+                os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        return os.fstat(fd)
+    except BaseException:
+        if temporary is not None and temporary != name:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+        raise
+    finally:
+        os.close(fd)
+
+
+def _unnamed(folder: int) -> tuple[int, str | None]:
+    """A new file without a name, so that a killed process leaves nothing; with a temporary one where that fails."""
+    try:
+        return os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o666, dir_fd=folder), None
+    except OSError as error:
+        if error.errno not in {errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL}:
+            raise
+    name = temporary_name()
+    flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY | os.O_CLOEXEC
+    return os.open(name, flags, 0o666, dir_fd=folder), name
+
+
+def _name_it(fd: int, folder: int, name: str, *, replace: bool) -> str:
+    """Give the unnamed file a name: its own when nothing stands there, else a temporary one to rename from."""
+    chosen = temporary_name() if replace else name
+    try:
+        os.link(f"/proc/self/fd/{fd}", chosen, dst_dir_fd=folder, follow_symlinks=True)
+    except FileExistsError:
+        raise _appeared(name) from None
+    return chosen
+
+
+def _take_name(temporary: str, name: str, folder: int) -> None:
+    try:
+        rename_without_replacing(temporary, folder, name, folder)
+    except FileExistsError:
+        raise _appeared(name) from None
+
+
+def _appeared(name: str) -> ToolError:
+    return ToolError(
+        f"{name} appeared while it was being created; nothing was written.",
+        hint="Read it, then decide again.",
+        retryable=True,
+    )
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _keep_attributes(fd: int, folder: int, name: str, old: os.stat_result) -> None:
+    """Owner, mode and extended attributes stay; what lends rights to a program goes, as it does on any write."""
+    mode = stat.S_IMODE(old.st_mode) & _KEPT_MODE
+    if not _kept_group(fd, old):
+        # The file now belongs to another group, which gets no more than everybody has.
+        mode = mode & ~stat.S_IRWXG | (mode & stat.S_IRWXO) << 3
+    os.fchmod(fd, mode)
+    source = f"/proc/self/fd/{folder}/{name}"
+    with contextlib.suppress(OSError):  # not every file system has them
+        for attribute in os.listxattr(source, follow_symlinks=False):
+            if attribute != _CAPABILITIES:
+                with contextlib.suppress(OSError):  # and some only root may set
+                    os.setxattr(fd, attribute, os.getxattr(source, attribute, follow_symlinks=False))
+
+
+def _kept_group(fd: int, old: os.stat_result) -> bool:
+    """Give the file its old owner as far as we may; whether at least the group is the same."""
+    now = os.fstat(fd)
+    if (now.st_uid, now.st_gid) == (old.st_uid, old.st_gid):
+        return True
+    for owner in (old.st_uid, -1):  # an ordinary user cannot give files away, but may choose among their groups
+        with contextlib.suppress(PermissionError):
+            os.fchown(fd, owner, old.st_gid)
+            return True
+    return now.st_gid == old.st_gid

@@ -1,0 +1,174 @@
+"""Starting a helper program (ripgrep) so that it can read nothing but the folders it is given.
+
+Landlock binds a thread and its children. Each start makes a thread, which restricts itself and then starts the
+program; the rest of this process stays as it was. Where the kernel has no Landlock the answer of `available()` is
+HANDLES: the caller may then hand the program open descriptors only, or use it for names that are proven afterwards.
+The choice is made once, by really restricting a thread. A confinement that was chosen and fails raises; nothing is
+ever started with less than was asked for.
+
+The caller owns the process that `start` returns: it must kill it or wait for it. Should this process be killed before
+it can, the kernel kills the program too: see `tether`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import struct
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from typing import TypeVar
+
+from toolyard.core.errors import SystemFault
+from toolyard.files.die_with_parent import Tether, tether
+from toolyard.linux import landlock
+from toolyard.linux.landlock import Rule
+
+_CLEAN_ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
+_LIBRARY_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
+_ELF_HEADER_64 = struct.Struct("<16sHHIQQQIHHHHHH")
+_PT_INTERP = 3
+
+T = TypeVar("T")
+
+
+class Confinement(StrEnum):
+    LANDLOCK = "landlock"
+    """The kernel refuses the program everything outside the folders it was given."""
+    HANDLES = "handles"
+    """The program gets open descriptors; names it lists are proven by opening them beneath the root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What to start: the arguments (the first is the program's absolute path) and where it stands and may read.
+
+    `folder` is the handle of its working folder; `readable` are handles of folders it may read below; `passed` are
+    descriptors it inherits under the same numbers.
+    """
+
+    arguments: tuple[str, ...]
+    folder: int
+    readable: tuple[int, ...] = ()
+    passed: tuple[int, ...] = ()
+
+
+@cache
+def available() -> Confinement:
+    """The best confinement of this machine, found by trying it."""
+    if landlock.level() == 0:
+        return Confinement.HANDLES
+    try:
+        walled = _in_fresh_thread(_wall_stands)
+    except OSError:
+        return Confinement.HANDLES
+    return Confinement.LANDLOCK if walled else Confinement.HANDLES
+
+
+def _wall_stands() -> bool:
+    landlock.restrict_thread(())
+    try:
+        os.listdir("/")
+    except PermissionError:
+        return True
+    return False
+
+
+def start(program: Program, confinement: Confinement) -> subprocess.Popen[bytes]:
+    """The running program, its output and errors piped, its input empty."""
+    held = tether()
+    nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if confinement is Confinement.HANDLES:
+            return _popen(program, nothing, held)
+        with contextlib.ExitStack() as opened:
+            rules = (*_rules_for_the_binary(program.arguments[0], opened), *_reading(program.readable))
+
+            def restrict_and_start() -> subprocess.Popen[bytes]:
+                # Finalisers must not run behind the wall, where they could not delete their files: with the young
+                # garbage gone, this short stretch is over before the collector wakes again.
+                gc.collect(0)
+                landlock.restrict_thread(rules)
+                return _popen(program, nothing, held)
+
+            return _in_fresh_thread(restrict_and_start)
+    except OSError as error:
+        raise SystemFault(
+            f"{program.arguments[0]} could not be started confined ({confinement}): {error.strerror or error}.",
+            hint="Run `toolyard doctor` to see what this machine offers.",
+        ) from error
+    finally:
+        os.close(nothing)
+
+
+def _popen(program: Program, nothing: int, held: Tether | None) -> subprocess.Popen[bytes]:
+    # The working folder is entered by its handle: no path is looked up, so nothing can be swapped on the way.
+    return subprocess.Popen(
+        program.arguments,
+        stdin=nothing,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=_CLEAN_ENVIRONMENT,
+        cwd=f"/proc/self/fd/{program.folder}",
+        pass_fds=program.passed if held is None else (*program.passed, held.pipe),
+        process_group=None if held is None else held.group,
+        bufsize=0,
+    )
+
+
+def _reading(folders: Sequence[int]) -> Iterator[Rule]:
+    for fd in folders:
+        yield Rule(fd, landlock.READ)
+
+
+def _rules_for_the_binary(path: str, opened: contextlib.ExitStack) -> Iterator[Rule]:
+    """The program must be able to execute itself, and to load its libraries when it has any."""
+    yield Rule(_path_only(path, opened), landlock.EXECUTE | landlock.READ_FILE)
+    if needs_libraries(path):
+        for folder in _LIBRARY_FOLDERS:
+            with contextlib.suppress(FileNotFoundError):
+                yield Rule(_path_only(folder, opened), landlock.EXECUTE | landlock.READ)
+
+
+def _path_only(path: str, opened: contextlib.ExitStack) -> int:
+    fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    opened.callback(os.close, fd)
+    return fd
+
+
+@cache
+def needs_libraries(path: str) -> bool:
+    """Whether a program is linked to shared libraries: whether its ELF headers name a loader."""
+    with open(path, "rb") as file:
+        header = file.read(_ELF_HEADER_64.size)
+        if len(header) < _ELF_HEADER_64.size or not header.startswith(b"\x7fELF\x02\x01"):
+            return True  # a script, or an architecture unknown here: it gets the libraries, which hold no secrets
+        fields = _ELF_HEADER_64.unpack(header)
+        offset, size, count = fields[5], fields[9], fields[10]
+        file.seek(offset)
+        table = file.read(size * count)
+    return any(struct.unpack_from("<I", table, at)[0] == _PT_INTERP for at in range(0, len(table) - 3, size))
+
+
+def _in_fresh_thread(work: Callable[[], T]) -> T:
+    """What `work` returns or raises, from a thread that ends with it."""
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:  # noqa: BLE001 - raised again below, in the thread that asked
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="toolyard-confined", daemon=True)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]

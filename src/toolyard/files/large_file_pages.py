@@ -1,0 +1,127 @@
+"""A page of a file too large to read whole: lines are counted in chunks and only the wanted ones are kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from io import BufferedReader, FileIO
+
+from toolyard.core.calls import Text
+from toolyard.core.errors import ToolError, ValidationError
+from toolyard.core.limits import Limits
+from toolyard.files.content.file_type import Category, sniff
+from toolyard.files.content.line_numbers import cut_long, number
+from toolyard.files.content.render import Rendered
+from toolyard.files.mounts import Target
+from toolyard.files.os_errors import explain
+
+_CHUNK = 1 << 20
+_SNIFFED = 1 << 13
+_LONGEST_CHARACTER = 4  # bytes of one character in UTF-8
+
+
+def is_large(target: Target, limits: Limits) -> bool:
+    return target.exists and target.handle.is_file and target.handle.status.st_size > limits.file_bytes
+
+
+def page_of_large(target: Target, first: int, count: int, limits: Limits, check_time: Callable[[], None]) -> Rendered:
+    """Lines `first` to `first + count - 1`, numbered. `check_time` is called between chunks and may raise."""
+    if first < 1:
+        raise ValidationError.of("offset", "must be 1 or more", hint="Lines are counted from 1.")
+    try:
+        fd = target.handle.reopen(os.O_RDONLY)
+    except OSError as error:
+        raise explain(error, target.path) from error
+    with BufferedReader(FileIO(fd, "rb"), _CHUNK) as stream:
+        try:
+            return _page(stream, target, range(first, first + count), limits, check_time)
+        except OSError as error:
+            raise explain(error, target.path) from error
+
+
+def _page(
+    stream: BufferedReader[FileIO], target: Target, wanted: range, limits: Limits, check_time: Callable[[], None]
+) -> Rendered:
+    first = wanted.start
+    kind = sniff(stream.peek(_SNIFFED)[:_SNIFFED], target.path)
+    if kind.category is not Category.TEXT:
+        raise ToolError(
+            f"{target.path} is larger than {limits.file_bytes:,} bytes and not text.", hint="Search it instead."
+        )
+    skipped = _skip(stream, first - 1, check_time)
+    if skipped < first - 1:
+        raise ToolError(f"{target.path} has only {skipped:,} lines.", hint="Use a smaller offset.")
+    lines = _take(stream, len(wanted), limits, check_time)
+    if not lines and first > 1:
+        raise ToolError(f"{target.path} has only {skipped:,} lines.", hint="Use a smaller offset.")
+    total = skipped + len(lines) + _count_rest(stream, check_time)
+    last = first + len(lines) - 1
+    content = number(lines, first, limits.line_chars)
+    more = f" Use offset={last + 1} for what follows." if last < total else ""
+    note = f"Lines {first}-{last} of {total}.{more}"
+    return Rendered(
+        parts=(Text(f"{content}\n\n[{note}]"),),
+        kind=kind,
+        content="".join(f"{line}\n" for line in cut_long(lines, limits.line_chars)[0]),
+        note=note,
+        encoding="utf-8",
+        first_line=first,
+        line_count=len(lines),
+        total_lines=total,
+        truncated=first > 1 or last < total,
+    )
+
+
+def _skip(stream: BufferedReader[FileIO], lines: int, check_time: Callable[[], None]) -> int:
+    """Go past `lines` lines; the number that could be passed, a last one without its end included."""
+    passed, last = 0, b"\n"
+    while passed < lines:
+        check_time()
+        chunk = stream.peek(_CHUNK)
+        if not chunk:
+            return passed + (not last.endswith(b"\n"))
+        last = chunk
+        found = chunk.count(b"\n")
+        if passed + found < lines:
+            passed += found
+            stream.read(len(chunk))
+            continue
+        position = -1
+        for _ in range(lines - passed):
+            position = chunk.index(b"\n", position + 1)
+        stream.read(position + 1)
+        return lines
+    return passed
+
+
+def _take(stream: BufferedReader[FileIO], count: int, limits: Limits, check_time: Callable[[], None]) -> list[str]:
+    most = (limits.line_chars + 1) * _LONGEST_CHARACTER
+    lines: list[str] = []
+    left = limits.output_chars
+    while len(lines) < count and left > 0:
+        raw = stream.readline(most)
+        if not raw:
+            break
+        if not raw.endswith(b"\n"):
+            _to_line_end(stream, check_time)
+        line = raw.decode("utf-8", "replace").rstrip("\r\n")
+        left -= min(len(line), limits.line_chars) + 1
+        lines.append(line)
+    return lines
+
+
+def _to_line_end(stream: BufferedReader[FileIO], check_time: Callable[[], None]) -> None:
+    while True:
+        check_time()
+        rest = stream.readline(_CHUNK)
+        if not rest or rest.endswith(b"\n"):
+            return
+
+
+def _count_rest(stream: BufferedReader[FileIO], check_time: Callable[[], None]) -> int:
+    found, last = 0, b"\n"
+    while chunk := stream.read(_CHUNK):
+        check_time()
+        found += chunk.count(b"\n")
+        last = chunk
+    return found + (not last.endswith(b"\n"))

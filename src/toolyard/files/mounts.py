@@ -1,0 +1,194 @@
+"""Which root a path belongs to, and the object or the empty place it names there.
+
+Mounts own their roots until `close()`. A Target owns the handle it holds; use it as a context manager.
+Paths outside every root belong to the host root `/`, which is opened only when somebody asks for it: whether
+they may is the policy's business, decided before anything out there is touched.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from toolyard.core.closeable import Closing
+from toolyard.core.limits import DEFAULT_LIMITS, Limits
+from toolyard.core.paths import beneath, clean
+from toolyard.files.os_errors import explain, link_out
+from toolyard.files.roots import Handle, Root
+from toolyard.linux.mountinfo import file_system_of
+
+_LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs", "tmpfs", "ramfs", "overlay"})
+
+
+class Target(Closing):
+    """What a path names: an existing object, or a place where one could be made.
+
+    `handle` is the object, or the deepest folder that exists; `missing` are the names that do not exist below it.
+    """
+
+    __slots__ = ("handle", "missing", "path", "root")
+
+    def __init__(self, root: Root, path: str, handle: Handle, missing: tuple[str, ...]) -> None:
+        self.root = root
+        self.path = path
+        self.handle = handle
+        self.missing = missing
+
+    def close(self) -> None:
+        self.handle.close()
+
+    @property
+    def exists(self) -> bool:
+        return not self.missing
+
+    @property
+    def real(self) -> str:
+        """Where it really lies, once links are followed."""
+        return os.path.join(self.handle.real, *self.missing) if self.missing else self.handle.real
+
+    @property
+    def relative(self) -> str:
+        """`real`, relative to the root; the handle was opened beneath it, so it has one."""
+        inside = beneath(self.real, self.root.path)
+        if inside is None:
+            raise link_out(self.path)
+        return inside
+
+
+class Mounts:
+    """The workspace and whatever else is declared, the innermost root first when one lies within another."""
+
+    def __init__(
+        self,
+        workspace: str,
+        others: Sequence[str] = (),
+        *,
+        names: Mapping[str, str] | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        """`names` are further absolute names of roots, by name: links that are known to lead there, say."""
+        self.workspace = Root(workspace)
+        self._limits = limits
+        self._host: Root | None = None
+        self._host_lock = threading.Lock()
+        self._roots = [self.workspace]
+        self._spellings: list[tuple[str, Root]] = []
+        self._names: frozenset[str] = frozenset()
+        self._add(workspace, self.workspace)
+        try:
+            for other in others:
+                if os.path.isdir(other):
+                    self._roots.append(Root(other, shown_as=os.path.realpath(other).rstrip("/") + "/"))
+                    self._add(other, self._roots[-1])
+            by_path = {root.path: root for root in self._roots}
+            named = {name: by_path[path] for name, path in (names or {}).items() if path in by_path}
+            self._spellings += named.items()
+            self._names = frozenset(named)
+        except BaseException:
+            self.close()
+            raise
+        # Each by its own name: a root that was spelled through a long link is not the innermost for that.
+        self._spellings.sort(key=lambda pair: len(pair[0]), reverse=True)
+        self._roots.sort(key=lambda root: len(root.path), reverse=True)
+
+    def _add(self, spelling: str, root: Root) -> None:
+        # A folder given through a link is known by both its names.
+        for name in dict.fromkeys((os.path.abspath(spelling), root.path)):
+            self._spellings.append((name, root))
+
+    @cached_property
+    def are_local(self) -> bool:
+        """Whether every declared root lies on a disk of this machine, so that reading waits for nobody else."""
+        return all(file_system_of(root.fd) in _LOCAL for root in self._roots)
+
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """The real paths of the declared roots, the workspace's first."""
+        others = sorted(root.path for _, root in self._spellings if root is not self.workspace)
+        return tuple(dict.fromkeys((self.workspace.path, *others)))
+
+    def close(self) -> None:
+        for root in self._roots:
+            root.close()
+        if self._host is not None:
+            self._host.close()
+
+    def clean(self, path: object, *, field: str = "path") -> str:
+        """The path as policy and handles know it: absolute, normal, with the root's real name in front."""
+        absolute = clean(path, self.workspace.path, field=field, limits=self._limits)
+        for spelling, root in self._spellings:
+            inside = beneath(absolute, spelling)
+            if inside is not None:
+                if spelling == root.path:
+                    return absolute
+                return root.path if inside == "." else os.path.join(root.path, inside)
+        return absolute
+
+    def root_of(self, path: str) -> Root:
+        """The innermost root that holds a clean `path`; the host's when none of ours does."""
+        for root in self._roots:
+            if beneath(path, root.path) is not None:
+                return root
+        with self._host_lock:
+            if self._host is None:
+                self._host = Root("/", shown_as="/")
+            return self._host
+
+    def is_name_of_root(self, path: str) -> bool:
+        """Whether an absolute `path` is a further name of a root: a link, to whoever looks at the folder it is in."""
+        return path in self._names
+
+    def is_declared(self, path: str) -> bool:
+        """Whether a clean `path` lies in one of our roots, not somewhere else on the host."""
+        return any(beneath(path, root.path) is not None for root in self._roots)
+
+    def shown(self, path: str) -> str:
+        """A clean path as people read it: relative inside the workspace, absolute elsewhere."""
+        inside = beneath(path, self.workspace.path)
+        return path if inside is None else inside
+
+    def find(self, path: str) -> Target:
+        """What a clean `path` names. Raises our errors: a link out, a permission, a file where a folder should be."""
+        root = self.root_of(path)
+        relative = beneath(path, root.path) or "."
+        try:
+            return Target(root, path, root.open(relative), ())
+        except FileNotFoundError:
+            return _nearest(root, path, relative)
+        except OSError as error:
+            raise explain(error, path) from error
+
+
+def _nearest(root: Root, path: str, relative: str) -> Target:
+    """The deepest folder that exists on the way to `relative`, and the names missing below it."""
+    parts = relative.split("/")
+    for count in range(len(parts) - 1, -1, -1):
+        try:
+            handle = root.open("/".join(parts[:count]) or ".")
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise explain(error, path) from error
+        missing = tuple(parts[count:])
+        if not stat.S_ISDIR(handle.status.st_mode):
+            handle.close()
+            raise explain(NotADirectoryError(errno.ENOTDIR, "not a folder"), path)
+        if _is_dangling(handle, missing[0]):
+            handle.close()
+            raise link_out(path)
+        return Target(root, path, handle, missing)
+    raise explain(FileNotFoundError(errno.ENOENT, "the root itself is gone"), root.path)
+
+
+def _is_dangling(folder: Handle, name: str) -> bool:
+    """A link that leads nowhere yet must not become the way to create something where it points."""
+    try:
+        status = os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
+    except OSError:
+        return False
+    # Anything else has appeared since we looked; whoever writes there looks again, under the folder's lock.
+    return stat.S_ISLNK(status.st_mode)

@@ -1,0 +1,76 @@
+"""What the operating system said, in words a person or a model can act on."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from toolyard.core.errors import SecurityError, SystemFault, ToolError, ToolyardError, ValidationError
+from toolyard.core.fd_exhaustion import no_descriptors
+
+_OUTSIDE = {errno.EXDEV, errno.ELOOP}
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
+def explain(error: OSError, path: str) -> ToolyardError:
+    """The error of ours that says what `error` means for `path`."""
+    number = error.errno
+    if number in _OUTSIDE:
+        return link_out(path)
+    if number == errno.ENOENT:
+        return ToolError(f"No such file or folder: {path}.", hint="List the folder to see what is there.")
+    if number == errno.ENOTDIR:
+        return ToolError(f"A part of {path} is a file, not a folder.", hint="Check the path with a listing.")
+    if number in {errno.EACCES, errno.EPERM}:
+        return ToolError(f"The operating system denies access to {path}.", hint="Ask the user to change its mode.")
+    if number == errno.ENAMETOOLONG:
+        return ValidationError.of("path", "is too long", hint="Send a shorter path.")
+    if number in _FULL:
+        return SystemFault("The disk is full; nothing was changed.", hint="Free some space and try again.")
+    if number == errno.EROFS:
+        return ToolError(f"{path} is on a read-only file system.", hint="Write somewhere else.")
+    if number == errno.EEXIST:
+        return ToolError(f"{path} is there already.", hint="Choose another name.")
+    if number == errno.EISDIR:
+        return ToolError(f"{path} is a folder.", hint="Name a file.")
+    return no_descriptors(error) or SystemFault(
+        f"{path}: {error.strerror or error}.", hint="Try again.", retryable=True
+    )
+
+
+def link_out(path: str) -> SecurityError:
+    return SecurityError(
+        f"{path} leads out of its allowed folder through a link.",
+        hint="Use a path whose links all stay inside the workspace.",
+    )
+
+
+def swapped(path: str) -> SecurityError:
+    return SecurityError(
+        f"{path} was replaced while it was being used; nothing was written.",
+        hint="Look at the folder again before you retry.",
+    )
+
+
+def not_a_file(mode: int, path: str) -> ToolyardError:
+    """Why something that is not a regular file is not opened."""
+    if stat.S_ISDIR(mode):
+        return ToolError(f"{path} is a folder, not a file.", hint="List it, or name a file in it.")
+    kinds = {
+        stat.S_IFIFO: "a named pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+        stat.S_IFLNK: "a link that leads nowhere",
+    }
+    what = kinds.get(stat.S_IFMT(mode), "a special file")
+    return SecurityError(f"{path} is {what}; only regular files are opened.", hint="Name a regular file.")
+
+
+def shown(name: str) -> str:
+    """A file name safe to print and to send as JSON: control characters and bytes that are not UTF-8 are escaped."""
+    if name.isprintable():  # neither control characters nor stray bytes
+        return name
+    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -1,0 +1,138 @@
+"""Opening a path beneath a folder's handle, in two ways that give the same answers.
+
+`by_kernel` asks openat2 to refuse any step out; `by_walk` opens component by component without following links and
+reads each link itself. The walk serves old kernels, and absolute links that point back into the same folder, which
+openat2 refuses wholesale. Both return an O_PATH descriptor: nothing is opened for reading or writing yet, so that a
+named pipe or a device has no chance to block or act.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections import deque
+from dataclasses import dataclass
+
+from toolyard.core.paths import beneath
+from toolyard.linux import openat2
+
+_BENEATH = openat2.RESOLVE_BENEATH | openat2.RESOLVE_NO_MAGICLINKS
+_STRICT = _BENEATH | openat2.RESOLVE_NO_SYMLINKS
+_EAGAIN_TRIES = 64  # the kernel answers EAGAIN while somebody renames folders on the way
+_MAX_LINKS = 40  # as the kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder everything is opened beneath: its handle, and its real path for links that name it."""
+
+    fd: int
+    path: str
+
+
+def open_beneath(folder: Folder, relative: str, *, links: bool = True, kernel: bool | None = None) -> int:
+    """An O_PATH descriptor of `relative` beneath `folder`; with `links` false any link on the way is refused.
+
+    Raises OSError: EXDEV when the path leads out, ELOOP for a link that may not be followed, ENOENT and the like.
+    """
+    if kernel is None:
+        kernel = openat2.available()
+    if not kernel:
+        return by_walk(folder, relative, links=links)
+    try:
+        return by_kernel(folder, relative, links=links)
+    except OSError as error:
+        if error.errno == errno.EXDEV and links:
+            return by_walk(folder, relative, links=True)
+        raise
+
+
+def by_kernel(folder: Folder, relative: str, *, links: bool) -> int:
+    resolve = _BENEATH if links else _STRICT
+    for _ in range(_EAGAIN_TRIES):
+        try:
+            return openat2.openat2(folder.fd, relative, os.O_PATH, resolve)
+        except BlockingIOError:
+            continue
+    raise OSError(errno.EXDEV, "the folders on the way keep changing", relative)
+
+
+def by_walk(folder: Folder, relative: str, *, links: bool) -> int:
+    if relative.startswith("/"):
+        raise OSError(errno.EXDEV, "not a path beneath the folder", relative)
+    walk = _Walk(folder, relative, links=links)
+    try:
+        return walk.run()
+    finally:
+        walk.close()
+
+
+class _Walk:
+    """One lookup: a stack of handles from the folder down, so that `..` goes back to a handle already proven."""
+
+    def __init__(self, folder: Folder, relative: str, *, links: bool) -> None:
+        self._folder = folder
+        self._links = links
+        self._left = deque(_parts(relative))
+        self._stack: list[int] = []
+        self._followed = 0
+
+    def close(self) -> None:
+        for fd in self._stack:
+            os.close(fd)
+        self._stack.clear()
+
+    def run(self) -> int:
+        while self._left:
+            part = self._left.popleft()
+            if part == "..":
+                self._up()
+            elif part == ".":
+                self._must_be_folder()
+            else:
+                self._step(part)
+        if not self._stack:
+            return os.open(".", os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=self._folder.fd)
+        return self._stack.pop()
+
+    def _up(self) -> None:
+        if not self._stack:
+            raise OSError(errno.EXDEV, "leads out of the folder", "..")
+        self._must_be_folder()
+        os.close(self._stack.pop())
+
+    def _must_be_folder(self) -> None:
+        if self._stack and not stat.S_ISDIR(os.fstat(self._stack[-1]).st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+
+    def _step(self, part: str) -> None:
+        here = self._stack[-1] if self._stack else self._folder.fd
+        fd = os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
+        if not stat.S_ISLNK(os.fstat(fd).st_mode):
+            self._stack.append(fd)
+            return
+        try:
+            target = os.readlink("", dir_fd=fd)
+        finally:
+            os.close(fd)
+        self._follow(target)
+
+    def _follow(self, target: str) -> None:
+        self._followed += 1
+        if not self._links or self._followed > _MAX_LINKS:
+            raise OSError(errno.ELOOP, "a link that may not be followed", target)
+        if target.startswith("/"):
+            # Component by component from here on: what looks like a way out and back again may be a link.
+            inside = beneath("/" + "/".join(part for part in target.split("/") if part), self._folder.path)
+            if inside is None:
+                raise OSError(errno.EXDEV, "a link leads out of the folder", target)
+            self.close()
+            target = f"{inside}/" if target.endswith("/") else inside
+        self._left.extendleft(reversed(_parts(target)))
+
+
+def _parts(path: str) -> list[str]:
+    """The names on the way; a slash at the end asks for a folder, as `.` does."""
+    parts = [part for part in path.split("/") if part]
+    return [*parts, "."] if path.endswith("/") else parts

@@ -1,0 +1,146 @@
+"""A Root is an open folder that files are reached beneath; a Handle is one object opened beneath it.
+
+The Root owns its descriptor until `close()`. A Handle owns its own and is used as a context manager. `Handle.real`
+is where the object really lies: read from the open descriptor, so no link and no race can make it lie.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import stat
+
+from toolyard.core.closeable import Closing
+from toolyard.files.os_errors import explain, not_a_file
+from toolyard.files.path_resolver import Folder, open_beneath
+
+FOLDER_MODE = 0o755
+OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_DELETED = " (deleted)"
+_ODD = re.compile(
+    r"(?:^|/)(?:\.|/|$)"
+)  # names that are empty or begin with a dot: what they mean is the kernel's to say
+_REPLACED_TRIES = 100
+
+
+class Handle(Closing):
+    """One object beneath a root, opened with O_PATH: it can be looked at, and reopened for use."""
+
+    __slots__ = ("fd", "real", "status")
+
+    def __init__(self, fd: int, real: str | None = None) -> None:
+        """Takes `fd` over, and closes it when it cannot be looked at. `real` is where it lies, if that is known."""
+        self.fd = fd
+        try:
+            self.real = os.readlink(f"/proc/self/fd/{fd}") if real is None else real
+            self.status = os.fstat(fd)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its name was taken away before it could be read: the kernel marks such names at their end."""
+        if not self.real.endswith(_DELETED):
+            return False
+        try:
+            there = os.lstat(self.real)
+        except OSError:
+            return True
+        return (there.st_dev, there.st_ino) != (self.status.st_dev, self.status.st_ino)
+
+    @property
+    def is_file(self) -> bool:
+        return stat.S_ISREG(self.status.st_mode)
+
+    @property
+    def is_folder(self) -> bool:
+        return stat.S_ISDIR(self.status.st_mode)
+
+    def reopen(self, flags: int) -> int:
+        """A descriptor of the very same object, opened for use. Only regular files and folders are opened.
+
+        Never waits: some of the kernel's own files call themselves regular and block their readers.
+        """
+        if not (self.is_file or self.is_folder):
+            raise not_a_file(self.status.st_mode, self.real)
+        return os.open(f"/proc/self/fd/{self.fd}", flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+
+
+class Root:
+    """An open folder. Every path handed to it is relative, and every lookup stays beneath it."""
+
+    def __init__(self, path: str, *, shown_as: str = "", kernel: bool | None = None) -> None:
+        """`shown_as` stands before relative paths in results: nothing for the workspace, `/its/path/` elsewhere."""
+        self.shown_as = shown_as
+        try:
+            self.fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise explain(error, path) from error
+        self.path = os.readlink(f"/proc/self/fd/{self.fd}")
+        self.device = os.fstat(self.fd).st_dev
+        self._folder = Folder(self.fd, self.path)
+        self._prefix = self.path.rstrip("/") + "/"
+        self._kernel = kernel
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def open(self, relative: str, *, links: bool = True) -> Handle:
+        """The object at `relative`; OSError as `open_beneath` raises it."""
+        if self.fd < 0:  # its number may stand for another folder by now
+            raise OSError(errno.EBADF, "the folder is closed", relative)
+        if not _ODD.search(relative):
+            try:
+                fd = open_beneath(self._folder, relative, links=False, kernel=self._kernel)
+            except OSError as error:
+                if error.errno != errno.ELOOP or not links:
+                    raise
+            else:  # no link on the way: it lies where it was looked for
+                return Handle(fd, f"{self._prefix}{relative}")
+        for _ in range(_REPLACED_TRIES):
+            handle = Handle(open_beneath(self._folder, relative, links=links, kernel=self._kernel))
+            if not handle.is_gone:
+                return handle
+            handle.close()  # somebody put a new file in its place: look again
+        raise FileNotFoundError(errno.ENOENT, "keeps being replaced", relative)
+
+    def open_folder(self, relative: str) -> int:
+        """A readable descriptor of the folder at `relative`, which must not go through any link."""
+        with self.open(relative, links=False) as handle:
+            return handle.reopen(os.O_RDONLY | os.O_DIRECTORY)
+
+    def make_folder(self, relative: str) -> int:
+        """As `open_folder`, with every folder on the way made where it is missing.
+
+        OSError says in its `filename` which part of the path failed; a link there is ELOOP.
+        """
+        folder = os.open(f"/proc/self/fd/{self.fd}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        for name in relative.split("/"):
+            try:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, FOLDER_MODE, dir_fd=folder)
+                inner = os.open(name, OPEN_FOLDER, dir_fd=folder)
+            except OSError as error:
+                raise _told_of_link(error, folder, name) from error
+            finally:
+                os.close(folder)
+            folder = inner
+        return folder
+
+
+def _told_of_link(error: OSError, folder: int, name: str) -> OSError:
+    """The kernel calls a link in the place of a folder just no folder."""
+    with contextlib.suppress(OSError):
+        if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            return OSError(errno.ELOOP, "It is a link", name)
+    return OSError(error.errno, error.strerror, name)

@@ -1,0 +1,108 @@
+"""Reaching files and folders of a workspace by directory handle, never through a link.
+
+What an agent leaves in its folders (a link to another's memory, a pipe, a file where a folder should be) is refused,
+not followed. A Target belongs to whoever asked for it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from dataclasses import replace
+
+from toolyard.core.errors import SecurityError, SystemFault, ToolyardError
+from toolyard.core.limits import DEFAULT_LIMITS
+from toolyard.files import file_io
+from toolyard.files.mounts import Target
+from toolyard.files.os_errors import explain
+from toolyard.files.roots import Handle, Root
+
+_LINKS = {errno.ELOOP, errno.EXDEV}
+
+
+def make_folder(root: Root, relative: str) -> int:
+    """A readable handle of a folder, made with its parents where they are missing. The caller closes it."""
+    try:
+        return root.make_folder(relative)
+    except OSError as error:
+        why = f"{error.filename} is a link" if error.errno == errno.ELOOP else error.strerror
+        raise SystemFault(
+            f"The folder {relative} cannot be made or used: {why}.",
+            hint="It has to be a plain folder that you may write.",
+        ) from error
+
+
+def ensure_folder(root: Root, relative: str) -> None:
+    os.close(make_folder(root, relative))
+
+
+def open_folder(root: Root, relative: str) -> int | None:
+    """A readable handle of a folder that is there, None when nothing is. The caller closes it."""
+    try:
+        return root.open_folder(relative)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise refused(error, relative) from error
+
+
+def place(root: Root, relative: str) -> Target:
+    """A file of a folder that exists, or the empty place where it would be."""
+    try:
+        return Target(root, relative, root.open(relative, links=False), ())
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise refused(error, relative) from error
+    folder, _, name = relative.rpartition("/")
+    try:
+        handle = root.open(folder or ".", links=False)
+    except OSError as error:
+        raise refused(error, relative) from error
+    return _empty(root, relative, handle, name)
+
+
+def _empty(root: Root, relative: str, handle: Handle, name: str) -> Target:
+    if not handle.is_folder:
+        handle.close()
+        raise refused(NotADirectoryError(errno.ENOTDIR, "not a folder"), relative)
+    return Target(root, relative, handle, (name,))
+
+
+def read_file(root: Root, relative: str, most: int) -> bytes | None:
+    """The whole of a regular file of at most so many bytes, None when there is none."""
+    try:
+        handle = root.open(relative, links=False)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise refused(error, relative) from error
+    with Target(root, relative, handle, ()) as target:
+        return file_io.read(target, replace(DEFAULT_LIMITS, file_bytes=most)).data
+
+
+def size_of(root: Root, relative: str) -> int:
+    """The bytes of a regular file; 0 for whatever else is there, and for nothing."""
+    try:
+        with root.open(relative, links=False) as handle:
+            return handle.status.st_size if handle.is_file else 0
+    except FileNotFoundError:
+        return 0
+    except OSError as error:
+        raise refused(error, relative) from error
+
+
+def rewrite_file(root: Root, relative: str, change: Callable[[bytes | None], bytes], most: int) -> None:
+    """Replace a file's content under its folder's lock, in one step. `change` may raise to leave it as it is."""
+    limits = replace(DEFAULT_LIMITS, file_bytes=most)
+    with place(root, relative) as target:
+        file_io.rewrite(target, lambda before: change(None if before is None else before.data), limits)
+
+
+def refused(error: OSError, relative: str) -> ToolyardError:
+    if error.errno in _LINKS:
+        return SecurityError(
+            f"{relative} goes through a link, which is not followed here.", hint="Put a plain file or folder there."
+        )
+    return explain(error, relative)

@@ -1,0 +1,25 @@
+"""Finding things in a root: text (grep), names by pattern (glob), what a folder holds (listing).
+
+Nothing here follows a link, leaves the root, or shows what the policy's `visible` hides.
+"""
+
+from toolyard.files.search.folder_listing import Entry, Names, Tree, list_folder, list_tree, search_names
+from toolyard.files.search.glob import GlobResult, glob
+from toolyard.files.search.grep import GrepQuery, GrepResult, OutputMode, grep
+from toolyard.files.search.ripgrep import find_ripgrep
+
+__all__ = [
+    "Entry",
+    "GlobResult",
+    "GrepQuery",
+    "GrepResult",
+    "Names",
+    "OutputMode",
+    "Tree",
+    "find_ripgrep",
+    "glob",
+    "grep",
+    "list_folder",
+    "list_tree",
+    "search_names",
+]

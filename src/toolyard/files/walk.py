@@ -1,0 +1,48 @@
+"""Everything a folder holds, named without exception: what a policy has to be asked about before the folder moves.
+
+Unlike a listing it hides nothing, follows no link, and stops rather than leave anything out: a folder that cannot be
+read, or holds too much, is an error.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+from toolyard.core.errors import ToolError
+from toolyard.files.os_errors import explain, shown
+from toolyard.files.roots import Root
+
+MOST_ENTRIES = 200_000
+
+
+def walk(root: Root, start: str, check_time: Callable[[], None]) -> Iterator[str]:
+    """The path of every entry beneath the folder `start`, relative to it. `check_time` may raise between folders."""
+    waiting = [""]
+    count = 0
+    while waiting:
+        check_time()
+        inside = waiting.pop()
+        for name, is_folder in _entries(root, os.path.join(start, inside)):
+            path = os.path.join(inside, name)
+            count += 1
+            if count > MOST_ENTRIES:
+                raise ToolError(
+                    f"{shown(start)} holds more than {MOST_ENTRIES:,} files and folders.",
+                    hint="Do it in smaller parts.",
+                )
+            if is_folder:
+                waiting.append(path)
+            yield path
+
+
+def _entries(root: Root, folder: str) -> list[tuple[str, bool]]:
+    try:
+        fd = root.open_folder(folder)
+        try:
+            with os.scandir(fd) as entries:
+                return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise explain(error, shown(folder)) from error

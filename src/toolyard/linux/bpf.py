@@ -1,0 +1,53 @@
+"""Classic BPF as seccomp takes it: instructions, what they look at, and the machines that filters are known for."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from toolyard.linux.syscall_numbers import Numbers
+
+Instruction = tuple[int, int, int, int]
+"""Code, jump if true, jump if false, constant."""
+
+LOAD, AND, RETURN = 0x20, 0x54, 0x06
+IF_EQUAL, IF_AT_LEAST, IF_ANY_BIT = 0x15, 0x35, 0x45
+
+ALLOW, USER_NOTIFICATION, ERRNO, KILL = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x80000000
+
+# struct seccomp_data; both architectures are little-endian, so an argument's lower half comes first.
+NUMBER_AT, ARCHITECTURE_AT, ARGUMENTS_AT, ARGUMENT_SIZE = 0, 4, 16, 8
+
+X32_BIT = 0x40000000
+"""x86_64 calls with 32-bit pointers: a second table of numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    name: Literal["x86_64", "aarch64"]
+    audit: int
+
+    def number(self, numbers: Numbers) -> int | None:
+        return numbers.x86_64 if self.name == "x86_64" else numbers.aarch64
+
+
+_ARCHITECTURES = {
+    "x86_64": Architecture("x86_64", 0xC000003E),
+    "aarch64": Architecture("aarch64", 0xC00000B7),
+}
+
+
+def architecture_of(machine: str | None) -> Architecture | None:
+    """Of `machine` as uname names it, by default this one; None where no filter is known for it."""
+    if machine is None and struct.calcsize("P") != ctypes.sizeof(ctypes.c_uint64):
+        return None  # a 32-bit Python on a 64-bit kernel makes 32-bit calls
+    return _ARCHITECTURES.get(machine or platform.machine())
+
+
+def assembled(code: Iterable[Instruction]) -> bytes:
+    """An array of `struct sock_filter`."""
+    return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)

@@ -1,0 +1,54 @@
+"""mount(2) of an overlay, and taking one away again.
+
+Layers are handed over as open folders: the options of a mount are separated by commas and layers by colons, and both
+may stand in a path.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from toolyard.linux.libc import LIBC, checked
+
+_NO_SUID, _NO_DEVICES = 2, 4
+_DETACH, _NO_FOLLOW = 2, 8
+_NOT_MOUNTED = {errno.EINVAL, errno.ENOENT}
+_MOST_STACKED = 16
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def mount_overlay(lower: str, upper: str, work: str, target: str, *, as_user: bool) -> None:
+    """Show `lower` at `target`; what is changed there goes to `upper`. Raises OSError.
+
+    `as_user`: its marks are kept in attributes that an ordinary user may write, which namespaces need.
+    """
+    layers: dict[str, int] = {}
+    try:
+        for name, path in (("lowerdir", lower), ("upperdir", upper), ("workdir", work)):
+            layers[name] = os.open(path, _FOLDER)
+        given = [f"{name}=/proc/self/fd/{fd}" for name, fd in layers.items()]
+        # A folder that is renamed is copied, as everywhere between two disks: changes can then be read off the upper.
+        given.append("userxattr" if as_user else "redirect_dir=off")
+        options = ",".join(given).encode()
+        where = os.fsencode(target)
+        checked(LIBC.mount(b"overlay", where, b"overlay", _NO_SUID | _NO_DEVICES, options), target)
+    finally:
+        for fd in layers.values():
+            os.close(fd)
+
+
+def unmount(target: str) -> None:
+    """Take away whatever is mounted at `target`, though somebody may be using it. OSError when we may not."""
+    for _ in range(_MOST_STACKED):
+        try:
+            checked(LIBC.umount2(os.fsencode(target), _DETACH | _NO_FOLLOW), target)
+        except OSError as error:
+            if error.errno in _NOT_MOUNTED:
+                return
+            raise
+
+
+def sync_file_system(fd: int) -> None:
+    """Have everything that was written to the file system of an open file on disk."""
+    checked(LIBC.syncfs(fd))

@@ -1,0 +1,27 @@
+"""Upstream MCP servers: connecting when called, sharing one connection, closing when idle."""
+
+from toolyard.core.loop_thread import LoopThread
+from toolyard.mcp_client.errors import (
+    CallFailed,
+    CallRefused,
+    CallTimedOut,
+    ServerMisbehaved,
+    ServerUnavailable,
+    UnknownServer,
+)
+from toolyard.mcp_client.managed_server import ServerStatus
+from toolyard.mcp_client.pool import ServerPool
+from toolyard.mcp_client.shared_servers import SharedServers
+
+__all__ = [
+    "CallFailed",
+    "CallRefused",
+    "CallTimedOut",
+    "LoopThread",
+    "ServerMisbehaved",
+    "ServerPool",
+    "ServerStatus",
+    "ServerUnavailable",
+    "SharedServers",
+    "UnknownServer",
+]

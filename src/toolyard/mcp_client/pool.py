@@ -1,0 +1,125 @@
+"""The servers that one agent has attached: named, started on first call.
+
+A `ServerPool` uses servers of `SharedServers`, its own where it was not handed any, which it then owns. Attaching
+servers starts nothing. `close()` ends those that no other pool uses, in parallel, and returns when they are gone.
+Credentials of the entries stay below: no error, status or `repr` shows a value of `env` or of a header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+from toolyard.config.models import ServerEntry
+from toolyard.core.closeable import Closing
+from toolyard.core.limits import DEFAULT_LIMITS
+from toolyard.core.loop_thread import LoopThread
+from toolyard.core.upstream import Progress, ServerListing, ToolAnswer
+from toolyard.mcp_client.errors import UnknownServer
+from toolyard.mcp_client.managed_server import Pace, ServerStatus, Upstream
+from toolyard.mcp_client.oauth import OnAuthorize
+from toolyard.mcp_client.shared_servers import CLOSE_SECONDS, SharedServers, Use
+
+IDLE_SECONDS = 300.0
+START_SECONDS = 60.0
+
+
+class ServerPool(Closing):
+    """`call` and `listing` are awaited on `loop`; other threads go through `loop.run(...)`."""
+
+    def __init__(
+        self,
+        entries: Sequence[ServerEntry],
+        *,
+        shared: SharedServers | None = None,
+        loop: LoopThread | None = None,
+        host_env: Mapping[str, str] | None = None,
+        idle_seconds: float = IDLE_SECONDS,
+        start_seconds: float = START_SECONDS,
+        call_seconds: float = DEFAULT_LIMITS.call_seconds,
+        on_list_changed: Callable[[str], None] | None = None,
+        tokens_folder: str | None = None,
+        on_authorize: OnAuthorize | None = None,
+    ) -> None:
+        """`tokens_folder` keeps sign-ins at remote servers; `on_authorize` shows the user where to sign in.
+
+        `loop` and `host_env` are for servers of its own; those of `shared` have theirs.
+        """
+        self._owns_servers = shared is None
+        self._shared = shared or SharedServers(loop=loop, host_env=host_env)
+        self.loop = self._shared.loop
+        self._times = (call_seconds, start_seconds, idle_seconds)
+        self._on_list_changed = on_list_changed
+        self._tokens_folder = tokens_folder
+        self._on_authorize = on_authorize
+        self._refuses = self._closed = False
+        self._upstreams: dict[str, Upstream] = {}
+        self.entries: Mapping[str, ServerEntry] = {}
+        """Of the servers that are attached now, by name."""
+        for entry in entries:
+            self.add(entry)
+
+    def add(self, entry: ServerEntry) -> None:
+        """Attach one more server."""
+        call_seconds, start_seconds, idle_seconds = self._times
+        pace = Pace(entry.timeout or call_seconds, entry.startup_timeout or start_seconds, idle_seconds)
+        use = Use(pace, self._on_list_changed, self._tokens_folder, self._on_authorize)
+        self._upstreams[entry.name] = self._shared.take(self, entry, use)
+        self.entries = {**self.entries, entry.name: entry}
+
+    def detach(self, name: str) -> Coroutine[Any, Any, None]:
+        """Give a server up at once; what is returned ends it, and its calls, unless another agent uses it."""
+        upstream = self._upstreams.pop(name)
+        self.entries = {known: entry for known, entry in self.entries.items() if known != name}
+        return self._shared.give_back(self, upstream)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._upstreams)
+
+    async def call(
+        self,
+        server: str,
+        tool: str,
+        arguments: Mapping[str, Any],
+        timeout: float | None = None,  # noqa: ASYNC109 - part of the call: the server is told, too
+        progress: Progress | None = None,
+    ) -> ToolAnswer:
+        """Call a tool, starting its server where it does not run. Cancelling the caller tells the server."""
+        return await self._attached(server).call(tool, arguments, timeout, progress)
+
+    def goes_straight(self, server: str) -> bool:
+        """Whether a call of now waits for a `Reply` alone, so that it needs no task of its own."""
+        upstream = self._upstreams.get(server)
+        return upstream is not None and upstream.goes_straight
+
+    async def listing(self, server: str, *, fresh: bool = False) -> ServerListing:
+        """What a server offers, read again when it said that this changed."""
+        return await self._attached(server).listing(fresh=fresh)
+
+    def status(self) -> dict[str, ServerStatus]:
+        """From any thread; starts nothing."""
+        return {name: upstream.status() for name, upstream in self._upstreams.items()}
+
+    async def aclose(self) -> None:
+        """End every server that nobody else uses; for callers on the loop."""
+        self._refuses = True
+        await self._shared.give_back(self)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self.loop.run(self.aclose(), CLOSE_SECONDS)
+        finally:
+            if self._owns_servers:
+                self._shared.close()
+
+    def _attached(self, server: str) -> Upstream:
+        upstream = self._upstreams.get(server)
+        if upstream is None:
+            raise UnknownServer(server, self._upstreams)
+        if self._refuses:
+            raise upstream.closed_error()
+        return upstream

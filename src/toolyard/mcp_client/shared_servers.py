@@ -1,0 +1,173 @@
+"""The running servers of one process, shared by the pools of its agents.
+
+`SharedServers` own the connections, the watchdog and the loop's thread. Pools whose entries are the same use one
+process of that server; an entry that differs in anything that the server could notice has a process to itself, and so
+has every pool's where the entry says `shared: false`. A server is ended when the last pool that uses it is closed.
+Nothing is started, not even the thread, before a pool is opened. Who may call what is not decided here, but above the
+pools.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from toolyard.config.expansion import expanded
+from toolyard.config.models import ServerEntry
+from toolyard.config.settings import environment
+from toolyard.core.closeable import Closing
+from toolyard.core.errors import ConfigError
+from toolyard.core.loop_thread import LoopThread
+from toolyard.mcp_client.connection import Callbacks, Connection
+from toolyard.mcp_client.environment import proxy_secrets, server_environment
+from toolyard.mcp_client.errors import ServerUnavailable
+from toolyard.mcp_client.managed_server import Opener, Pace, Upstream
+from toolyard.mcp_client.oauth import OnAuthorize, SignIn
+from toolyard.mcp_client.process import Program
+from toolyard.mcp_client.secret_masking import Mask
+from toolyard.mcp_client.server_slots import MOST_RUNNING, ServerSlots
+from toolyard.mcp_client.stderr_tail import Tail
+from toolyard.mcp_client.stdio import StdioConnection
+from toolyard.mcp_client.watchdog import Watchdog
+
+CLOSE_SECONDS = 30.0
+_REMOTE = "toolyard.mcp_client.http"
+_NOT_NOTICED = frozenset({"allowed_tools", "exclude_tools", "description", "disabled", "pinned"})
+"""Keys of an entry that are ours alone: the server is the same whatever they say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How one pool uses a server."""
+
+    pace: Pace
+    on_list_changed: Callable[[str], None] | None = None
+    tokens_folder: str | None = None
+    on_authorize: OnAuthorize | None = None
+
+
+@dataclass(slots=True)
+class _Shared:
+    upstream: Upstream
+    users: set[int] = field(default_factory=set[int])
+
+
+class SharedServers(Closing):
+    """`take` and `give_back` from any thread, the servers themselves on `loop`."""
+
+    def __init__(
+        self,
+        *,
+        loop: LoopThread | None = None,
+        host_env: Mapping[str, str] | None = None,
+        most_running: int = MOST_RUNNING,
+    ) -> None:
+        self._given_loop = loop
+        self._own_loop: LoopThread | None = None
+        self._host_env = environment() if host_env is None else host_env
+        self._watchdog = Watchdog()
+        self._slots = ServerSlots(most_running)
+        self._lock = threading.Lock()
+        self._servers: dict[str, _Shared] = {}
+
+    @property
+    def loop(self) -> LoopThread:
+        with self._lock:
+            if self._given_loop is not None:
+                return self._given_loop
+            self._own_loop = self._own_loop or LoopThread("toolyard-servers")
+            return self._own_loop
+
+    def take(self, user: object, entry: ServerEntry, use: Use) -> Upstream:
+        """The server of an entry, for as long as `user` has it. Starts nothing."""
+        key = _key(user, entry, use)
+        with self._lock:
+            shared = self._servers.get(key)
+            if shared is None:
+                shared = self._servers[key] = _Shared(self._made(entry, use))
+            shared.users.add(id(user))
+            if use.on_list_changed is not None:
+                shared.upstream.listeners[id(user)] = use.on_list_changed
+            return shared.upstream
+
+    async def give_back(self, user: object, only: Upstream | None = None) -> None:
+        """End what nobody else uses: of all that `user` has, or of `only` one. For callers on the loop."""
+        unused: list[Upstream] = []
+        with self._lock:
+            for key, shared in list(self._servers.items()):
+                if only is not None and shared.upstream is not only:
+                    continue
+                shared.users.discard(id(user))
+                shared.upstream.listeners.pop(id(user), None)
+                if not shared.users:
+                    unused.append(self._servers.pop(key).upstream)
+        await asyncio.gather(*(upstream.close() for upstream in unused))
+
+    def close(self) -> None:
+        """End everything, whoever still uses it."""
+        with self._lock:
+            upstreams = [shared.upstream for shared in self._servers.values()]
+            self._servers.clear()
+            loop = self._given_loop or self._own_loop
+        try:
+            if loop is not None and upstreams:
+                loop.run(_close_all(upstreams), CLOSE_SECONDS)
+        finally:
+            self._watchdog.close()
+            if self._own_loop is not None:
+                self._own_loop.close()
+
+    def _made(self, entry: ServerEntry, use: Use) -> Upstream:
+        mask = Mask()
+        tail = Tail(mask)
+        slots = self._slots if entry.transport == "stdio" else None
+        return Upstream(
+            entry.name, entry.transport, tail, self._opener(entry, mask, tail, use), use.pace, slots=slots
+        )
+
+    def _opener(self, entry: ServerEntry, mask: Mask, tail: Tail, use: Use) -> Opener:
+        async def open_connection(callbacks: Callbacks) -> Connection:
+            started = self._expanded(entry)
+            seconds = use.pace.start_seconds
+            if started.transport == "stdio":
+                env = server_environment(self._host_env, started.env)
+                mask.learn(entry, started, proxy_secrets(env))
+                program = Program(started.name, started.command_line, env, started.cwd)
+                return await StdioConnection.open(
+                    program, mask, tail, callbacks, watchdog=self._watchdog, seconds=seconds
+                )
+            mask.learn(entry, started)
+            # With it comes the SDK, which takes a while: aside, because the other servers are on this loop.
+            await asyncio.to_thread(importlib.import_module, _REMOTE)
+            from toolyard.mcp_client.http import HttpConnection
+
+            sign_in = SignIn(started, use.tokens_folder, use.on_authorize, mask)
+            return await HttpConnection.open(started, mask, tail, callbacks, sign_in=sign_in, seconds=seconds)
+
+        return open_connection
+
+    def _expanded(self, entry: ServerEntry) -> ServerEntry:
+        """With the values of variables, which are looked up at each start and kept nowhere else."""
+        try:
+            return expanded(entry, self._host_env)
+        except ConfigError as error:
+            raise ServerUnavailable(
+                entry.name, f"cannot be started: {error.message}", hint=error.hint, retryable=False
+            ) from None
+
+
+async def _close_all(upstreams: list[Upstream]) -> None:
+    await asyncio.gather(*(upstream.close() for upstream in upstreams))
+
+
+def _key(user: object, entry: ServerEntry, use: Use) -> str:
+    """Two uses with the same key are served by one process or connection."""
+    parts = [entry.model_dump_json(exclude=set(_NOT_NOTICED)), repr(use.pace)]
+    if entry.transport != "stdio":
+        parts += [use.tokens_folder or "", str(id(use.on_authorize))]
+    if not entry.shared:
+        parts.append(str(id(user)))
+    return "\n".join(parts)

@@ -1,0 +1,133 @@
+"""Where the sign-ins at remote servers are kept: one file for each, readable by its owner alone.
+
+With the tokens goes what is needed to renew them after a restart: when they end, and where the authorization server
+is. Nothing of it is ever logged or shown, nor when the server repeats it: the server's `Mask` knows it, too. A file
+that cannot be read counts as none: the user signs in again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+from typing import TYPE_CHECKING, Any, cast
+
+from toolyard.core.errors import SystemFault
+from toolyard.mcp_client.secret_masking import Mask
+
+if TYPE_CHECKING:
+    from mcp.client.auth.oauth2 import OAuthContext
+    from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+
+_FILE_MODE = 0o600
+_FOLDER_MODE = 0o700
+
+
+class TokenFile:
+    """The SDK's `TokenStorage` for one server at one address. Without a folder it lives as long as this process."""
+
+    def __init__(self, folder: str | None, server: str, url: str, mask: Mask) -> None:
+        # The address is part of the name: another server under the same name does not get these tokens.
+        digest = hashlib.sha256(f"{server}\0{url}".encode()).hexdigest()[:32]
+        self._path = os.path.join(folder, f"{digest}.json") if folder else None
+        self._kept = self._read()
+        self._mask = mask
+        self.context: OAuthContext | None = None
+        """The state of the SDK's provider, into which more than the tokens is put back."""
+
+    @property
+    def is_signed_in(self) -> bool:
+        return "tokens" in self._kept
+
+    async def get_tokens(self) -> OAuthToken | None:
+        if not self.is_signed_in:
+            return None
+        try:
+            return self._sign_in()
+        except ValueError:  # damaged: nothing of it may be mixed with the next sign-in
+            self._kept = {name: value for name, value in self._kept.items() if name == "client"}
+            return None
+
+    def _sign_in(self) -> OAuthToken:
+        """The tokens; the rest goes into the context once all of it is valid. Raises ValueError."""
+        from mcp.shared.auth import OAuthMetadata, OAuthToken, ProtectedResourceMetadata
+
+        kept = self._kept
+        tokens = OAuthToken.model_validate(kept["tokens"])
+        ends, url = kept.get("ends"), kept.get("authorization_url")
+        if not isinstance(ends, int | float | None) or not isinstance(url, str | None):
+            raise ValueError("a sign-in with fields of other types")  # noqa: TRY004 - its caller expects one kind
+        authorization = OAuthMetadata.model_validate(kept["authorization"]) if "authorization" in kept else None
+        resource = ProtectedResourceMetadata.model_validate(kept["resource"]) if "resource" in kept else None
+        self._keep_secret(tokens)
+        if (context := self.context) is not None:
+            context.token_expiry_time, context.auth_server_url = ends, url
+            context.oauth_metadata = authorization or context.oauth_metadata
+            context.protected_resource_metadata = resource or context.protected_resource_metadata
+        return tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self._keep_secret(tokens)
+        self._kept["tokens"] = tokens.model_dump(mode="json", exclude_none=True)
+        context = self.context
+        if context is not None:
+            context.update_token_expiry(tokens)
+            parts: dict[str, Any] = {
+                "ends": context.token_expiry_time,
+                "authorization_url": context.auth_server_url,
+                "authorization": context.oauth_metadata and context.oauth_metadata.model_dump(mode="json"),
+                "resource": context.protected_resource_metadata
+                and context.protected_resource_metadata.model_dump(mode="json"),
+            }
+            self._kept |= {name: value for name, value in parts.items() if value is not None}
+        self._write()
+
+    def _keep_secret(self, tokens: OAuthToken | None) -> None:
+        if tokens is not None:
+            self._mask.learn_tokens(tokens.access_token, tokens.refresh_token or "")
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        from mcp.shared.auth import OAuthClientInformationFull
+
+        with contextlib.suppress(ValueError):
+            if "client" in self._kept:
+                return OAuthClientInformationFull.model_validate(self._kept["client"])
+        return None
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self._kept["client"] = client_info.model_dump(mode="json", exclude_none=True)
+        self._write()
+
+    def _read(self) -> dict[str, Any]:
+        if self._path is not None:
+            with contextlib.suppress(OSError, ValueError, RecursionError), open(self._path, encoding="utf-8") as file:
+                kept = json.load(file)
+                if isinstance(kept, dict):
+                    return cast("dict[str, Any]", kept)
+        return {}
+
+    def _write(self) -> None:
+        """In one step: a process that is killed leaves the old file or the new one. Raises SystemFault."""
+        if self._path is None:
+            return
+        try:
+            self._replace(self._path)
+        except OSError as error:
+            raise SystemFault(
+                f"The sign-in cannot be kept in {self._path}: {error.strerror}.",
+                hint="Look at what is there and at its disk. Move it away, then sign in again with `toolyard sync`.",
+            ) from error
+
+    def _replace(self, path: str) -> None:
+        os.makedirs(os.path.dirname(path), mode=_FOLDER_MODE, exist_ok=True)
+        fresh = f"{path}.{secrets.token_hex(4)}"
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE)
+        try:
+            with open(descriptor, "w", encoding="utf-8") as file:
+                json.dump(self._kept, file)
+            os.replace(fresh, path)
+        except BaseException:
+            os.unlink(fresh)
+            raise

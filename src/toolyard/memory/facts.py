@@ -1,0 +1,122 @@
+"""`core_memories.json`: long-term facts, a JSON list.
+
+An entry of ours is `{"topic"?, "id", "text", "created", "updated"?, "source"?, "metadata"?}`. Entries that somebody
+else wrote (a bare string, an object with other keys) are facts too; they are kept as they are. Their id is made of
+their content.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from toolyard.core.errors import ToolError, ValidationError
+from toolyard.core.ids import new_id
+from toolyard.files.timestamps import now
+from toolyard_runtime import memory_entries
+from toolyard_runtime.memory_entries import MOST_FACTS, MOST_METADATA, MOST_TEXT, MOST_TOPIC
+
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One entry as it stands in the file."""
+
+    entry: Any
+
+    @property
+    def id(self) -> str:
+        return memory_entries.identity_of(self.entry)
+
+    @property
+    def text(self) -> str:
+        """What it says; the whole entry where it has no `text`."""
+        return memory_entries.text_of_fact(self.entry)
+
+    @property
+    def topic(self) -> str:
+        return self._text("topic")
+
+    @property
+    def created(self) -> str:
+        return self._text("created")
+
+    @property
+    def updated(self) -> str:
+        return self._text("updated") or self.created
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        return self._mapping("metadata")
+
+    @property
+    def source(self) -> Mapping[str, Any]:
+        """Where it was imported from: `from`, `id` and what that place knew. Empty for one's own."""
+        return self._mapping("source")
+
+    def _get(self, key: str) -> Any:
+        return cast("Entry", self.entry).get(key) if isinstance(self.entry, dict) else None
+
+    def _text(self, key: str) -> str:
+        value = self._get(key)
+        return value if isinstance(value, str) else ""
+
+    def _mapping(self, key: str) -> Mapping[str, Any]:
+        value = self._get(key)
+        return cast("Entry", value) if isinstance(value, dict) else {}
+
+
+def new_entry(
+    text: str,
+    topic: str = "",
+    metadata: Mapping[str, Any] | None = None,
+    *,
+    identity: str = "",
+    created: str = "",
+    updated: str = "",
+    source: Mapping[str, Any] | None = None,
+) -> Entry:
+    """An entry for a text, checked. Raises ValidationError for what does not belong into a file of facts."""
+    check_text("text", text, MOST_TEXT)
+    entry: Entry = {}
+    if topic:
+        check_text("topic", topic, MOST_TOPIC)
+        entry["topic"] = topic
+    entry |= {"id": identity or new_id(), "text": text, "created": created or now()}
+    if updated and updated != entry["created"]:
+        entry["updated"] = updated
+    if source:
+        entry["source"] = dict(source)
+    if metadata:
+        entry["metadata"] = _plain(metadata)
+    return entry
+
+
+def add(entries: list[Any], new: Iterable[Entry]) -> list[Any]:
+    result = [*entries, *new]
+    if len(result) > MOST_FACTS:
+        raise ToolError(
+            f"A memory holds at most {MOST_FACTS:,} facts; this would make {len(result):,}.",
+            hint="Forget what is not needed.",
+        )
+    return result
+
+
+def check_text(field: str, text: str, most: int) -> None:
+    if not text.strip() or len(text) > most:
+        raise ValidationError.of(field, f"has to be 1 to {most:,} characters", hint="Say it in a few sentences.")
+
+
+def _plain(metadata: Mapping[str, Any]) -> Entry:
+    try:
+        text = json.dumps(dict(metadata), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValidationError.of(
+            "metadata", f"is no JSON: {error}", hint="Use text, numbers, lists, objects."
+        ) from None
+    if len(text) > MOST_METADATA:
+        raise ValidationError.of("metadata", f"has more than {MOST_METADATA:,} characters", hint="Keep it short.")
+    return json.loads(text)

@@ -1,0 +1,36 @@
+"""`learned_patterns.md`: what worked, one heading each. Sections are added at its end, nothing is moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolyard.files.locked_document import text_of
+from toolyard.memory.facts import check_text
+from toolyard_runtime.memory_entries import MOST_TEXT, MOST_TITLE, page_with
+from toolyard_runtime.memory_entries import patterns_in as sections
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    title: str
+    text: str
+
+
+def parse(data: bytes) -> str:
+    return text_of(data)
+
+
+def write(text: str, _: bytes) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def noted(text: str, pattern: Pattern) -> str:
+    title = " ".join(pattern.title.split())
+    check_text("title", title, MOST_TITLE)
+    check_text("text", pattern.text, MOST_TEXT)
+    return page_with(text, title, pattern.text)
+
+
+def patterns_in(text: str) -> list[Pattern]:
+    """The sections of the page. What stands before the first heading is none."""
+    return [Pattern(title, body) for title, body in sections(text)]

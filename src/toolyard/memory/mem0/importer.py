@@ -1,0 +1,133 @@
+"""Memories of mem0 as facts. mem0 may go on being used, and the import may be repeated.
+
+A memory is imported once. Repeated, it brings what is new; a memory that changed there is changed here, unless
+somebody has changed it here too; what was forgotten here stays forgotten. `.imports.json` beside the facts
+remembers what came from where; it is written after the facts, so an import that was killed only looks again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from toolyard.files.locked_document import Document, parse_list, write_list
+from toolyard.memory import facts
+from toolyard.memory.facts import Fact
+from toolyard.memory.mem0.records import Mem0Memory
+from toolyard.memory.memory import Memory
+
+LEDGER = ".imports.json"
+SOURCE = "mem0"
+_DIGEST_BYTES = 8
+
+
+@dataclass(slots=True)
+class Imported:
+    """How many memories were brought, and what became of the others."""
+
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    kept: int = 0
+    """Changed there and here: the fact here was left as it is."""
+    forgotten: int = 0
+    """Imported before and forgotten since."""
+    refused: list[str] = field(default_factory=list[str])
+    """Ids of memories that are too long to be facts."""
+
+
+def import_mem0(memory: Memory, memories: Iterable[Mem0Memory], *, dry_run: bool = False) -> Imported:
+    """Write the memories into the facts of one agent. Choose whose before: `session` says whose each one is.
+
+    A dry run tells what would be done, and writes nothing.
+    """
+    ledger = Document(memory.facts_file.root, memory.folder, LEDGER, parse_list, write_list)
+    seen = _seen(ledger.read())
+    chosen = tuple(memories)
+    result = Imported()
+    taken: dict[str, str] = {}
+
+    def change(entries: list[Any]) -> list[Any]:
+        nonlocal result
+        result = Imported()
+        taken.clear()
+        here = {str(fact.source.get("id")): at for at, fact in _imported(entries)}
+        after = list(entries)
+        new: list[facts.Entry] = []
+        for record in chosen:
+            try:
+                entry = _entry(record)
+            except facts.ValidationError:
+                result.refused.append(record.id)
+                continue
+            at = here.get(record.id)
+            if at is None:
+                if record.id in seen:
+                    result.forgotten += 1
+                    continue
+                new.append(entry)
+                result.added += 1
+            else:
+                _renew(after, at, record, seen.get(record.id), result)
+            taken[record.id] = _digest(record.text)
+        return facts.add(after, new)
+
+    if dry_run:
+        change(memory.facts_file.read())
+        return result
+    memory.facts_file.change(change)
+    if taken.items() - seen.items():
+        ledger.change(lambda rows: _rows({**_seen(rows), **taken}))
+    return result
+
+
+def _renew(entries: list[Any], at: int, record: Mem0Memory, imported: str | None, result: Imported) -> None:
+    """Let the fact at a place be what mem0 says now, if it still is what was imported."""
+    known, entry = Fact(entries[at]), _entry(record)
+    if known.text == entry["text"]:
+        if not record.updated or known.updated == record.updated:  # what else differs was added here
+            result.unchanged += 1
+        else:
+            entries[at] = {**known.entry, **entry}
+            result.updated += 1
+    elif imported is not None and _digest(known.text) != imported:
+        result.kept += 1
+    else:
+        entries[at] = {**known.entry, **entry}
+        result.updated += 1
+
+
+def _entry(record: Mem0Memory) -> facts.Entry:
+    topic = record.metadata.get("topic")
+    return facts.new_entry(
+        record.text,
+        topic if isinstance(topic, str) and topic.strip() and len(topic) <= facts.MOST_TOPIC else "",
+        record.metadata,
+        identity=f"{SOURCE}-{record.id}",
+        created=record.created,
+        updated=record.updated,
+        source={"from": SOURCE, "id": record.id, "hash": record.hash, **record.session},
+    )
+
+
+def _imported(entries: list[Any]) -> Iterable[tuple[int, Fact]]:
+    for at, entry in enumerate(entries):
+        fact = Fact(entry)
+        if fact.source.get("from") == SOURCE:
+            yield at, fact
+
+
+def _seen(rows: list[Any]) -> dict[str, str]:
+    """By id, the digest of the text that was imported last."""
+    mappings = [cast("Mapping[str, Any]", row) for row in rows if isinstance(row, dict)]
+    return {str(row.get("id")): str(row.get("text")) for row in mappings if row.get("from") == SOURCE}
+
+
+def _rows(seen: Mapping[str, str]) -> list[Any]:
+    return [{"from": SOURCE, "id": identity, "text": digest} for identity, digest in seen.items()]
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()

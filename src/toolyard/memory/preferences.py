@@ -1,0 +1,98 @@
+"""`preferences.yaml`: what the user likes, one key a line. Comments and the order of the keys stay."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import cast
+
+import yaml
+
+from toolyard.config.yaml_tree import Located, Plain, parse_yaml
+from toolyard.core.errors import ConfigError, ValidationError
+from toolyard.files.locked_document import Unreadable, text_of
+
+Preferences = dict[str, Plain]
+
+MOST_PREFERENCES = 1_000
+FILE_BYTES = 1 << 20
+"""Reading YAML takes many times as long as JSON, and whoever searches memories waits for it."""
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
+_COMMENT_OR_BLANK = re.compile(r"\s*(#.*)?")
+
+
+def parse(data: bytes) -> Preferences:
+    located = _located(text_of(data))
+    return {} if located is None else cast("Preferences", located.plain())
+
+
+def _located(text: str) -> Located | None:
+    try:
+        located = parse_yaml(text, name="line")
+    except ConfigError as error:
+        raise Unreadable(f"is not plain YAML: {error.message}") from None
+    if located is not None and not isinstance(located.value, dict):
+        if located.value is None:
+            return None
+        raise Unreadable("has to be keys and values, as in `language: Danish`")
+    return located
+
+
+def check(key: str, value: object) -> None:
+    if not _KEY.fullmatch(key):
+        raise ValidationError.of(
+            "key", "is no name for a preference", hint="Use letters, digits, dots, dashes and underscores."
+        )
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValidationError.of("value", f"cannot be kept: {error}", hint="Use text, numbers, lists.") from None
+
+
+def write(wanted: Preferences, before: bytes) -> bytes:
+    """The former text with only what differs rewritten, or all of it where its form does not allow that."""
+    if len(wanted) > MOST_PREFERENCES:
+        raise ValidationError.of("key", f"are more than {MOST_PREFERENCES:,}", hint="Remove some.")
+    text = text_of(before)
+    patched = _patched(text, wanted).encode("utf-8", "replace")
+    try:
+        if _same(parse(patched), wanted):
+            return patched
+    except Unreadable:
+        pass
+    dumped = yaml.safe_dump(wanted, sort_keys=False, allow_unicode=True)
+    comments = "".join(f"{line}\n" for line in text.splitlines() if line.lstrip().startswith("#"))
+    return f"{comments}{dumped}".encode("utf-8", "replace")
+
+
+def _patched(text: str, wanted: Mapping[str, Plain]) -> str:
+    lines = text.splitlines()
+    located = _located(text)
+    had = {} if located is None else cast("dict[str, Located]", located.value)
+    starts = {} if located is None else {key: line - 1 for key, line in located.key_lines.items()}
+    # From the end on, so that the line numbers of what comes before stay true.
+    for key in sorted(had, key=lambda key: starts[key], reverse=True):
+        if key in wanted and _same(had[key].plain(), wanted[key]):
+            continue
+        later = [line for line in starts.values() if line > starts[key]]
+        end = _end_of_value(lines, starts[key], min(later, default=len(lines)))
+        lines[starts[key] : end] = [_line(key, wanted[key])] if key in wanted else []
+    lines += [_line(key, value) for key, value in wanted.items() if key not in had]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _end_of_value(lines: list[str], start: int, end: int) -> int:
+    """Comments and empty lines before the next key belong to that one."""
+    while end > start + 1 and _COMMENT_OR_BLANK.fullmatch(lines[end - 1]):
+        end -= 1
+    return end
+
+
+def _line(key: str, value: Plain) -> str:
+    return f"{key}: {json.dumps(value, ensure_ascii=False)}"
+
+
+def _same(one: Plain | Preferences, other: Plain | Preferences) -> bool:
+    """Told by their JSON: to Python, 1 and True are equal."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)

@@ -1,0 +1,157 @@
+"""Searching memories: by keyword with a ranking (BM25 over entries), or by pattern with ripgrep over the files.
+
+Both look into what the agent may read and nothing else. What one agent did to its memory (nonsense in a
+file, a link in its place) is told and does not keep anybody from searching the others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from toolyard.config.memory_access import Wish, reachable
+from toolyard.core.errors import ToolyardError
+from toolyard.core.limits import DEFAULT_LIMITS, Limits
+from toolyard.files.roots import Root
+from toolyard.files.safe_paths import open_folder
+from toolyard.files.search import GrepQuery, GrepResult, grep
+from toolyard.memory.memory import FACTS, HISTORY, PATTERNS, PREFERENCES, Memory
+from toolyard_runtime.ranking import rank
+
+if TYPE_CHECKING:
+    from toolyard.config.models import Memory as MemoryRules
+
+_MOST_HITS = 100
+
+Visible = Callable[[str, str], bool]
+"""Whether a file, named by agent and name, may be looked into."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryHit:
+    agent: str
+    file: str
+    """Of which file of that agent's memory."""
+    id: str
+    """A fact's or a task's id, a pattern's title, a preference's key."""
+    text: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    hits: tuple[MemoryHit, ...]
+    faults: tuple[str, ...]
+    """Files that could not be read, each with the reason; the others were searched."""
+
+
+def search_memories(root: Root, agent: str, query: str, rules: Mapping[str, MemoryRules], *, top: int = 10) -> Found:
+    """The entries nearest to the query, of every memory that the agent may read."""
+    return search_agents(root, reachable(agent, Wish.READ, rules), query, top=top)
+
+
+def search_agents(
+    root: Root, agents: Iterable[str], query: str, *, top: int = 10, visible: Visible | None = None
+) -> Found:
+    """The entries nearest to the query, of these agents' memories and of their files that are `visible`."""
+    faults: list[str] = []
+    entries = [entry for agent in agents for entry in entries_of(Memory(root, agent), faults, visible)]
+    # The topic counts as a part of the text; the id finds what was seen in a list.
+    best = rank(query, [f"{entry.id} {entry.text}" for entry in entries], min(top, _MOST_HITS))
+    hits = [
+        MemoryHit(entry.agent, entry.file, entry.id, entry.text, round(score, 4))
+        for score, position in best
+        for entry in (entries[position],)
+    ]
+    return Found(tuple(hits), tuple(faults))
+
+
+def entries_of(memory: Memory, faults: list[str], visible: Visible | None = None) -> Iterator[MemoryHit]:
+    """Everything in a memory, file by file. A file that cannot be read adds to `faults`, and the others follow."""
+    readers = {
+        FACTS: lambda: [
+            (fact.id, f"{fact.topic}: {fact.text}" if fact.topic else fact.text) for fact in memory.facts()
+        ],
+        HISTORY: lambda: [(task.id, f"{task.description} {task.outcome}".strip()) for task in memory.history()],
+        PATTERNS: lambda: [(pattern.title, pattern.text) for pattern in memory.patterns()],
+        PREFERENCES: lambda: [
+            (key, f"{key}: {json.dumps(value, ensure_ascii=False)}") for key, value in memory.preferences().items()
+        ],
+    }
+    for file, read in readers.items():
+        if visible is not None and not visible(memory.agent, file):
+            continue
+        try:
+            found = read()
+        except ToolyardError as error:
+            faults.append(str(error))
+        else:
+            yield from (MemoryHit(memory.agent, file, identity, text, 0.0) for identity, text in found)
+
+
+@dataclass(frozen=True, slots=True)
+class Grepped:
+    results: Mapping[str, GrepResult]
+    """By agent; who has no memory is not in it."""
+    faults: tuple[str, ...]
+    """Memories that could not be searched, each with the reason."""
+
+
+def grep_memories(
+    root: Root,
+    agent: str,
+    query: GrepQuery,
+    rules: Mapping[str, MemoryRules],
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    cancel: threading.Event | None = None,
+) -> Grepped:
+    """What ripgrep finds in each memory that the agent may read and that is there."""
+    return grep_agents(root, reachable(agent, Wish.READ, rules), query, limits=limits, cancel=cancel)
+
+
+def grep_agents(
+    root: Root,
+    agents: Iterable[str],
+    query: GrepQuery,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    cancel: threading.Event | None = None,
+) -> Grepped:
+    deadline = time.monotonic() + limits.call_seconds
+    stop = cancel or threading.Event()
+    results: dict[str, GrepResult] = {}
+    faults: list[str] = []
+    for agent in agents:
+        folder = Memory(root, agent).folder
+        prefix = f"{root.path.rstrip('/')}/{folder}/"
+        try:
+            if not _is_there(root, folder):
+                continue
+        except ToolyardError as error:
+            faults.append(str(error))
+            continue
+        results[agent] = grep(
+            root,
+            folder,
+            query,
+            visible=lambda path, prefix=prefix: path.startswith(prefix),
+            limits=limits,
+            cancel=stop,
+            deadline=deadline,
+        )
+    return Grepped(results, tuple(faults))
+
+
+def _is_there(root: Root, folder: str) -> bool:
+    """Links are refused here: one in the place of a memory could lead to somebody else's."""
+    fd = open_folder(root, folder)
+    if fd is None:
+        return False
+    os.close(fd)
+    return True

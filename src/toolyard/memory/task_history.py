@@ -1,0 +1,53 @@
+"""`task_history.json`: tasks that are over, the oldest first: a JSON list of `{"id", "description", "outcome" …}`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from toolyard.core.ids import new_id
+from toolyard.files.timestamps import now
+from toolyard.memory.facts import check_text
+from toolyard_runtime.memory_entries import MOST_TASKS, MOST_TEXT
+
+
+@dataclass(frozen=True, slots=True)
+class PastTask:
+    entry: Any
+
+    @property
+    def id(self) -> str:
+        return self._text("id")
+
+    @property
+    def description(self) -> str:
+        return self.entry if isinstance(self.entry, str) else self._text("description")
+
+    @property
+    def outcome(self) -> str:
+        return self._text("outcome")
+
+    @property
+    def finished(self) -> str:
+        return self._text("finished")
+
+    def _text(self, key: str) -> str:
+        value = cast("dict[str, Any]", self.entry).get(key) if isinstance(self.entry, dict) else None
+        return value if isinstance(value, str) else ""
+
+
+def new_entry(description: str, outcome: str, details: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """`details` are further keys; they cannot replace ours, save for `id`."""
+    check_text("description", description, MOST_TEXT)
+    check_text("outcome", outcome, MOST_TEXT)
+    given = dict(details or {})
+    identity = given.pop("id", None) or new_id()
+    return {**given, "id": identity, "description": description, "outcome": outcome, "finished": now()}
+
+
+def added(entries: list[Any], entry: dict[str, Any]) -> list[Any]:
+    """With the entry at the end; unless it is there already."""
+    if any(PastTask(known).id == entry["id"] for known in entries):
+        return entries
+    return [*entries, entry][-MOST_TASKS:]

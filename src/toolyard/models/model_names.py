@@ -1,0 +1,197 @@
+"""From the name of a model to the backend that serves it: `google:gemini-2.5-pro`, `gpt-5`, an alias.
+
+A name is looked up as an alias first, the user's before ours. What remains is `provider:name`, a provider alone (its
+usual model), or a name that begins as those of a provider do. `openai:` and `openai-chat:` mean whatever listens at
+OPENAI_BASE_URL where that is set, and any other name is taken for one of its models.
+
+Where no model is named anywhere, it is the usual one of the first provider that has a key: Gemini, OpenAI, Anthropic,
+OpenRouter, as far as their models are allowed. Without any key it is Gemini's, and opening it tells what to set.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+from urllib.parse import urlsplit
+
+from toolyard.config.assistant import DEFAULT_MODEL, Assistant, ToolName
+from toolyard.config.backends import BACKENDS
+from toolyard.config.models import Backend
+from toolyard.config.settings import Settings
+from toolyard.config.suggestions import closest
+from toolyard.core.errors import ConfigError
+from toolyard.models.endpoint import is_loopback
+
+_OPENAI, _OTHER_OPENAI = "openai", "openai-chat"
+_PROVIDERS: Final[Mapping[str, str]] = {
+    "google": "gemini",
+    _OPENAI: "openai",
+    _OTHER_OPENAI: "openai-compatible",
+    "anthropic": "claude",
+    "openrouter": "openrouter",
+    "ollama": "ollama",
+    "llama.cpp": "llama.cpp",
+    "vllm": "vllm",
+    "lmstudio": "lmstudio",
+}
+"""By the name that is shown: what `backend.type` would be."""
+_SPELLINGS: Final[Mapping[str, str]] = {
+    **{name: name for name in _PROVIDERS},
+    "google-gla": "google",
+    "gemini": "google",
+    "claude": "anthropic",
+    "openai-compatible": _OTHER_OPENAI,
+    "llamacpp": "llama.cpp",
+}
+_BEGINNINGS: Final = (
+    (re.compile(r"gemini-|gemma-"), "google"),
+    (re.compile(r"gpt-(?!oss)|chatgpt-|codex-|o\d+($|-)"), _OPENAI),
+    (re.compile(r"claude-"), "anthropic"),
+)
+_ALIASES: Final[Mapping[str, str]] = {
+    "pro": DEFAULT_MODEL,
+    "flash": "google:gemini-2.5-flash",
+    "gpt": "openai:gpt-5",
+    "opus": "anthropic:claude-opus-5",
+    "sonnet": "anthropic:claude-sonnet-5",
+    "haiku": "anthropic:claude-haiku-4-5",
+}
+_USUAL_MODELS: Final[Mapping[str, str]] = {"google": DEFAULT_MODEL.partition(":")[2]}
+"""Where a provider is named alone, and a run of agents would ask another."""
+_USUAL: Final = ("google", _OPENAI, "anthropic", "openrouter")
+"""Where none is named, in this order."""
+_OPENAI_HOME: Final = "api.openai.com"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    name: str
+    """`provider:model`, to be shown."""
+    backend: Backend
+
+
+def choose_model(assistant: Assistant, settings: Settings, tool: ToolName) -> Chosen:
+    """The model that answers for a tool: what the environment says, the file for this tool, the file for all.
+
+    Raises ConfigError where a name means nothing, or a model that is not allowed.
+    """
+    access = settings.model_access
+    named = settings.model or assistant.models.get(tool) or assistant.model
+    if named:
+        return _allowed(model_of(named, assistant.aliases, access), assistant)
+    is_elsewhere = _is_elsewhere(access)
+    usual = [model_of(name, {}, access) for name in _USUAL if not (name == _OPENAI and is_elsewhere)]
+    permitted = [each for each in usual if _is_allowed(each, assistant)]
+    for each in permitted:
+        if _has_access(each, access):
+            return each
+    if is_elsewhere:
+        raise ConfigError(
+            "OPENAI_BASE_URL says where a server listens, but no model of it is named.",
+            hint="Set TOOLYARD_MODEL, or `assistant.model`, to `openai-chat:` and the model's name.",
+        )
+    return _allowed((permitted or usual)[0], assistant)
+
+
+def model_of(name: str, aliases: Mapping[str, str], access: Mapping[str, str]) -> Chosen:
+    """Raises ConfigError."""
+    meant = _without_aliases(name.strip(), aliases)
+    before, colon, after = meant.partition(":")
+    is_elsewhere, family = _is_elsewhere(access), _by_beginning(meant)
+    provider, model = _SPELLINGS.get(before.strip().lower(), ""), after.strip()
+    if not provider:
+        provider, model = family or (_OTHER_OPENAI if is_elsewhere else ""), meant
+    if not provider:
+        raise _unknown_provider(meant, before) if colon else _unknown_model(meant, aliases)
+    if provider == _OPENAI and is_elsewhere:
+        provider = _OTHER_OPENAI
+    elif provider == _OTHER_OPENAI and not is_elsewhere and _by_beginning(model) == _OPENAI:
+        provider = _OPENAI
+    model = model or _USUAL_MODELS.get(provider) or BACKENDS[_PROVIDERS[provider]].default_model
+    if not model:
+        raise ConfigError(
+            f'"{name}" names no model, and {provider} has none of its own choice.',
+            hint=f"Write it after the colon: `{provider}:NAME`.",
+        )
+    return Chosen(f"{provider}:{model}", Backend(type=_PROVIDERS[provider], model=model))
+
+
+def _without_aliases(name: str, aliases: Mapping[str, str]) -> str:
+    met = [name]
+    while (following := aliases.get(met[-1])) is not None:
+        if (following := following.strip()) in met:
+            chain = " → ".join((*met, following))
+            raise ConfigError(f"The aliases of models lead in a circle: {chain}.", hint="Mend `assistant.aliases`.")
+        met.append(following)
+    return _ALIASES.get(met[-1], met[-1])
+
+
+def _by_beginning(name: str) -> str:
+    return next((provider for begin, provider in _BEGINNINGS if begin.match(name.lower())), "")
+
+
+def _is_elsewhere(access: Mapping[str, str]) -> bool:
+    """Whether OPENAI_BASE_URL leads elsewhere than to OpenAI. One that is no address is told when it is opened."""
+    said = access.get("OPENAI_BASE_URL", "").strip()
+    try:
+        return bool(said) and urlsplit(said).hostname != _OPENAI_HOME
+    except ValueError:
+        return True
+
+
+def _has_access(chosen: Chosen, access: Mapping[str, str]) -> bool:
+    kind = chosen.backend.kind
+    if kind is None:
+        return False
+    address = access.get(kind.base_url_variable, "")
+    return any(access.get(name, "").strip() for name in kind.key_variables) or bool(address and is_loopback(address))
+
+
+def _allowed(chosen: Chosen, assistant: Assistant) -> Chosen:
+    if _is_allowed(chosen, assistant):
+        return chosen
+    listed = ", ".join(assistant.allowed_models)
+    raise ConfigError(
+        f"{chosen.name} is not one of the allowed models: {listed}.",
+        hint="Name one of those in TOOLYARD_MODEL or `assistant.model`, or add it to `assistant.allowed_models`.",
+    )
+
+
+def _is_allowed(chosen: Chosen, assistant: Assistant) -> bool:
+    globs = [spelled for glob in assistant.allowed_models for spelled in _spelled(glob.strip())]
+    return not assistant.allowed_models or any(fnmatchcase(chosen.name, glob) for glob in globs)
+
+
+def _spelled(glob: str) -> Iterator[str]:
+    """A glob with its provider as it is shown; without one, for every provider."""
+    before, colon, after = glob.partition(":")
+    provider = _SPELLINGS.get(before.lower())
+    if not colon:
+        yield f"*:{glob}"
+    elif provider in (_OPENAI, _OTHER_OPENAI):  # one API, wherever it listens
+        yield from (f"{_OPENAI}:{after}", f"{_OTHER_OPENAI}:{after}")
+    else:
+        yield f"{provider}:{after}" if provider else glob
+
+
+def _unknown_provider(meant: str, before: str) -> ConfigError:
+    near = closest(before, _SPELLINGS)
+    suggestion = f'Did you mean "{near}:"? ' if near else ""
+    return ConfigError(
+        f'"{meant}" names no provider of models that is known here: {", ".join(_PROVIDERS)}.',
+        hint=f"{suggestion}Any server that speaks as OpenAI does can be asked: set OPENAI_BASE_URL, and write "
+        "`openai-chat:` before the model's name.",
+    )
+
+
+def _unknown_model(meant: str, aliases: Mapping[str, str]) -> ConfigError:
+    near = closest(meant, (*aliases, *_ALIASES, *_SPELLINGS))
+    suggestion = f'Did you mean "{near}"? ' if near else ""
+    return ConfigError(
+        f'It is not said whose model "{meant}" is.',
+        hint=f"{suggestion}Write its provider before it, as in {DEFAULT_MODEL}; for a server of your own, set "
+        "OPENAI_BASE_URL.",
+    )

@@ -1,0 +1,227 @@
+"""From the configuration to the policy of one workspace and one agent.
+
+The one place of this package that may look at the disk, and only to follow links in the *declared* roots (through
+`resolve`), so that a context path or a temp folder that is a link is known by both of its names.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from toolyard.config.agents import agent_of
+from toolyard.config.error_location import blaming
+from toolyard.config.included_files import included_files
+from toolyard.core.actions import Effect
+from toolyard.core.errors import ConfigError
+from toolyard.core.paths import HOME_IN_SANDBOX, beneath
+from toolyard.core.permission_modes import Access, PermissionMode
+from toolyard.linux.mountinfo import mount_points
+from toolyard.policy.circuit_breaker import CircuitBreaker
+from toolyard.policy.policy import Policy
+from toolyard.policy.presets import preset_rules
+from toolyard.policy.roots import ContextPath, Guard
+from toolyard.policy.rules import Rule, parse_rule
+from toolyard.policy.socket_folders import SocketFolders
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from toolyard.config.models import CodeExecution, Config, Location
+    from toolyard.config.settings import Settings
+
+
+def policy_for(
+    config: Config,
+    settings: Settings,
+    workspace: str,
+    mode: PermissionMode | None = None,
+    agent: str | None = None,
+    *,
+    resolve: Callable[[str], str] = os.path.realpath,
+) -> Policy:
+    """`workspace` is clean, absolute and real; `mode` goes before the agent's, and that before the file's."""
+    chosen = agent_of(config, agent)
+    permissions = config.permissions
+    of_agent = chosen.backend.permission_mode if chosen else None
+    base = config.folder(workspace)
+
+    def absolute(path: str) -> str:
+        if path == "~" or path.startswith("~/"):
+            path = settings.home + path[1:]
+        return "/" + posixpath.normpath(posixpath.join(base, path)).lstrip("/")
+
+    extra = permissions.moderate_roots
+    if extra is None:
+        extra = (settings.documents, settings.temp_dir)
+    own = [config.source, *included_files(config, settings.home)] if config.source else []
+    names = _both_names(own, resolve)
+    chosen_mode = mode or of_agent or permissions.mode or PermissionMode.STRICT
+    context = _contexts(config, settings, absolute, resolve, workspace)
+    extra_roots = _both_names((absolute(path) for path in extra), resolve)
+    return Policy(
+        mode=chosen_mode,
+        workspace=workspace,
+        context=context,
+        extra_roots=extra_roots,
+        # Whoever may write the configuration, or what it includes, may write the policy.
+        protected=(*permissions.protected_paths, *(_guarded(name, workspace) for name in names)),
+        rules=_rules(config, settings),
+        home=settings.home,
+        spelled=_spelled(config, settings.home, absolute),
+        breaker=_breaker(config, settings, workspace, chosen_mode, (*(one.path for one in context), *extra_roots)),
+    )
+
+
+def runs_on_host(execution: CodeExecution, mode: PermissionMode) -> bool:
+    """Whether commands run without any walls: because the configuration says so, or by `bypassPermissions`."""
+    return execution.mode == "none" or (mode is PermissionMode.BYPASS and "mode" not in execution.model_fields_set)
+
+
+def _breaker(
+    config: Config, settings: Settings, workspace: str, mode: PermissionMode, roots: tuple[str, ...]
+) -> CircuitBreaker | None:
+    execution = config.toolyard.code_execution
+    if execution.allow_destructive:
+        return None
+    walled = not runs_on_host(execution, mode)
+    temporary = _both_names([settings.temp_dir], os.path.realpath)
+    return CircuitBreaker(
+        workspace,
+        HOME_IN_SANDBOX if walled else settings.home,
+        homes=tuple(dict.fromkeys((settings.home, os.path.realpath(settings.home)))),
+        context=tuple(root for root in roots if root not in temporary),
+        # Behind walls the temp folder is the sandbox's own.
+        temporary=() if walled else temporary,
+        environment={"TMPDIR": settings.temp_dir, **execution.env},
+        mount_points=mount_points,
+        walled=walled,
+    )
+
+
+def _guarded(path: str, workspace: str) -> str:
+    """The pattern of one file: a context path or a further root may hold it as well as the workspace."""
+    inside = beneath(path, workspace)
+    return "/" + _literal(path.lstrip("/")) if inside is None else _literal(inside)
+
+
+def keeping(policy: Policy, folder: str) -> Policy:
+    """The policy, with a folder of Toolyard's own (absolute) protected from every writing tool."""
+    return replace(policy, protected=(*policy.protected, "/" + _literal(folder.lstrip("/"))))
+
+
+def hiding(policy: Policy, folder: str) -> Policy:
+    """The policy, with a folder (absolute) that no tool and no command may read or write."""
+    pattern = "/" + _literal(folder.lstrip("/"))
+    rules = (parse_rule(f"{name}({pattern})", Effect.DENY, home=policy.home) for name in ("Read", "Write"))
+    return replace(policy, rules=(*policy.rules, *rules))
+
+
+def hiding_where_open(policy: Policy, folders: Iterable[str]) -> Policy:
+    """The policy, with those of the folders hidden that lie in a root which is open to the agent."""
+    if policy.mode is PermissionMode.BYPASS:
+        return policy
+    roots = [policy.workspace, *(entry.path for entry in policy.context)]
+    if policy.mode is PermissionMode.MODERATE:
+        roots += policy.extra_roots
+    for folder in folders:
+        if any(beneath(folder, root) is not None for root in roots):
+            policy = hiding(policy, folder)
+    return policy
+
+
+def _spelled(config: Config, home: str, absolute: Callable[[str], str]) -> dict[str, str]:
+    """How protected patterns are shown that have variables in the file. Each is seen to be a pattern."""
+    found: dict[str, str] = {}
+    for at, pattern in _protected(config, absolute):
+        with blaming(config, *at):
+            Guard.of(pattern, home=home)
+        if written := config.as_written("", *at):
+            found[pattern] = written
+    return found
+
+
+def _protected(config: Config, absolute: Callable[[str], str]) -> Iterator[tuple[Location, str]]:
+    for number, text in enumerate(config.permissions.protected_paths):
+        yield ("permissions", "protected_paths", number), text
+    for place, entry in enumerate(config.orchestrator.context_paths):
+        for number, text in enumerate(entry.protected_paths):
+            at = ("orchestrator", "context_paths", place, "protected_paths", number)
+            yield at, _below(text, absolute(entry.path))
+
+
+def _contexts(
+    config: Config,
+    settings: Settings,
+    absolute: Callable[[str], str],
+    resolve: Callable[[str], str],
+    workspace: str,
+) -> tuple[ContextPath, ...]:
+    found: list[ContextPath] = []
+    sockets = SocketFolders.of(settings, resolve)
+    for number, entry in enumerate(config.orchestrator.context_paths):
+        declared = absolute(entry.path)
+        _refuse_led_out(declared, resolve(declared), workspace)
+        if entry.permission is Access.WRITE:
+            with blaming(config, "orchestrator", "context_paths", number):
+                sockets.refuse_writable(_both_names([declared], resolve))
+        protected = tuple(_below(text, declared) for text in entry.protected_paths)
+        found.extend(ContextPath(path, entry.permission, protected) for path in _both_names([declared], resolve))
+    return tuple(found)
+
+
+def _refuse_led_out(declared: str, real: str, workspace: str) -> None:
+    """Inside the workspace an agent may have put a link on the way, to be led out by its own context path."""
+    if beneath(declared, workspace) is not None and beneath(real, workspace) is None:
+        raise ConfigError(
+            f'the context path "{declared}" lies in the workspace, but a link leads out of it to {real}.',
+            hint=f"If that is meant, name {real} itself.",
+        )
+
+
+def _below(pattern: str, root: str) -> str:
+    """A protected path that was written absolute, as a pattern of its context path."""
+    if not pattern.startswith("/"):
+        return pattern
+    inner = beneath("/" + pattern.strip("/"), root)
+    return pattern if inner is None else "/" + inner
+
+
+def _both_names(paths: Iterable[str], resolve: Callable[[str], str]) -> tuple[str, ...]:
+    names: dict[str, None] = {}
+    for path in paths:
+        names[path] = None
+        names[resolve(path)] = None
+    return tuple(names)
+
+
+def _literal(relative: str) -> str:
+    """A pattern for exactly this path; a character that means something in patterns matches any one character."""
+    return "/" + "".join("?" if char in "*?[]{}\\ " else char for char in relative)
+
+
+def _rules(config: Config, settings: Settings) -> tuple[Rule, ...]:
+    permissions = config.permissions
+    written = (
+        (Effect.DENY, "deny", permissions.deny),
+        (Effect.ASK, "ask", permissions.ask),
+        (Effect.ALLOW, "allow", permissions.allow),
+    )
+    rules: list[Rule] = []
+    for effect, key, texts in written:
+        for number, text in enumerate(texts):
+            with blaming(config, "permissions", key, number):
+                rule = parse_rule(text, effect, home=settings.home)
+                rules.append(replace(rule, written=config.as_written("", "permissions", key, number)))
+    for preset in presets(config):
+        rules.extend(preset)
+    return tuple(rules)
+
+
+def presets(config: Config) -> Iterator[tuple[Rule, ...]]:
+    """The rules of each preset that the configuration names."""
+    for number, name in enumerate(config.permissions.presets):
+        with blaming(config, "permissions", "presets", number):
+            yield preset_rules(name)

@@ -1,0 +1,80 @@
+"""A script with every command that is hidden in another one brought out: wrappers unwrapped, `-c` text parsed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from toolyard.policy.shell.ast import ParseFailure
+from toolyard.policy.shell.grammar_guards import RESERVED
+from toolyard.policy.shell.parser import MAX_COMMANDS, parse
+from toolyard.policy.shell.wrappers import Hidden, inner
+
+if TYPE_CHECKING:
+    from toolyard.policy.shell.ast import Script, Simple
+
+MAX_WRAPPED: Final = 8
+"""How deep commands may stand inside one another: `env nice timeout 5 bash -c ...`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    simple: Simple
+    wraps: bool = False
+    """Whether it runs another command, which follows in the list."""
+    opaque: bool = False
+    """Whether it runs code that the text does not show."""
+    top: int = 0
+    """Which command of the script itself it belongs to."""
+
+
+@dataclass(slots=True)
+class Expanded:
+    parts: list[Part] = field(default_factory=list[Part])
+    functions: set[str] = field(default_factory=set[str])
+    obscure: list[str] = field(default_factory=list[str])
+
+
+def expand(script: Script) -> Expanded:
+    """Raises ParseFailure when the commands hold more than anyone would write."""
+    found = Expanded()
+    _add_script(script, found, 0)
+    return found
+
+
+def _add_script(script: Script, found: Expanded, depth: int, outer: Simple | None = None, top: int = 0) -> None:
+    found.functions |= script.functions
+    found.obscure.extend(script.obscure)
+    for at, simple in enumerate(script.commands):
+        placed = simple
+        if outer is not None:
+            own, around = simple.place, outer.place
+            place = replace(
+                own,
+                background=own.background or around.background,
+                function=own.function or around.function,
+                conditional=own.conditional or around.conditional,
+                fed=own.fed or around.fed,
+                substitution=own.substitution or around.substitution,
+            )
+            placed = replace(simple, place=place)
+        _add(placed, found, depth, at if outer is None else top)
+
+
+def _add(simple: Simple, found: Expanded, depth: int, top: int) -> None:
+    if depth > MAX_WRAPPED or len(found.parts) > MAX_COMMANDS:
+        raise ParseFailure("it nests too deep")
+    if simple.program is not None and simple.program.text in RESERVED:
+        raise ParseFailure(f'"{simple.program.text}" stands where a program should')
+    inside = inner(simple)
+    opaque = Hidden.OPAQUE in inside
+    at = len(found.parts)
+    found.parts.append(Part(simple, wraps=bool(inside), opaque=opaque, top=top))
+    for one in inside:
+        if isinstance(one, str):
+            try:
+                _add_script(parse(one), found, depth + 1, simple, top)
+            except ParseFailure:
+                found.parts[at] = Part(simple, wraps=True, opaque=True, top=top)
+        elif not isinstance(one, Hidden):
+            _add(one, found, depth + 1, top)

@@ -1,0 +1,355 @@
+"""From text to `Script`, through the tree-sitter grammar of bash.
+
+Nothing is guessed: where the grammar reports a fault, or the text is of a shape this reader does not know to be read
+as bash reads it, there is a `ParseFailure`, and whoever asked must take the text for one that may do anything.
+
+The parser is native code with no limit of its own, so what would be slow or deep in it is refused before it starts.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from toolyard.policy.shell.ast import (
+    Assignment,
+    Fragment,
+    ParseFailure,
+    Place,
+    Redirection,
+    Scope,
+    Script,
+    Simple,
+    Word,
+)
+from toolyard.policy.shell.grammar_guards import only_compares, refuse_unsure_keyword, refuse_unsure_text
+from toolyard.policy.shell.words import is_plain_expansion, spelled, word_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tree_sitter import Language, Node
+
+MAX_DEPTH: Final = 60
+MAX_COMMANDS: Final = 1_000
+
+_SUBSTITUTIONS: Final = frozenset({"command_substitution", "process_substitution"})
+_EXPANSIONS: Final = frozenset({"simple_expansion", "expansion", "arithmetic_expansion", "subscript"})
+# After `==` the grammar sees a pattern, and after a comment more words, where the shell sees the command's end.
+_WORDS: Final = frozenset(
+    {
+        *(
+            "command_name",
+            "word",
+            "number",
+            "string",
+            "raw_string",
+            "ansi_c_string",
+            "concatenation",
+            "$",
+            "==",
+            "=~",
+        ),
+        "translated_string",
+        *("simple_expansion", "expansion", "arithmetic_expansion", "brace_expression", *_SUBSTITUTIONS),
+    }
+)
+_GROUPS: Final = frozenset(
+    {
+        *("program", "compound_statement", "do_group", "if_statement", "elif_clause", "else_clause"),
+        *("while_statement", "case_statement", "case_item", "for_statement", "negated_command", "subshell"),
+    }
+)
+_BRANCHES: Final = frozenset({"if_statement", "while_statement", "case_item", "for_statement"})
+_TESTED: Final = frozenset({"if_statement", "elif_clause", "else_clause", "case_item"})
+_SCOPES: Final = _BRANCHES | _TESTED | {"subshell"}
+_ALL_PARAMETERS: Final = Word(
+    '"$@"', literal=False, splits=True, fragments=(Fragment("$@", quoted=True, expands=True),)
+)
+_FOLLOWS: Final = frozenset({"&&", "||", "|", "|&"})
+
+
+@functools.cache
+def _language() -> Language:
+    # Imported when first needed: a server that never runs a command does not pay for it.
+    import tree_sitter
+    import tree_sitter_bash
+
+    return tree_sitter.Language(tree_sitter_bash.language())
+
+
+def parse(text: str) -> Script:
+    """Raises ParseFailure for what is not surely understood."""
+    refuse_unsure_text(text)
+    from tree_sitter import Parser
+
+    # A parser of its own for each text: one must not be shared between threads, and making it costs microseconds.
+    source = text.encode()
+    root = Parser(_language()).parse(source).root_node
+    if root.has_error:
+        raise ParseFailure("it is not complete shell syntax")
+    reader = _Reader(source)
+    reader.visit(root, Place(), 0)
+    return Script(
+        tuple(reader.commands),
+        frozenset(reader.bodies),
+        tuple(reader.obscure),
+        reader.comments,
+        tuple(reader.bodies.items()),
+    )
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Walks the grammar's tree once and collects the simple commands."""
+
+    source: bytes
+    commands: list[Simple] = field(default_factory=list[Simple])
+    bodies: dict[str, str] = field(default_factory=dict[str, str])
+    obscure: list[str] = field(default_factory=list[str])
+    comments: bool = False
+
+    def visit(self, node: Node, place: Place, depth: int) -> None:
+        if depth > MAX_DEPTH:
+            raise ParseFailure("it nests too deep")
+        handler = _HANDLERS.get(node.type)
+        if handler is not None:
+            handler(self, node, place, depth)
+            return
+        if node.type == "c_style_for_statement" or (node.type in _EXPANSIONS and not is_plain_expansion(node)):
+            self.obscure.append(spelled(node))
+        self._children(node.children, place, depth)
+
+    def _add(self, simple: Simple) -> None:
+        if len(self.commands) >= MAX_COMMANDS:
+            raise ParseFailure(f"it has more than {MAX_COMMANDS} parts")
+        self.commands.append(simple)
+
+    def _children(self, nodes: Iterable[Node], place: Place, depth: int) -> None:
+        """The parts of a group, one after the other; `&` after a part sets it running in the background."""
+        parts = list(nodes)
+        first = replace(place, joined="")
+        for at, node in enumerate(parts):
+            if not node.is_named:
+                refuse_unsure_keyword(node, self.source)
+            else:
+                goes_on = parts[at + 1].type == "&" if at + 1 < len(parts) else False
+                self.visit(node, replace(first, background=True) if goes_on else first, depth + 1)
+
+    def group(self, node: Node, place: Place, depth: int) -> None:
+        if node.type == "compound_statement" and spelled(node).startswith("(("):
+            self.obscure.append(spelled(node))
+        if node.type == "for_statement" and (variable := node.child_by_field_name("variable")):
+            choices = tuple(word_of([value]) for value in node.children_by_field_name("value")) or (_ALL_PARAMETERS,)
+            self._add(Simple(None, assignments=(Assignment(spelled(variable), None, choices),), place=place))
+        branch = place.conditional or node.type in _BRANCHES
+        inner = replace(place, conditional=branch, subshell=place.subshell or node.type == "subshell")
+        children = node.children
+        if node.type == "if_statement":
+            # The test is run in any case, and what it does to the shell holds after the branches too.
+            then = next((at for at, child in enumerate(children) if child.type == "then"), 0)
+            self._children(children[:then], inner, depth)
+            negated = any(child.type == "negated_command" for child in children[:then])
+            inner, children = replace(inner, joined="||" if negated else "&&"), children[then:]
+        if node.type in _SCOPES or (node.type == "compound_statement" and place.joined in {"&&", "||", "|"}):
+            inner = _scoped(inner, node)
+        self._children(children, inner, depth)
+
+    def function(self, node: Node, place: Place, depth: int) -> None:
+        body = node.child_by_field_name("body")
+        self.bodies[spelled(node.child_by_field_name("name") or node)] = spelled(body) if body else ""
+        redirects = node.children_by_field_name("redirect")
+        self._add(Simple(None, redirections=tuple(self._redirections(redirects, place, depth)), place=place))
+        # Its input is that of whoever calls it.
+        self._children([body] if body else [], _scoped(replace(place, function=True, fed=True), node), depth)
+
+    def assigned(self, node: Node, place: Place, depth: int) -> None:
+        nodes = node.children if node.type == "variable_assignments" else [node]
+        self._add(Simple(None, assignments=self._assignments(nodes, place, depth), place=place))
+
+    def comment(self, _node: Node, _place: Place, _depth: int) -> None:
+        self.comments = True
+
+    def list_of(self, node: Node, place: Place, depth: int) -> None:
+        # `a && b && c` leans to the left in the grammar, as deep as it is long.
+        spine: list[Node] = []
+        left = node
+        while left.type == "list":
+            spine.append(left)
+            left = left.children[0]
+        self.visit(left, place, depth + 1)
+        for part in reversed(spine):
+            joined = ""
+            for child in part.children[1:]:
+                if child.type in _FOLLOWS:
+                    joined = child.type
+                elif child.is_named:
+                    self.visit(child, replace(place, joined=joined), depth + 1)
+
+    def pipeline(self, node: Node, place: Place, depth: int) -> None:
+        here = place
+        for child in node.children:
+            if child.type in _FOLLOWS:
+                here = replace(place, joined="|", fed=True)
+            elif child.is_named:
+                self.visit(child, here, depth + 1)
+
+    def redirected(self, node: Node, place: Place, depth: int) -> None:
+        redirects = node.children_by_field_name("redirect")
+        found = tuple(self._redirections(redirects, place, depth))
+        body = node.child_by_field_name("body")
+        inner = replace(place, fed=True) if any(one.feeds for one in found) else place
+        extra = [
+            word_of([part])
+            for one in redirects
+            if one.type == "heredoc_redirect"
+            for part in one.children_by_field_name("argument")
+        ]
+        if body is not None and body.type == "command":
+            at = len(self.commands)
+            self.command(body, inner, depth)
+            own = self.commands[at]
+            self.commands[at] = replace(
+                own, arguments=(*own.arguments, *extra), redirections=(*own.redirections, *found)
+            )
+        else:
+            self._add(Simple(None, redirections=found, place=place))
+            if body is not None:
+                self.visit(body, inner, depth + 1)
+        for one in redirects:
+            if one.type == "heredoc_redirect":
+                self._after_heredoc(one, place, depth)
+
+    def _after_heredoc(self, node: Node, place: Place, depth: int) -> None:
+        """What follows `<<EOF` on its line (a pipe, `&& more`), and the substitutions in the text itself."""
+        joined = ""
+        for child in node.children:
+            if child.type in _FOLLOWS:
+                joined = child.type
+            elif child.type == "pipeline":
+                self.pipeline(child, replace(place, joined="|", fed=True), depth + 1)
+            elif child.type == "heredoc_body":
+                self._children(child.children, place, depth)
+            elif child.is_named and child.type not in {"heredoc_start", "heredoc_end", "file_redirect"}:
+                self.visit(child, replace(place, joined=joined), depth + 1)
+
+    def _redirections(self, nodes: Iterable[Node], place: Place, depth: int) -> Iterable[Redirection]:
+        for node in nodes:
+            targets = [child for child in node.children if child.is_named and child.type != "file_descriptor"]
+            operator = next((child.type for child in node.children if not child.is_named), "")
+            if node.type == "heredoc_redirect":
+                bodies = [spelled(child) for child in targets if child.type == "heredoc_body"]
+                yield Redirection("<<", None, "".join(bodies))
+                inner = [child for child in targets if child.type == "file_redirect"]
+                yield from self._redirections(inner, place, depth)
+                continue
+            self._look_inside(targets, place, depth)
+            if len(targets) > 1 or (not targets and not operator.endswith("-")):
+                raise ParseFailure("a redirection is unclear")
+            yield Redirection(operator, word_of(targets) if targets else None)
+
+    def substitution(self, node: Node, place: Place, depth: int) -> None:
+        inner = _scoped(replace(place, substitution=True, joined="", background=False), node)
+        redirects = node.children_by_field_name("redirect")
+        if redirects:
+            self._add(Simple(None, redirections=tuple(self._redirections(redirects, inner, depth)), place=inner))
+        self._children((child for child in node.children if child not in redirects), inner, depth)
+
+    def _refuse_line_ends(self, node: Node) -> None:
+        """Where a line ends a command does, unless that is escaped; the grammar forgets it after `==` and `=~`."""
+        for one, next_one in itertools.pairwise(node.children):
+            between = self.source[one.end_byte : next_one.start_byte].replace(b"\\\n", b"")
+            if b"\n" in between and one.type != "heredoc_redirect":
+                raise ParseFailure("a line ends among its words")
+
+    def command(self, node: Node, place: Place, depth: int) -> None:
+        groups: list[list[Node]] = []
+        assignments: list[Node] = []
+        redirects: list[Node] = []
+        self._refuse_line_ends(node)
+        for child in node.children:
+            if child.type == "variable_assignment":
+                assignments.append(child)
+            elif child.type in {"file_redirect", "herestring_redirect", "heredoc_redirect"}:
+                redirects.append(child)
+            elif child.type not in _WORDS:
+                raise ParseFailure(f"it has a {child.type} among its words")
+            elif groups and groups[-1][-1].end_byte == child.start_byte:
+                groups[-1].append(child)
+            else:
+                groups.append([child])
+        found = tuple(self._redirections(redirects, place, depth))
+        here = replace(place, fed=True) if any(one.feeds for one in found) else place
+        words = [word_of(group) for group in groups]
+        at = len(self.commands)
+        self._add(Simple(None))
+        values = self._assignments(assignments, place, depth)
+        for group in groups:
+            self._look_inside(group, place, depth)
+        self.commands[at] = Simple(words[0] if words else None, tuple(words[1:]), values, found, here)
+
+    def _look_inside(self, nodes: Iterable[Node], place: Place, depth: int) -> None:
+        """The substitutions in words, at any depth."""
+        if depth > MAX_DEPTH:
+            raise ParseFailure("it nests too deep")
+        for node in nodes:
+            if node.type in _SUBSTITUTIONS:
+                self.substitution(node, place, depth + 1)
+                continue
+            if node.type in _EXPANSIONS and not is_plain_expansion(node):
+                self.obscure.append(spelled(node))
+            if node.child_count:
+                self._look_inside(node.children, place, depth + 1)
+
+    def _assignments(self, nodes: Iterable[Node], place: Place, depth: int) -> tuple[Assignment, ...]:
+        found: list[Assignment] = []
+        for node in nodes:
+            name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+            self._look_inside(node.children, place, depth)
+            plain = value is not None and value.type != "array"
+            word = word_of([value]) if value is not None and plain else (Word("") if value is None else None)
+            found.append(Assignment(spelled(name) if name else "", word))
+        return tuple(found)
+
+    def test(self, node: Node, place: Place, depth: int) -> None:
+        self._add(Simple(Word(node.children[0].type), place=place))
+        # First, because it is the one that minds how deep it goes.
+        self._look_inside(node.children, place, depth)
+        if not only_compares(node, self.source):
+            self.obscure.append(spelled(node))
+
+    def declaration(self, node: Node, place: Place, depth: int) -> None:
+        keyword, *rest = node.children
+        assignments = [child for child in rest if child.type == "variable_assignment"]
+        words = [child for child in rest if child.type != "variable_assignment"]
+        self._look_inside(words, place, depth)
+        values = self._assignments(assignments, place, depth)
+        arguments = tuple(word_of([child]) for child in rest)
+        self._add(Simple(Word(spelled(keyword)), arguments, values, place=place))
+
+
+def _scoped(place: Place, node: Node) -> Place:
+    # Each part of a pipe is run by a shell apart.
+    is_shell = node.type not in {*_SCOPES, "compound_statement"} or node.type == "subshell" or place.joined == "|"
+    scope = Scope(node.start_byte, is_shell, place.joined, node.type in _TESTED)
+    return replace(place, scopes=(*place.scopes, scope))
+
+
+_HANDLERS: Final[dict[str, Callable[[_Reader, Node, Place, int], None]]] = {
+    "command": _Reader.command,
+    "list": _Reader.list_of,
+    "pipeline": _Reader.pipeline,
+    "redirected_statement": _Reader.redirected,
+    "function_definition": _Reader.function,
+    "command_substitution": _Reader.substitution,
+    "process_substitution": _Reader.substitution,
+    "test_command": _Reader.test,
+    "declaration_command": _Reader.declaration,
+    "unset_command": _Reader.declaration,
+    "variable_assignment": _Reader.assigned,
+    "variable_assignments": _Reader.assigned,
+    "comment": _Reader.comment,
+    **dict.fromkeys(_GROUPS, _Reader.group),
+}

@@ -1,0 +1,162 @@
+"""How a rule says what a command will do. The rules themselves are data, in the `rules_*` modules.
+
+Each rule carries commands it matches and commands it misses, and is held to them when the rules are loaded: a rule
+that quietly matches nothing is worse than none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from toolyard.core.errors import SystemFault
+from toolyard.policy.shell.ast import ParseFailure
+from toolyard.policy.shell.expansion import expand
+from toolyard.policy.shell.parser import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from toolyard.policy.shell.ast import Simple, Word
+    from toolyard.policy.shell.effects import CommandEffect
+
+_VALUES: Final = {
+    "git": frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace"}),
+    "npm": frozenset({"--prefix", "-C"}),
+    "docker": frozenset({"--context", "-H"}),
+    "kubectl": frozenset({"-n", "--namespace", "--context"}),
+}
+"""Options before the subcommand whose value is the next word."""
+
+
+@dataclass(frozen=True, slots=True)
+class EffectRule:
+    """Every condition that is set must hold."""
+
+    effect: CommandEffect
+    programs: tuple[str, ...]
+    matches: tuple[str, ...]
+    misses: tuple[str, ...]
+    subcommands: tuple[str, ...] = ()
+    """The first words that are no options: `push`, `remote add`."""
+    options: tuple[str, ...] = ()
+    """One of these is given; `-i` also in a bundle (`-ni`), `--output` also with its value, `+` for `+cmd`."""
+    leading: tuple[str, ...] = ()
+    """One of these is given before the subcommand."""
+    unless: tuple[str, ...] = ()
+    """None of these is given."""
+    operands: int = 0
+    """There are at least as many words that are no options."""
+    bare: bool = False
+    """There are no arguments, and no input is given."""
+    refusal: str = ""
+    """Set where it is sure to fail in a sandbox: what to do instead."""
+
+    def fits(self, simple: Simple) -> bool:
+        """Whether the conditions hold for a command of one of the programs."""
+        if self.bare and (simple.arguments or simple.place.fed or simple.open_ended):
+            return False
+        if self.options and not gives(simple, self.options):
+            return False
+        if self.leading and not gives(replace(simple, arguments=_before_subcommand(simple)), self.leading):
+            return False
+        if self.unless and gives(simple, self.unless):
+            return False
+        if not self.subcommands and not self.operands:
+            return True
+        words = operands(simple)
+        if len(words) < self.operands and not simple.open_ended:
+            return False
+        return not self.subcommands or any(_starts(words, subcommand.split()) for subcommand in self.subcommands)
+
+
+class Rules:
+    """Rules that hold to their own examples, found by program."""
+
+    def __init__(self, rules: Iterable[EffectRule]) -> None:
+        found: dict[str, list[EffectRule]] = {}
+        for rule in rules:
+            _check(rule)
+            for program in rule.programs:
+                found.setdefault(program, []).append(rule)
+        self._by_program: Mapping[str, tuple[EffectRule, ...]] = {name: tuple(some) for name, some in found.items()}
+
+    def of(self, simple: Simple) -> tuple[EffectRule, ...]:
+        """The rules that speak to a command, in the order they are written."""
+        return tuple(rule for rule in self._by_program.get(program_of(simple), ()) if rule.fits(simple))
+
+
+def program_of(simple: Simple) -> str:
+    """The program's name without a version: `python3.11` is `python`."""
+    name = simple.name
+    stem = name.rstrip("0123456789.")
+    return stem if stem in _VERSIONED else name
+
+
+_VERSIONED: Final = frozenset({"python", "pypy", "pip", "ruby", "perl", "lua", "php", "node", "gcc", "clang"})
+
+
+def operands(simple: Simple) -> list[str]:
+    """The words that are no options, nor the value of one that stands before the subcommand."""
+    values = _VALUES.get(program_of(simple), frozenset[str]())
+    found: list[str] = []
+    skip = False
+    for word in simple.arguments:
+        if skip:
+            skip = False
+        elif word.literal and word.text.startswith("-") and word.text != "-":
+            skip = not found and word.text in values
+        else:
+            found.append(word.text)
+    return found
+
+
+def _before_subcommand(simple: Simple) -> tuple[Word, ...]:
+    values = _VALUES.get(program_of(simple), frozenset[str]())
+    found: list[Word] = []
+    for word in simple.arguments:
+        if not word.may_be_option and not (found and found[-1].text in values):
+            break
+        found.append(word)
+    return tuple(found)
+
+
+def gives(simple: Simple, options: tuple[str, ...]) -> bool:
+    """Whether one of the options is among the arguments, as far as the text tells."""
+    texts = [word.text for word in simple.arguments if word.literal or word.head.startswith(("-", "+"))]
+    return any(_is(text, option) for text in texts for option in options)
+
+
+def _is(text: str, option: str) -> bool:
+    if text == option or text.startswith(option + "="):
+        return True
+    if option == "+":
+        return text.startswith("+")
+    bundled = len(option) == 2 and option[0] == "-" and option[1] != "-"
+    return bundled and text.startswith("-") and not text.startswith("--") and option[1] in text[1:]
+
+
+def _starts(words: list[str], wanted: list[str]) -> bool:
+    return words[: len(wanted)] == wanted
+
+
+def _check(rule: EffectRule) -> None:
+    for text, wanted in [(text, True) for text in rule.matches] + [(text, False) for text in rule.misses]:
+        if _matches(rule, text) is not wanted:
+            raise SystemFault(
+                f'the rule "{rule.effect}" for {", ".join(rule.programs[:3])} fails its own example "{text}".',
+                hint="Report this as a bug of Toolyard.",
+            )
+    if not rule.matches or not rule.misses:
+        raise SystemFault(
+            f'the rule "{rule.effect}" for {", ".join(rule.programs[:3])} has no examples.',
+            hint="Report this as a bug of Toolyard.",
+        )
+
+
+def _matches(rule: EffectRule, text: str) -> bool:
+    try:
+        found = expand(parse(text))
+    except ParseFailure:
+        return False
+    return any(program_of(part.simple) in rule.programs and rule.fits(part.simple) for part in found.parts)

@@ -1,0 +1,18 @@
+"""All rules, held to their examples when they are first needed."""
+
+from __future__ import annotations
+
+import functools
+from typing import Final
+
+from toolyard.policy.shell.rules import Rules
+from toolyard.policy.shell.rules_files import FILE_RULES
+from toolyard.policy.shell.rules_network_and_code import REACH_RULES
+from toolyard.policy.shell.rules_privileged import REFUSED_RULES
+
+ALL_RULES: Final = (*FILE_RULES, *REACH_RULES, *REFUSED_RULES)
+
+
+@functools.cache
+def all_rules() -> Rules:
+    return Rules(ALL_RULES)

@@ -1,0 +1,156 @@
+"""From the parser's node of a word to `Word`: quotes and backslashes removed, expansions marked."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from toolyard.policy.shell.ast import Fragment, ParseFailure, Word
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tree_sitter import Node
+
+_UNQUOTED_ESCAPE: Final = re.compile(r"\\(?s:(\n)|(.))")
+_QUOTED_ESCAPE: Final = re.compile(r"\\(?:(\n)|([$`\"\\]))")
+_BRACES: Final = re.compile(r"\{[^{}]*(?:,|\.\.)")
+_GLOB: Final = re.compile(r"[*?\[]|[@+!]\(")
+_ANSI: Final = re.compile(r"\\(?s:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|([0-7]{1,3})|(.))")
+_ANSI_LETTERS: Final = dict(zip("ntrabefv\\'\"?", "\n\t\r\a\b\x1b\f\v\\'\"?", strict=True))
+# Only these say no more than a variable's value; others count, index, or evaluate text as code.
+_PLAIN_EXPANSION: Final = re.compile(r"\$(?:\w+|[?#@*$!-]|\{#?\w+\}|\{\w+(?:%%?|##?|:?-)[^$`{}\\'\"\[\]]*\})")
+_PLAIN_ARITHMETIC: Final = re.compile(r"\$\(\([0-9+*/%() -]*\)\)")
+_WHOLE_LIST: Final = re.compile(r"\$\{?(?:@|\*)|@\]")
+
+
+@dataclass(slots=True)
+class _Pieces:
+    """A word while it is put together."""
+
+    text: list[str] = field(default_factory=list[str])
+    head: str | None = None
+    bare: list[str] = field(default_factory=list[str])
+    """What stands outside quotes, to look for globs and braces in."""
+    dynamic: bool = False
+    splits: bool = False
+    fragments: list[Fragment] = field(default_factory=list[Fragment])
+
+    def literal(self, text: str, *, quoted: bool = True) -> None:
+        self.text.append(text)
+        self.fragments.append(Fragment(text, quoted))
+
+    def unquoted(self, raw: str) -> None:
+        """Text outside quotes, in which a backslash quotes the character after it."""
+        at = 0
+        for escape in _UNQUOTED_ESCAPE.finditer(raw):
+            self.literal(raw[at : escape.start()], quoted=False)
+            self.literal(escape[2] or "")
+            at = escape.end()
+        self.literal(raw[at:], quoted=False)
+        bare = _UNQUOTED_ESCAPE.sub("", raw)
+        if "\n" in bare:
+            # The grammar takes a line that begins with a backslash for the end of the word before it.
+            raise ParseFailure("a line begins with a backslash")
+        self.bare.append(bare)
+
+    def unknown(self, spelling: str, *, splits: bool, quoted: bool = False) -> None:
+        self.fragments.append(Fragment(spelling, quoted, expands=True))
+        if self.head is None:
+            self.head = "".join(self.text)
+        self.dynamic = True
+        self.splits = self.splits or splits
+
+
+def spelled(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")
+
+
+def is_plain_expansion(node: Node) -> bool:
+    """Whether expanding it surely runs nothing."""
+    if node.type == "arithmetic_expansion":
+        return _PLAIN_ARITHMETIC.fullmatch(spelled(node)) is not None
+    return _PLAIN_EXPANSION.fullmatch(spelled(node)) is not None
+
+
+def word_of(nodes: Sequence[Node]) -> Word:
+    """The word that these nodes, which touch each other, make together."""
+    pieces = _Pieces()
+    for at, node in enumerate(nodes):
+        # `$"text"` is the same text, translated where there is a translation.
+        if not (node.type == "$" and nodes[at + 1 : at + 2] and nodes[at + 1].type == "string"):
+            _add(node, pieces)
+    source = "".join(spelled(node) for node in nodes)
+    text, bare, fragments = "".join(pieces.text), "".join(pieces.bare), tuple(pieces.fragments)
+    braces = _BRACES.search(bare) is not None
+    # `[` alone is the program of that name.
+    glob = None if bare in {"[", "[["} else _GLOB.search(bare)
+    if pieces.dynamic or braces:
+        known = "" if braces else pieces.head or ""
+        starts = _GLOB.split(known, maxsplit=1)[0] if glob else known
+        splits = pieces.splits or braces
+        return Word(source, literal=False, head=starts, splits=splits, fragments=fragments)
+    if glob:
+        return Word(source, literal=False, head=_GLOB.split(text, maxsplit=1)[0], globs=True, fragments=fragments)
+    return Word(text, fragments=fragments)
+
+
+def _add(node: Node, pieces: _Pieces) -> None:
+    match node.type:
+        case "concatenation" | "command_name":
+            for child in node.children:
+                _add(child, pieces)
+        case "translated_string":
+            _add(node.children[-1], pieces)
+        case "raw_string":
+            pieces.literal(spelled(node)[1:-1])
+        case "string":
+            _add_string(node, pieces)
+        case "ansi_c_string":
+            _add_ansi(spelled(node)[2:-1], pieces)
+        case "simple_expansion" | "expansion" | "arithmetic_expansion" | "command_substitution" | "brace_expression":
+            pieces.unknown(spelled(node), splits=True)
+        case "process_substitution":
+            # Becomes one path such as /dev/fd/63.
+            pieces.literal("/dev/fd/")
+            pieces.unknown(spelled(node), splits=False)
+        case _:
+            pieces.unquoted(spelled(node))
+
+
+def _add_string(node: Node, pieces: _Pieces) -> None:
+    """Text in double quotes, cut from the source: blanks between two parts belong to no node of the parser."""
+    source, start = node.text or b"", node.start_byte
+    at, end = source.find(b'"') + 1, len(source) - 1
+    for child in node.children:
+        if child.type in {"simple_expansion", "expansion", "arithmetic_expansion", "command_substitution"}:
+            _add_quoted(source[at : child.start_byte - start], pieces)
+            whole_list = _WHOLE_LIST.search(spelled(child)) is not None
+            pieces.unknown(spelled(child), splits=whole_list, quoted=True)
+            at = child.end_byte - start
+    _add_quoted(source[at:end], pieces)
+
+
+def _add_quoted(text: bytes, pieces: _Pieces) -> None:
+    pieces.literal(_QUOTED_ESCAPE.sub(lambda match: match[2] or "", text.decode("utf-8", "replace")))
+
+
+def _add_ansi(text: str, pieces: _Pieces) -> None:
+    known = True
+
+    def decoded(match: re.Match[str]) -> str:
+        nonlocal known
+        if match[1] or match[2]:
+            return chr(int(match[1] or match[2], 16))
+        if match[3]:
+            return chr(int(match[3], 8) & 0xFF)
+        known = known and match[4] in _ANSI_LETTERS
+        return _ANSI_LETTERS.get(match[4], "")
+
+    value = _ANSI.sub(decoded, text)
+    # A byte that is zero, or no ASCII, ends or changes the word in ways of the shell's own.
+    if known and value.isascii() and "\0" not in value:
+        pieces.literal(value)
+    else:
+        pieces.unknown(text, splits=False, quoted=True)

@@ -1,0 +1,1 @@
+"""One module per sandbox backend: bubblewrap, Docker, namespaces, Landlock, unsandboxed."""

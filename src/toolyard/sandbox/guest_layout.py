@@ -1,0 +1,222 @@
+"""What every sandbox looks like from inside: its variables, its Python, its user, its walls' finished structures."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import toolyard_runtime
+from toolyard.core.errors import SystemFault
+from toolyard.core.limits import RunLimits
+from toolyard.core.paths import HOME_IN_SANDBOX, is_beneath
+from toolyard.linux import landlock, seccomp
+from toolyard.linux.seccomp import Sockets
+from toolyard.sandbox.spec import RunSetup, Spec
+
+HOME = HOME_IN_SANDBOX
+TEMPORARY = "/tmp"  # noqa: S108 - the sandbox's own
+RUNTIME = "/run/toolyard"
+"""Where the runtime package is found inside."""
+NETWORK = f"{RUNTIME}/network"
+"""The folder with the door to the allowed hosts, where there are any."""
+BROKER = f"{RUNTIME}/broker"
+"""The folder with the broker's sockets, where the Spec names one."""
+BROKER_SOCKET, BROKER_HAND = "socket", "hand"
+"""What code connects to, and what hands connections to code that may make none."""
+BROKER_DESCRIPTOR = 60
+"""Where such code finds the way to the latter; a number that shells and programs leave alone."""
+USER_ID = 1000
+PROXY_PORT = 3128
+
+_SHELLS = ("/bin/bash", "/usr/bin/bash")
+_SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+_PID_MAX_PER_NAMESPACE = (6, 14)
+_RESERVED_PIDS = 300  # once the kernel has come round, it gives out no number below this one
+
+ETC = {
+    "/etc/passwd": f"root:x:0:0:root:/root:/bin/sh\nagent:x:{USER_ID}:{USER_ID}:agent:{HOME}:/bin/bash\n"
+    "nobody:x:65534:65534:nobody:/:/bin/false\n",
+    "/etc/group": f"root:x:0:\nagent:x:{USER_ID}:\nnogroup:x:65534:\n",
+    "/etc/hosts": "127.0.0.1 localhost toolyard\n::1 localhost\n",
+    "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+    # A plain folder that looks like a repository is none: git would obey the configuration in it.
+    "/etc/gitconfig": "[user]\n\tname = agent\n\temail = agent@localhost\n[init]\n\tdefaultBranch = main\n"
+    "[safe]\n\tbareRepository = explicit\n",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """The Python that code runs under, and the folders of the host it needs to be seen."""
+
+    executable: str
+    folders: tuple[str, ...]
+
+    @property
+    def scripts(self) -> str:
+        return os.path.dirname(self.executable)
+
+
+def own_interpreter() -> Interpreter:
+    """The environment that Toolyard itself is installed in, with whatever else is installed there."""
+    prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
+    folders = {path for prefix in prefixes for path in (prefix, os.path.realpath(prefix))}
+    outside_usr = sorted(path for path in folders if not is_beneath(path, "/usr"))
+    return Interpreter(sys.executable, tuple(outside_usr))
+
+
+@cache
+def runtime_folder() -> str:
+    """Where the runtime package lies on the host, compiled: inside it is read-only, and nothing would be kept."""
+    folder = os.path.dirname(os.path.abspath(toolyard_runtime.__file__))
+    for place in (folder, os.path.join(folder, "startup")):
+        for name in os.listdir(place):
+            if name.endswith(".py"):
+                _compile(os.path.join(place, name))
+    return folder
+
+
+def runtime_folders() -> tuple[str, ...]:
+    """The same with its other name, where Python finds both of them in the host's own places."""
+    folder = runtime_folder()
+    return folder, os.path.join(os.path.dirname(folder), "_massgen_runtime")
+
+
+def _compile(source: str) -> None:
+    with contextlib.suppress(OSError):  # a folder that is not ours to write: it works, and starts slower
+        compiled = importlib.util.cache_from_source(source)
+        if not os.path.exists(compiled) or os.stat(compiled).st_mtime < os.stat(source).st_mtime:
+            import py_compile
+
+            py_compile.compile(source, doraise=True)
+
+
+def start_line(
+    python: str, runtime: str, reading: int, writing: int, *, module: str = "supervisor"
+) -> tuple[str, ...]:
+    """The command that starts the warden; `start` gets it up quicker where it needs not build its walls itself."""
+    code = f"import sys; sys.path.insert(0, {runtime!r}); from toolyard_runtime.{module} import main; main()"
+    return (python, "-I", "-S", "-c", code, str(reading), str(writing))
+
+
+def find_shell() -> str:
+    for path in _SHELLS:
+        if os.access(path, os.X_OK):
+            return path
+    raise SystemFault("Commands need bash, and none was found.", hint="Install bash.")
+
+
+def variables(scripts: str, named: Mapping[str, str], *, proxied: bool) -> dict[str, str]:
+    """The whole environment of a run: a few plain values, and what the user named."""
+    proxy = f"http://127.0.0.1:{PROXY_PORT}"
+    return {
+        "PATH": f"{scripts}:{_SYSTEM_PATH}",
+        "HOME": HOME,
+        "USER": "agent",
+        "LOGNAME": "agent",
+        "SHELL": "/bin/bash",
+        "TMPDIR": TEMPORARY,
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+        "PAGER": "cat",
+        "GIT_PAGER": "cat",
+        "GIT_TERMINAL_PROMPT": "0",
+        "PYTHONPATH": RUNTIME,  # so that a script started by a command finds the figures' backend too
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "MPLBACKEND": "module://toolyard_runtime.matplotlib_backend",
+        "MPLCONFIGDIR": f"{TEMPORARY}/matplotlib",
+        **(dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), proxy) if proxied else {}),
+        **named,
+    }
+
+
+def with_broker(
+    environment: Mapping[str, str],
+    spec: Spec,
+    address: str = f"{BROKER}/{BROKER_SOCKET}",
+    runtime: str = f"{RUNTIME}/toolyard_runtime",
+) -> dict[str, str]:
+    """The environment, with what leads code to its tools where the Spec has a broker."""
+    if not spec.broker:
+        return dict(environment)
+    return {
+        **environment,
+        "TOOLYARD_BROKER": address,
+        "TOOLYARD_PACKAGES": spec.packages or spec.workspace,
+        # So that a script started by a command imports tools from wherever it lies.
+        "PYTHONPATH": f"{environment['PYTHONPATH']}:{runtime}/startup",
+    }
+
+
+def run_setup(spec: Spec, scripts: str) -> RunSetup:
+    """What every run of a sandbox on this machine starts from."""
+    environment = with_broker(variables(scripts, spec.environment, proxied=bool(spec.allowed_hosts)), spec)
+    return RunSetup(spec.workspace, find_shell(), environment, resources(spec.limits), spec.limits.output_bytes)
+
+
+def resources(limits: RunLimits) -> dict[str, int]:
+    """The limits that the kernel holds for each process, by the names the worker knows."""
+    return {
+        "cpu_seconds": limits.cpu_seconds,
+        "memory_bytes": limits.memory_bytes,
+        "open_files": limits.open_files,
+        "file_bytes": limits.file_bytes,
+        "core_bytes": 0,
+        # Counts the user's processes, inside a user namespace only those in there; it does not bind root.
+        "processes": limits.processes,
+    }
+
+
+def pid_max(limits: RunLimits) -> int:
+    """What to set the namespace's own limit of processes to; 0 where the kernel has only one for all."""
+    found = re.match(r"(\d+)\.(\d+)", platform.release())
+    if found is None or (int(found[1]), int(found[2])) < _PID_MAX_PER_NAMESPACE:
+        return 0
+    return limits.processes + _RESERVED_PIDS
+
+
+@dataclass(frozen=True, slots=True)
+class Walls:
+    """Landlock and seccomp for one sandbox, as far as this kernel has them."""
+
+    landlock: bytes
+    landlock_rules: tuple[tuple[str, int, int], ...]
+    """A path, what may be done beneath it if it is a folder inside, and with it if it is a file."""
+    seccomp: bytes
+
+    @classmethod
+    def around(cls, writable: Iterator[str], *, readable: tuple[str, ...] = ("/",), own_network: bool) -> Walls:
+        """Everything below `readable` may be read and executed, everything below `writable` changed as well.
+
+        A sandbox without a network of its own gets no sockets at all.
+        """
+        level = landlock.level()
+        reading = (landlock.READ | landlock.EXECUTE, landlock.READ_FILE | landlock.EXECUTE)
+        changing = (landlock.everything(level, folder=True), landlock.everything(level, folder=False))
+        rules = [(path, *reading) for path in readable]
+        rules += [(path, *changing) for path in writable]
+        sockets = Sockets.ORDINARY if own_network else Sockets.NONE
+        return cls(
+            landlock.attributes(level, reach=not own_network) if level else b"",
+            tuple(rules) if level else (),
+            seccomp.program(sockets=sockets) if seccomp.available() else b"",
+        )
+
+    def worded(self, *, pid_max: int, in_worker: bool) -> dict[str, object]:
+        """As the warden's first frame carries it."""
+        return {
+            "pid_max": pid_max,
+            "landlock": self.landlock,
+            "landlock_rules": list(self.landlock_rules),
+            "seccomp": self.seccomp,
+            "walls_in_worker": in_worker,
+        }

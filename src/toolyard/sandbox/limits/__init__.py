@@ -1,0 +1,1 @@
+"""Enforces memory, disk and process limits on sandboxed runs."""

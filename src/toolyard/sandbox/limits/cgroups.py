@@ -1,0 +1,239 @@
+"""Control groups: limits on memory and processes that hold for root and for everything a process starts.
+
+Whoever creates a `Cgroup` owns it and closes it: what still runs inside is killed and the group is removed. Groups
+are children of this process's own group and carry the owner's pid namespace, pid and start time in their names. A
+server that was killed cannot close its groups, so the next one to create a group in the same place sweeps them away.
+Groups with any other name are never touched.
+
+Versions 1 and 2 are both served, and mixtures of them. Where nothing is writable, `Cgroup.create` answers None.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from toolyard.core.errors import SystemFault
+from toolyard.sandbox.limits import cgroup_paths
+from toolyard.sandbox.limits.cgroup_paths import Place, words, write
+
+_CLOSE_SECONDS: Final = 1.0
+_SWEEP_SECONDS: Final = 0.5
+_POLL_SECONDS: Final = 0.002
+_NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
+_OURS = re.compile(r"toolyard-(?P<space>\d+)-(?P<pid>\d+)-(?P<began>\d+)-[A-Za-z0-9_]+-\d+")
+_COUNT_IN_STAT = 19  # the start time, counted from the state, which follows the parenthesised name
+_HELD_AS = {"memory": "memory", "pids": "processes"}
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The group in one hierarchy, and the limits that it holds there."""
+
+    folder: str
+    controllers: frozenset[str]
+    unified: bool
+
+
+class Cgroup:
+    """One group. Processes that are added, and their children from then on, share its limits."""
+
+    def __init__(self, parts: Sequence[_Part]) -> None:
+        self._parts = tuple(parts)
+        self._kills_told = 0
+        self._refusals_told = 0
+        self.limits_held = frozenset(_HELD_AS[name] for part in parts for name in part.controllers)
+        """Which of "memory" and "processes" the kernel holds here."""
+
+    @classmethod
+    def create(
+        cls, *, memory_bytes: int, processes: int, name: str, places: Sequence[Place] | None = None
+    ) -> Cgroup | None:
+        """A new group with these limits, or as many of them as can be had; None where none can."""
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} cannot be part of a group's name: letters, digits and _ only")
+        full_name = f"toolyard-{_pid_space()}-{os.getpid()}-{_began('self')}-{name}-{next(_numbers)}"
+        parts: list[_Part] = []
+        for place in cgroup_paths.find() if places is None else places:
+            with contextlib.suppress(OSError):  # read-only, another user's, or held by others: no limit from here
+                controllers = cgroup_paths.open_for_children(place)
+                sweep(place.folder)
+                part = _Part(f"{place.folder}/{full_name}", controllers, place.unified)
+                held = _make(part, memory_bytes, processes)
+                if held:
+                    parts.append(_Part(part.folder, held, part.unified))
+        return cls(parts) if parts else None
+
+    def add(self, pid: int) -> None:
+        """Bind a process. Its children so far stay where they are, so add it before it starts any."""
+        try:
+            for part in self._parts:
+                write(f"{part.folder}/cgroup.procs", str(pid))
+        except OSError as error:
+            raise SystemFault(
+                f"Process {pid} could not be put into its control group: {error.strerror}.",
+                hint="The run was not started. Run `toolyard doctor` to see what this machine offers.",
+            ) from error
+
+    def processes(self) -> list[int]:
+        """The processes inside, lowest first."""
+        return sorted({pid for part in self._parts for pid in _members(part.folder)})
+
+    def out_of_memory_kills(self) -> int:
+        """How many processes the kernel has killed here because the memory limit was reached."""
+        return sum(_kills(part) for part in self._parts if "memory" in part.controllers)
+
+    def was_out_of_memory(self) -> bool:
+        """Whether the kernel killed a process here for its memory since this was last asked."""
+        before, self._kills_told = self._kills_told, self.out_of_memory_kills()
+        return self._kills_told > before
+
+    def was_out_of_processes(self) -> bool:
+        """Whether the kernel refused a process here since this was last asked."""
+        refused = sum(
+            _counted(f"{part.folder}/pids.events", b"max") for part in self._parts if "pids" in part.controllers
+        )
+        before, self._refusals_told = self._refusals_told, refused
+        return refused > before
+
+    def close(self) -> bool:
+        """Kill what is left inside and remove the group, within about a second. Whether it is gone."""
+        return _remove([part.folder for part in self._parts], _CLOSE_SECONDS)
+
+
+def _make(part: _Part, memory_bytes: int, processes: int) -> frozenset[str]:
+    """The limits that the new group took; it is gone again when it took none."""
+    os.mkdir(part.folder)
+    held = frozenset(name for name in part.controllers if _limited(part, name, memory_bytes, processes))
+    if not held:
+        os.rmdir(part.folder)
+    return held
+
+
+def _limited(part: _Part, controller: str, memory_bytes: int, processes: int) -> bool:
+    try:
+        if controller == "pids":
+            write(f"{part.folder}/pids.max", str(processes))
+            return True
+        hard, swap, swap_bytes = (
+            ("memory.max", "memory.swap.max", 0)
+            if part.unified
+            else ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", memory_bytes)  # memory and swap together
+        )
+        write(f"{part.folder}/{hard}", str(memory_bytes))
+        with contextlib.suppress(FileNotFoundError):  # the kernel keeps no account of swap
+            write(f"{part.folder}/{swap}", str(swap_bytes))
+    except OSError:
+        return False
+    return True
+
+
+def _kills(part: _Part) -> int:
+    return _counted(f"{part.folder}/{'memory.events' if part.unified else 'memory.oom_control'}", b"oom_kill")
+
+
+def _counted(path: str, name: bytes) -> int:
+    try:
+        with open(path, "rb") as file:
+            rows = dict(row.split() for row in file)
+        return int(rows.get(name, b"0"))
+    except (OSError, ValueError):
+        return 0
+
+
+def sweep(folder: str) -> None:
+    """Remove the groups below `folder` whose owner is gone."""
+    stale = [f"{folder}/{name}" for name in os.listdir(folder) if _is_stale(name)]
+    if stale:
+        _remove(stale, _SWEEP_SECONDS)
+
+
+def _is_stale(name: str) -> bool:
+    match = _OURS.fullmatch(name)
+    # A pid means nothing in another namespace: such a group is its own servers' to sweep.
+    if match is None or int(match["space"]) != _pid_space():
+        return False
+    try:
+        os.kill(int(match["pid"]), 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except PermissionError:
+        pass  # it lives, under another user, unless the number was given away again
+    began = _began(match["pid"])
+    return began is not None and began != int(match["began"])
+
+
+@cache
+def _pid_space() -> int:
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return 0
+
+
+def _began(pid: str) -> int | None:
+    """When a process started, in the kernel's ticks; None where it is not told."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[_COUNT_IN_STAT])
+    except (OSError, IndexError):
+        return None
+
+
+def _remove(folders: Sequence[str], seconds: float) -> bool:
+    """Empty and remove these groups, and any made below them; what will not go in time stays for the next sweep."""
+    left = [found for folder in folders for found in _tree(folder)]
+    deadline = time.monotonic() + seconds
+    for folder in left:
+        for name, order in (("pids.max", "0"), ("cgroup.kill", "1")):  # no more children; version 2 kills by itself
+            with contextlib.suppress(OSError):
+                write(f"{folder}/{name}", order)
+    while True:
+        for folder in left:
+            for pid in _members(folder):
+                _kill_in(folder, pid)
+        left = [folder for folder in left if not _gone(folder)]
+        if not left or time.monotonic() >= deadline:
+            return not left
+        time.sleep(_POLL_SECONDS)
+
+
+def _tree(folder: str) -> Iterator[str]:
+    """The group and those below it, deepest first."""
+    for found, _, _ in os.walk(folder, topdown=False):
+        yield found
+
+
+def _members(folder: str) -> list[int]:
+    return [pid for word in words(f"{folder}/cgroup.procs") if (pid := int(word)) > 0]  # 0: of a foreign namespace
+
+
+def _kill_in(folder: str, pid: int) -> None:
+    """Kill `pid` if it is still in this group: a number that was read can be another process's by now."""
+    with contextlib.suppress(OSError):
+        handle = os.pidfd_open(pid)
+        try:
+            with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="surrogateescape") as groups:
+                if any(os.path.basename(folder) in row.rstrip("\n").split("/") for row in groups):
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+        finally:
+            os.close(handle)
+
+
+def _gone(folder: str) -> bool:
+    try:
+        os.rmdir(folder)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True

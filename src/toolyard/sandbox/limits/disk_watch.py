@@ -1,0 +1,169 @@
+"""Ending a run that fills the disk.
+
+No file system here offers a quota to an ordinary user, so the free space is watched while a run is under way. A look
+costs one statvfs for each file system. When more space went than a run may take, `Account` tells whether it was this
+run that took it; other programs write to the same disk. Below the reserve nobody asks whose fault it is: a run during
+which space went away is ended, because a full disk stops everything else on the machine.
+
+What this does not promise: exactness. A run is ended some ticks after it passed its limit. Space in files that have
+no name is seen while they are open in one of the run's processes, and otherwise by the reserve alone.
+
+A `DiskWatch` serves one run: `begin`, `check` every few tens of milliseconds from one thread, `close`. It owns
+handles of the folders from `begin` to `close`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from toolyard.core.limits import MIB
+from toolyard.sandbox.limits.disk_usage import Account, held_without_name
+
+_SLICE_SECONDS: Final = 0.02
+_CLOCK_SLACK_NS: Final = 20_000_000  # files are stamped by a coarser clock, which lags by up to one tick
+_NOTICEABLE_BYTES: Final = 16 * MIB
+# After an account that found too little, the next one is due when this much more has gone (in parts of the limit):
+# never at once, and never so late that a file which slipped through by being renamed gets far.
+_SOONEST, _LATEST = 16, 4
+
+Processes = Callable[[], Iterable[int]]
+
+
+class DiskWatch:
+    """`most_bytes` and `most_files` are what one run may take, `reserve_bytes` what must stay free.
+
+    `processes` tells the pids of the run, to find files that are open but have no name.
+    """
+
+    def __init__(
+        self,
+        folders: Sequence[str],
+        *,
+        most_bytes: int,
+        most_files: int | None,
+        reserve_bytes: int,
+        processes: Processes = tuple,
+    ) -> None:
+        self._folders = tuple(folders)
+        self._limits = (most_bytes, most_files, reserve_bytes)
+        self._processes = processes
+        self._handles: list[int] = []
+        self._disks: list[_Disk] = []
+
+    def begin(self) -> None:
+        """The run starts now. Raises OSError when a folder cannot be opened."""
+        self.close()
+        since = time.time_ns() - _CLOCK_SLACK_NS
+        by_device: dict[int, list[int]] = {}
+        try:
+            for folder in self._folders:
+                fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                self._handles.append(fd)
+                by_device.setdefault(os.fstat(fd).st_dev, []).append(fd)
+            self._disks = [
+                _Disk(device, fds, since, self._limits, self._processes) for device, fds in by_device.items()
+            ]
+        except OSError:
+            self.close()
+            raise
+
+    def check(self) -> str | None:
+        """Why the run must be ended, if it must."""
+        for disk in self._disks:
+            reason = disk.check()
+            if reason is not None:
+                return reason
+        return None
+
+    def close(self) -> None:
+        for disk in self._disks:
+            disk.close()
+        self._disks = []
+        while self._handles:
+            os.close(self._handles.pop())
+
+
+class _Disk:
+    """One file system and the watched folders on it."""
+
+    def __init__(
+        self,
+        device: int,
+        folders: Sequence[int],
+        since: int,
+        limits: tuple[int, int | None, int],
+        processes: Processes,
+    ) -> None:
+        self._device = device
+        self._folders = tuple(folders)
+        self._since = since
+        self._most_bytes, self._most_files, self._reserve = limits
+        self._noticeable = min(_NOTICEABLE_BYTES, self._most_bytes, self._reserve // 4)
+        self._processes = processes
+        now = os.fstatvfs(self._folders[0])
+        self._free_bytes = now.f_bfree * now.f_frsize
+        self._free_files = now.f_ffree
+        self._due_bytes = self._most_bytes
+        self._due_files = self._most_files
+        self._account: Account | None = None
+        self._began_at = (0, 0)
+
+    def check(self) -> str | None:
+        now = os.fstatvfs(self._folders[0])
+        free = now.f_bfree * now.f_frsize
+        # What others give back must not hide what the run takes: the drop is from the highest level seen.
+        self._free_bytes = max(self._free_bytes, free)
+        self._free_files = max(self._free_files, now.f_ffree)
+        gone_bytes, gone_files = self._free_bytes - free, self._free_files - now.f_ffree
+        if gone_bytes > self._noticeable and now.f_bavail * now.f_frsize < self._reserve:
+            return f"the disk is almost full: less than {_size(self._reserve)} is free"
+        if self._account is None:
+            files_due = self._due_files is not None and gone_files > self._due_files
+            if gone_bytes <= self._due_bytes and not files_due:
+                return None
+            self._account = Account(self._folders, self._since)
+            self._began_at = (gone_bytes, gone_files)
+        return self._judge(self._account, gone_bytes, gone_files)
+
+    def _judge(self, account: Account, gone_bytes: int, gone_files: int) -> str | None:
+        account.go_on(_SLICE_SECONDS)
+        taken = account.bytes
+        if account.done and taken <= self._most_bytes:
+            taken += held_without_name(self._processes(), self._device, _SLICE_SECONDS)
+        if taken > self._most_bytes:
+            return f"it wrote more than {_size(self._most_bytes)} to the disk"
+        if self._most_files is not None and account.files > self._most_files:
+            return f"it made or changed more than {self._most_files:,} files"
+        if not account.done:
+            return None
+        self._account = None
+        if not account.complete and self._is_over(gone_bytes, gone_files):
+            return (
+                f"{_size(gone_bytes)} and {gone_files:,} files' worth of the disk went during the run, "
+                "and its files are too many, too deep or too closed to be counted"
+            )
+        at_bytes, at_files = self._began_at
+        self._due_bytes = at_bytes + _step(self._most_bytes, taken)
+        if self._most_files is not None:
+            self._due_files = at_files + _step(self._most_files, account.files)
+        return None
+
+    def _is_over(self, gone_bytes: int, gone_files: int) -> bool:
+        return gone_bytes > self._most_bytes or (self._most_files is not None and gone_files > self._most_files)
+
+    def close(self) -> None:
+        if self._account is not None:
+            self._account.close()
+            self._account = None
+
+
+def _step(most: int, taken: int) -> int:
+    """How much more must go before counting again is worth it."""
+    return min(max(most - taken, most // _SOONEST), most // _LATEST)
+
+
+def _size(count: int) -> str:
+    return f"{count / MIB:,.0f} MiB" if count >= MIB else f"{count:,} bytes"

@@ -1,0 +1,76 @@
+"""The host side of recording what runs change: the setup for the supervisor, and reading its frames.
+
+Paths inside are turned into those of the host, by the mounts of the Spec. What a sandbox sends is bounded here once
+more: past that the run counts as one that may have changed anything.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from toolyard.core.limits import MIB
+from toolyard.linux import change_filter
+from toolyard.sandbox.spec import ChangedPath, ChangeSink, Spec
+from toolyard_runtime import protocol
+
+_MOST_BYTES = 64 * MIB
+"""Of the frames of one run: room for every path that a recorder reports, repeated ones included."""
+
+
+def recording_setup(spec: Spec) -> dict[str, object]:
+    """A part of the supervisor's first frame; empty where nothing is or can be recorded."""
+    if not spec.records_changes or change_filter.why_not():
+        return {}
+    calls = {number: [path.worded() for path in paths] for number, paths in change_filter.paths().items()}
+    roots = [inside for inside, _ in _writable(spec)]
+    program, number = change_filter.program(), change_filter.seccomp_number()
+    return {"recording": {"filter": program, "seccomp": number, "calls": calls, "roots": roots}}
+
+
+@dataclass(slots=True)
+class RecordedChanges:
+    """Reads the frames of one run and hands them to its sink."""
+
+    spec: Spec
+    sink: ChangeSink
+    left: int = _MOST_BYTES
+
+    def take(self, kind: int, body: bytes) -> None:
+        if self.left < 0:
+            return
+        if kind == protocol.RECORDED:
+            self.sink.recorded(is_complete=body == protocol.COMPLETE)
+            return
+        self.left -= len(body)
+        if self.left < 0:
+            self.lose()
+        elif found := list(self._paths(body)):
+            self.sink.changed(found)
+
+    def lose(self) -> None:
+        """What comes after this is not heard any more."""
+        self.left = -1
+        self.sink.recorded(is_complete=False)
+
+    def _paths(self, body: bytes) -> Iterator[ChangedPath]:
+        mounts = [(os.fsencode(inside), os.fsencode(source)) for inside, source in _writable(self.spec)]
+        mounts.sort(key=lambda mount: len(mount[0]), reverse=True)
+        at = 0
+        while at + protocol.CHANGED.size <= len(body):
+            time_ns, is_tree, length = protocol.CHANGED.unpack_from(body, at)
+            at += protocol.CHANGED.size
+            path = body[at : at + length]
+            at += length
+            for inside, source in mounts:
+                if path == inside or path.startswith(inside + b"/"):
+                    yield ChangedPath(source + path[len(inside) :], bool(is_tree), time_ns)
+                    break
+
+
+def _writable(spec: Spec) -> Iterator[tuple[str, str]]:
+    """What runs may change: where it is inside, and on the host."""
+    if spec.writable:
+        yield spec.workspace, spec.workspace
+    yield from ((mount.inside, mount.source) for mount in spec.mounts if mount.writable)

@@ -1,0 +1,1 @@
+"""The HTTP proxy through which sandboxed code reaches the allowed hosts."""

@@ -1,0 +1,67 @@
+"""Looking names up without blocking the one thread that asks.
+
+The system's lookup cannot be interrupted and may take half a minute, so each runs in a daemon thread. Their number is
+bounded by threads that still run, not by those somebody still waits for: a name whose server never answers cannot
+pile them up, and none keeps the process from ending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import threading
+from collections.abc import Callable
+
+from toolyard.sandbox.proxy.allow_list import Address
+
+Lookup = Callable[[str, int], list[Address]]
+
+LOOKUPS_AT_ONCE = 16
+
+
+def system_lookup(host: str, port: int) -> list[Address]:
+    """The addresses of a name, in the system's order of preference. Raises OSError."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    # A link-local address comes with its scope behind a percent sign.
+    addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
+    return list(dict.fromkeys(addresses))
+
+
+class Lookups:
+    """Belongs to one event loop."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+        self._free = asyncio.Semaphore(LOOKUPS_AT_ONCE)
+
+    async def addresses(self, host: str, port: int) -> list[Address]:
+        """Raises OSError when the name is unknown."""
+        await self._free.acquire()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[list[Address]] = loop.create_future()
+
+        def settle(found: list[Address] | OSError) -> None:
+            self._free.release()
+            if answer.done():  # nobody waits any more
+                return
+            if isinstance(found, OSError):
+                answer.set_exception(found)
+            else:
+                answer.set_result(found)
+
+        def work() -> None:
+            found: list[Address] | OSError
+            try:
+                found = self._lookup(host, port)
+            except OSError as error:
+                found = error
+            except ValueError as error:  # UnicodeError: a label that the system's own encoding refuses
+                found = OSError(str(error))
+            try:
+                loop.call_soon_threadsafe(settle, found)
+            except RuntimeError:
+                return  # the proxy was closed meanwhile
+
+        threading.Thread(target=work, name="toolyard-lookup", daemon=True).start()
+        return await answer

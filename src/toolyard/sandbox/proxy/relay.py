@@ -1,0 +1,137 @@
+"""Moving bytes between a client of the proxy and a server, and answering a client that gets none.
+
+Nothing is kept: a chunk is read when the one before it was taken. The sockets belong to the caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+from collections.abc import Sequence
+
+from toolyard.core.limits import KIB, MIB
+from toolyard.sandbox.proxy.allow_list import Address
+from toolyard.sandbox.proxy.request import Request
+
+_CHUNK_BYTES = 64 * KIB
+_ATTEMPT_SECONDS = 6.0
+_LINGER_SECONDS = 2.0
+_LINGER_BYTES = MIB
+
+
+async def connect(addresses: Sequence[Address], port: int) -> socket.socket:
+    """A connection to the first of the addresses that answers. Raises OSError, the last one's."""
+    loop = asyncio.get_running_loop()
+    failure = OSError("it has no address")
+    for address in addresses:
+        family = socket.AF_INET if isinstance(address, ipaddress.IPv4Address) else socket.AF_INET6
+        server = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            server.settimeout(0)
+            async with asyncio.timeout(_ATTEMPT_SECONDS):
+                await loop.sock_connect(server, (str(address), port))
+            server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError as error:
+            server.close()
+            failure = error
+        except BaseException:
+            server.close()
+            raise
+        else:
+            return server
+    raise failure
+
+
+async def relay(
+    request: Request, rest: bytes, client: socket.socket, server: socket.socket, *, idle_seconds: float
+) -> None:
+    """Serve one request to its end. `rest` came from the client behind the head. Raises OSError, also when idle."""
+    async with asyncio.timeout(idle_seconds) as clock:
+        pump = _Pump(clock, idle_seconds)
+        if request.head is None:
+            await pump.send(client, b"HTTP/1.1 200 Connection established\r\n\r\n")
+            await pump.send(server, rest)
+            await _both(pump, client, server)
+            return
+        await pump.send(server, request.head + rest[: request.length])
+        # One request a connection: what follows the body is never read, and the answer's end ends everything.
+        body = asyncio.create_task(pump.some(client, server, request.length - len(rest)))
+        try:
+            await pump.all(server, client)
+        finally:
+            body.cancel()
+            await asyncio.gather(body, return_exceptions=True)
+    await _linger(client)
+
+
+async def refuse(client: socket.socket, status: int, message: str) -> None:
+    """Answer with `message`. Its first line is the reason too: of a refused tunnel, most clients show only that."""
+    reason = message.partition("\n")[0].removesuffix(".")
+    body = f"{message}\n".encode()
+    head = (
+        f"HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    with contextlib.suppress(OSError):
+        async with asyncio.timeout(_LINGER_SECONDS):
+            await asyncio.get_running_loop().sock_sendall(client, head.encode("ascii", "replace") + body)
+        client.shutdown(socket.SHUT_WR)
+        await _linger(client)
+
+
+async def _linger(client: socket.socket) -> None:
+    """Let a client that has its whole answer end first: it would lose the answer if it is sending when we close."""
+    loop = asyncio.get_running_loop()
+    left = _LINGER_BYTES
+    with contextlib.suppress(OSError):
+        async with asyncio.timeout(_LINGER_SECONDS):
+            while left > 0 and (chunk := await loop.sock_recv(client, _CHUNK_BYTES)):
+                left -= len(chunk)
+
+
+async def _both(pump: _Pump, client: socket.socket, server: socket.socket) -> None:
+    """A tunnel: each direction ends for itself, a broken one ends both."""
+    tasks = [asyncio.create_task(pump.all(client, server)), asyncio.create_task(pump.all(server, client))]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Pump:
+    """Moves bytes, and puts the end of an idle connection off each time some have moved."""
+
+    def __init__(self, clock: asyncio.Timeout, idle_seconds: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._clock = clock
+        self._idle_seconds = idle_seconds
+
+    async def all(self, source: socket.socket, sink: socket.socket) -> None:
+        """Until the source ends; then the sink is told so."""
+        while chunk := await self._loop.sock_recv(source, _CHUNK_BYTES):
+            await self.send(sink, chunk)
+        _end(sink)
+
+    async def some(self, source: socket.socket, sink: socket.socket, size: int) -> None:
+        """The next `size` bytes, and no more."""
+        while size > 0:
+            chunk = await self._loop.sock_recv(source, min(size, _CHUNK_BYTES))
+            if not chunk:
+                _end(sink)
+                return
+            size -= len(chunk)
+            await self.send(sink, chunk)
+
+    async def send(self, sink: socket.socket, chunk: bytes) -> None:
+        await self._loop.sock_sendall(sink, chunk)
+        self._clock.reschedule(self._loop.time() + self._idle_seconds)
+        await asyncio.sleep(0)  # reading and writing what is ready never yields; one fast pair must not starve others
+
+
+def _end(sink: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # gone already
+        sink.shutdown(socket.SHUT_WR)

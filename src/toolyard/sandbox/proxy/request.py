@@ -1,0 +1,112 @@
+"""Reading the head of a proxy request, strictly.
+
+Two parsers that read one message differently are how a request is smuggled past the one that checks it. So there is
+one spelling of everything here, what is unusual is refused rather than understood, and what goes on to the server is
+written anew from what was understood.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from toolyard.sandbox.proxy.allow_list import normal_host, normal_port, split_port
+
+_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) ([!-~]+) HTTP/1\.[01]")
+_FIELD_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_FIELD_VALUE = re.compile(rb"[\t -~\x80-\xff]*")
+_LENGTH = re.compile(rb"[0-9]{1,18}")
+_SCHEME = "http://"
+_HTTP_PORT = 80
+
+# They are about the connection to the proxy, or decide where a body ends, or which of a server's hosts is meant.
+_NOT_PASSED_ON = frozenset(
+    (b"connection", b"keep-alive", b"te", b"trailer", b"upgrade", b"http2-settings", b"host", b"content-length")
+)
+_PROXY_PREFIX = b"proxy-"
+
+
+class BadRequest(Exception):  # noqa: N818 - the name HTTP gives it
+    """The request cannot be taken; `status` and the message are the answer."""
+
+    def __init__(self, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Where a client wants to go. `head` is what the server is to be sent first; None for a tunnel (CONNECT)."""
+
+    host: str
+    port: int
+    head: bytes | None = None
+    length: int = 0
+    """Bytes of body that follow the head."""
+
+
+def parse(head: bytes) -> Request:
+    """A request from its head (up to and with the empty line). Raises BadRequest."""
+    first, *lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
+    matched = _LINE.fullmatch(first)
+    if matched is None:
+        raise BadRequest("The first line is not that of an HTTP/1.1 request.")
+    method, target = matched[1], matched[2].decode("ascii")
+    fields = [_field(line) for line in lines]
+    if method == b"CONNECT":
+        return _authority(target, default_port=None)
+    return _plain(method, target, fields)
+
+
+def _plain(method: bytes, target: str, fields: list[tuple[bytes, bytes]]) -> Request:
+    if not target.lower().startswith(_SCHEME):
+        raise BadRequest("This is a proxy: ask for http://host/path, or CONNECT host:port for anything else.")
+    rest = target[len(_SCHEME) :]
+    end = next((at for at, letter in enumerate(rest) if letter in "/?#"), len(rest))
+    where, path = _authority(rest[:end], default_port=_HTTP_PORT), rest[end:]
+    if "#" in path:
+        raise BadRequest("A request names no fragment (#).")
+    length = _length(fields)
+    named = {
+        name.strip().lower() for key, value in fields if key.lower() == b"connection" for name in value.split(b",")
+    }
+    shown = where.host if where.port == _HTTP_PORT else f"{where.host}:{where.port}"
+    passed = [
+        (key, value)
+        for key, value in fields
+        if key.lower() not in _NOT_PASSED_ON | named and not key.lower().startswith(_PROXY_PREFIX)
+    ]
+    passed += [(b"Content-Length", str(length).encode())] if length is not None else []
+    path = path if path.startswith("/") else f"/{path}"
+    head = b"%s %s HTTP/1.1\r\nHost: %s\r\n" % (method, path.encode("ascii"), shown.encode("ascii"))
+    head += b"".join(b"%s: %s\r\n" % each for each in passed) + b"Connection: close\r\n\r\n"
+    return Request(where.host, where.port, head, length or 0)
+
+
+def _authority(text: str, *, default_port: int | None) -> Request:
+    host_text, port_text = split_port(text)
+    host = normal_host(host_text)
+    port = default_port if port_text is None else normal_port(port_text)
+    if host is None or port is None:
+        raise BadRequest("The request names no plain host and port.")
+    return Request(host, port)
+
+
+def _field(line: bytes) -> tuple[bytes, bytes]:
+    name, colon, value = line.partition(b":")
+    if not colon or not _FIELD_NAME.fullmatch(name) or not _FIELD_VALUE.fullmatch(value):
+        raise BadRequest("A header field is malformed.")
+    return name, value.strip(b" \t")
+
+
+def _length(fields: list[tuple[bytes, bytes]]) -> int | None:
+    """How long the body is; None when the request does not say."""
+    found = [(key.lower(), value) for key, value in fields]
+    if any(key == b"transfer-encoding" for key, _ in found):
+        raise BadRequest("A body must come with its Content-Length, not in chunks.", status=411)
+    lengths = [value for key, value in found if key == b"content-length"]
+    if not lengths:
+        return None
+    if len(lengths) > 1 or not _LENGTH.fullmatch(lengths[0]):
+        raise BadRequest("Content-Length must be there once, as a number.")
+    return int(lengths[0])

@@ -1,0 +1,127 @@
+"""Where files came from: which agent merged what, from which peer's snapshot, with which content. SQLite.
+
+One file for all agents of a layout, in the state folder: `<state>/sharing/provenance.sqlite3`. It is also asked for
+the common ancestor of two versions: what was merged once is held by both sides. A Provenance owns its connection
+until `close()` and may be used by several threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+
+from toolyard.core.closeable import Closing
+from toolyard.core.errors import SystemFault
+from toolyard.storage.disk_full import FREE_SPACE, check_descriptors, is_full
+from toolyard.storage.sqlite import make_private, write_ahead
+from toolyard.storage.state_folder import ensure_state_dir
+from toolyard.workspace.layout import SHARING
+
+_FILE = "provenance.sqlite3"
+_BUSY_SECONDS = 30.0
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS origins (
+    number INTEGER PRIMARY KEY, agent TEXT NOT NULL, path BLOB NOT NULL, peer TEXT NOT NULL,
+    peer_path BLOB NOT NULL, snapshot TEXT NOT NULL, digest BLOB NOT NULL, outcome TEXT NOT NULL,
+    time_ns INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS by_path ON origins (agent, path);
+CREATE TABLE IF NOT EXISTS looked (
+    agent TEXT NOT NULL, peer TEXT NOT NULL, snapshot TEXT NOT NULL, PRIMARY KEY (agent, peer)
+) WITHOUT ROWID;
+"""
+_CANNOT, _FULL = "Where merged files come from cannot be kept in", "the disk is full"
+_STAYS = "What was merged stays merged."
+_COLUMNS = "agent, path, peer, peer_path, snapshot, digest, outcome, time_ns"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """One merge of one file: `agent` took what `peer` had."""
+
+    agent: str
+    path: bytes
+    peer: str
+    peer_path: bytes
+    snapshot: str
+    digest: bytes
+    """Of the peer's content, as the snapshot store knows it."""
+    outcome: str
+    time_ns: int = 0
+
+
+class Provenance(Closing):
+    def __init__(self, state: str) -> None:
+        folder = ensure_state_dir(os.path.join(state, SHARING))
+        self._path = path = os.path.join(folder, _FILE)
+        self._using = threading.Lock()
+        with self._in_words():
+            make_private(path)
+            self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+            try:
+                write_ahead(self._db, _BUSY_SECONDS)
+                self._db.executescript(_SCHEMA)
+            except BaseException:
+                self._db.close()
+                raise
+
+    def close(self) -> None:
+        with self._using:
+            self._db.close()
+
+    @contextlib.contextmanager
+    def _in_words(self) -> Generator[None]:
+        """What SQLite or the disk says, as an error of ours."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            check_descriptors(error)
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                raise SystemFault(f"{self._path} is in use.", hint="Try again.", retryable=True) from error
+            why, hint = (_FULL, FREE_SPACE) if is_full(error, self._path) else (str(error), "Move the file away.")
+            raise SystemFault(f"{_CANNOT} {self._path}: {why}. {_STAYS}", hint=hint) from error
+        except OSError as error:
+            hint = "Free some space, or look at the folder's rights."
+            raise SystemFault(f"{_CANNOT} {self._path}: {error.strerror}. {_STAYS}", hint=hint) from error
+
+    def record(self, origins: Iterable[Origin]) -> None:
+        """All of them or none."""
+        now = time.time_ns()
+        rows = [
+            (one.agent, one.path, one.peer, one.peer_path, one.snapshot, one.digest, one.outcome, one.time_ns or now)
+            for one in origins
+        ]
+        with self._using, self._in_words(), self._db:  # which commits, or takes all of it back
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.executemany(f"INSERT INTO origins ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?)", rows)  # noqa: S608
+
+    def of(self, agent: str, path: bytes | None = None, peer: str | None = None) -> list[Origin]:
+        """What `agent` merged, the newest first; of one path, of one peer."""
+        statement = f"SELECT {_COLUMNS} FROM origins WHERE agent = ?"  # noqa: S608 - constants
+        parameters: list[str | bytes] = [agent]
+        if path is not None:
+            statement += " AND path = ?"
+            parameters.append(path)
+        if peer is not None:
+            statement += " AND peer = ?"
+            parameters.append(peer)
+        with self._using, self._in_words():
+            rows = self._db.execute(f"{statement} ORDER BY number DESC", parameters).fetchall()
+        return [Origin(*row) for row in rows]
+
+    def looked(self, agent: str, peer: str) -> str:
+        """The snapshot of `peer` that `agent` last looked at; empty when it never did."""
+        with self._using, self._in_words():
+            row = self._db.execute(
+                "SELECT snapshot FROM looked WHERE agent = ? AND peer = ?", (agent, peer)
+            ).fetchone()
+        return str(row[0]) if row else ""
+
+    def look(self, agent: str, peer: str, snapshot: str) -> None:
+        with self._using, self._in_words():
+            self._db.execute("INSERT OR REPLACE INTO looked VALUES (?, ?, ?)", (agent, peer, snapshot))

@@ -1,0 +1,185 @@
+"""One agent's part in sharing: its snapshots are published, and what its peers publish is at hand.
+
+It owns one thread, started with the first snapshot, that publishes the newest one and skips those in between, and a
+connection of its own to the snapshot store. Nobody waits for the thread but who flushes. What cannot be published is
+told in the audit log, and peers go on seeing what was there. `close()` publishes what is pending, in bounded time.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from toolyard.core.closeable import Closing
+from toolyard.core.errors import ToolyardError
+from toolyard.sharing.notifications import News
+from toolyard.sharing.peers import Peers
+from toolyard.workspace.agent_paths import Home
+from toolyard.workspace.layout import SHARED
+
+if TYPE_CHECKING:
+    from toolyard.config.models import Config
+    from toolyard.config.settings import Settings
+    from toolyard.policy.policy import Policy
+    from toolyard.sharing.provenance import Provenance
+    from toolyard.sharing.visibility import Filter
+    from toolyard.snapshots import Snapshot, Taken
+
+_CLOSE_SECONDS = 10.0
+_CATCH_UP_SECONDS = 10.0
+"""Between two looks after peers: each costs something for every one of them."""
+_SETTLED_SECONDS = 5.0
+"""What is younger its agent, if it lives, is about to publish itself."""
+
+
+def sharing_for(home: Home, config: Config, settings: Settings, tell: Callable[[str], None]) -> Sharing:
+    """The part of a layout's agent that has peers."""
+    from toolyard.policy.builder import policy_for
+
+    def policy_at(workspace: str) -> Policy:
+        # The rules of the file alone: what is closed to one agent for the sake of another has no part in it.
+        return replace(policy_for(config, settings, home.workspace, agent=home.agent), workspace=workspace)
+
+    beside = os.path.join(home.workspace, SHARED)
+    is_ours = os.path.islink(beside) and os.readlink(beside) == home.shared
+    return Sharing(home, SHARED if is_ours else home.shared, policy_at, tell)
+
+
+class _Stopped(Exception):  # noqa: N818 - the end, not an error
+    """The time that the end may take is over."""
+
+
+class Sharing(Closing):
+    def __init__(
+        self, home: Home, prefix: str, policy_at: Callable[[str], Policy], tell: Callable[[str], None]
+    ) -> None:
+        """`policy_at` gives the policy of the configuration alone, for a workspace; `tell` writes to the audit log.
+
+        `prefix` is how the agent spells the shared folder.
+        """
+        self.home = home
+        self.prefix = prefix
+        self.peers = Peers(home.shared, home.peers)
+        self.news = News(self.peers, prefix)
+        self._policy_at = policy_at
+        self._tell = tell
+        self._ready = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._pending: Snapshot | None = None
+        self._is_busy = False
+        self._is_closed = False
+        self._deadline = float("inf")
+        self._catch_up_at = float("-inf")
+        self._provenance: Provenance | None = None
+
+    def taken(self, taken: Taken) -> None:
+        """A snapshot of this agent was taken: it will be published."""
+        with self._ready:
+            if self._is_closed:
+                return
+            self._pending = taken.snapshot
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._main, name="toolyard-sharing", daemon=True)
+                self._thread.start()
+            self._ready.notify_all()
+
+    def flush(self, seconds: float | None = None) -> bool:
+        """Wait until what was taken is published, or could not be. False when it took longer."""
+        with self._ready:
+            return self._ready.wait_for(lambda: self._pending is None and not self._is_busy, seconds)
+
+    def catch_up(self, *, settled: float = 0.0) -> None:
+        """Publish what peers have a snapshot of and did not live to publish, or published under other rules.
+
+        News of the last `settled` seconds are left to who made them. Takes long, and raises nothing of the disk's.
+        """
+        from toolyard.sharing.publisher import Publisher
+        from toolyard.sharing.visibility import stamp_of
+        from toolyard.snapshots import SnapshotStore
+
+        try:
+            with SnapshotStore(self.home.snapshots) as store:
+                publisher = Publisher(self.home.shared, self.home.state, store)
+                newest = {one.agent: one for one in reversed(store.list())}
+                rules = [rule.identity for rule in self._policy_at(self.home.workspace).rules]
+                before = time.time_ns() - int(settled * 1e9)
+                for agent in self.peers.agents:
+                    snapshot, note = newest.get(agent), self.peers.published(agent)
+                    if snapshot is None:
+                        continue
+                    stamp = stamp_of(rules, snapshot.root, self.home.root, self.peers.place(agent))
+                    is_news = note is None or note.number < snapshot.number
+                    if (is_news and snapshot.time_ns <= before) or (note is not None and note.stamp != stamp):
+                        publisher.publish(agent, snapshot, self.filter_for(agent, snapshot.root), self._check)
+        except _Stopped:
+            return
+        except (ToolyardError, OSError, sqlite3.Error) as error:
+            self._tell(f"What peers did last could not be looked up: {error}")
+
+    def filter_for(self, agent: str, workspace: str) -> Filter:
+        """What of an agent that works in `workspace` its peers may see."""
+        from toolyard.sharing.visibility import Filter
+
+        policy = self._policy_at(workspace)
+        return Filter(policy, workspace=workspace, root=self.home.root, place=self.peers.place(agent))
+
+    @property
+    def provenance(self) -> Provenance:
+        """Where merged files came from, for all agents of the layout. Opened when first asked for."""
+        from toolyard.sharing.provenance import Provenance
+
+        with self._ready:
+            if self._provenance is None:
+                self._provenance = Provenance(self.home.state)
+            return self._provenance
+
+    def close(self) -> None:
+        with self._ready:
+            self._is_closed = True
+            self._deadline = time.monotonic() + _CLOSE_SECONDS
+            self._ready.notify_all()
+        if self._thread is not None:
+            self._thread.join(_CLOSE_SECONDS + 1)  # one that hangs on a dead disk goes with the process
+        if self._provenance is not None:
+            self._provenance.close()
+
+    def _main(self) -> None:
+        while (snapshot := self._next()) is not None:
+            try:
+                self._publish(snapshot)
+            except _Stopped:
+                self._tell("What was changed last is not shared: there was no time left.")
+            except Exception as error:  # noqa: BLE001 - the thread's edge: the next snapshot is to be shared all the same
+                self._tell(f"Snapshot {snapshot.id} could not be shared: {error}")
+            finally:
+                with self._ready:
+                    self._is_busy = False
+                    self._ready.notify_all()
+
+    def _next(self) -> Snapshot | None:
+        with self._ready:
+            self._ready.wait_for(lambda: self._pending is not None or self._is_closed)
+            snapshot, self._pending = self._pending, None
+            self._is_busy = snapshot is not None
+            return snapshot
+
+    def _publish(self, snapshot: Snapshot) -> None:
+        from toolyard.sharing.publisher import Publisher
+        from toolyard.snapshots import SnapshotStore
+
+        agent = self.home.agent
+        with SnapshotStore(self.home.snapshots) as store:
+            publisher = Publisher(self.home.shared, self.home.state, store)
+            publisher.publish(agent, snapshot, self.filter_for(agent, self.home.workspace), self._check)
+        if time.monotonic() >= self._catch_up_at:
+            self.catch_up(settled=_SETTLED_SECONDS)
+            self._catch_up_at = time.monotonic() + _CATCH_UP_SECONDS
+
+    def _check(self) -> None:
+        if time.monotonic() > self._deadline:
+            raise _Stopped

@@ -1,0 +1,26 @@
+"""Skills: workflows that agents keep, as folders that any reader of the agentskills format and any Python can use."""
+
+from toolyard.skills.archive import export_skill, import_skill
+from toolyard.skills.discovery import SkillEntry, find_skill, list_skills
+from toolyard.skills.skill import Skill
+from toolyard.skills.store import promote, remove, restore, save, versions
+from toolyard.skills.validation import Checks, Example, Report, Runner, check
+
+__all__ = [
+    "Checks",
+    "Example",
+    "Report",
+    "Runner",
+    "Skill",
+    "SkillEntry",
+    "check",
+    "export_skill",
+    "find_skill",
+    "import_skill",
+    "list_skills",
+    "promote",
+    "remove",
+    "restore",
+    "save",
+    "versions",
+]

@@ -1,0 +1,229 @@
+"""Whether the imports of a skill lead anywhere, told without importing anything.
+
+Looked for in the standard library, among what is installed, and in the workspace's `servers`, `tools` and `skills`,
+where also the imported names are looked for. Imports that the code itself expects to fail (in a `try`), or that are
+there for type checkers only, are left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib.util
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder
+
+from toolyard.core.agent_folder_names import COMMUNITY, folder_name
+from toolyard.files.roots import Root
+from toolyard.files.safe_paths import open_folder, read_file
+from toolyard.skills.skill_md import module_name
+from toolyard.workspace.layout import SERVERS, SKILLS, TOOLS
+
+_TREES = frozenset({SERVERS, TOOLS, SKILLS})
+_ASIDE = ".toolyard"  # where generated folders lie when the workspace has one of the same name
+_OURS = frozenset({"toolyard_runtime", "_massgen_runtime"})
+_MOST_MODULE_BYTES = 1 << 20
+_FAILURES = frozenset({"ImportError", "ModuleNotFoundError", "Exception"})
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    module: str
+    names: tuple[str, ...]
+    """What is taken from it; empty for `import module`."""
+    level: int
+    line: int
+
+    @property
+    def shown(self) -> str:
+        return f"{'.' * self.level}{self.module}"
+
+
+def imports_in(tree: ast.AST) -> Iterator[Import]:
+    """Every import of the code that has to succeed."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(alias.name, (), 0, node.lineno)
+        elif isinstance(node, ast.ImportFrom):
+            names = tuple(alias.name for alias in node.names if alias.name != "*")
+            yield Import(node.module or "", names, node.level, node.lineno)
+        elif isinstance(node, ast.Try) and _expects_failure(node):
+            for part in (*node.orelse, *node.finalbody):
+                yield from imports_in(ast.Module([part], []))
+        elif isinstance(node, ast.If) and _is_for_types(node.test):
+            yield from imports_in(ast.Module(node.orelse, []))
+        else:
+            yield from imports_in(node)
+
+
+def _expects_failure(node: ast.Try) -> bool:
+    caught = [handler.type for handler in node.handlers]
+    names = {name.id for kind in caught if kind is not None for name in ast.walk(kind) if isinstance(name, ast.Name)}
+    return None in caught or bool(names & _FAILURES)
+
+
+def _is_for_types(test: ast.expr) -> bool:
+    name = test.attr if isinstance(test, ast.Attribute) else test.id if isinstance(test, ast.Name) else ""
+    return name == "TYPE_CHECKING"
+
+
+def is_installed(module: str) -> bool:
+    """Whether this Python has it. Only its first name is looked up by others' code; the rest by its files.
+
+    What lies in the current folder is not installed: whoever stands elsewhere does not have it.
+    """
+    first, *below = module.split(".")
+    spec = _spec(first)
+    if spec is not None and _is_here(spec):
+        here = os.path.realpath(os.curdir)
+        spec = PathFinder.find_spec(first, [path for path in sys.path if os.path.realpath(path or os.curdir) != here])
+    if spec is None:
+        return False
+    name, places = first, spec.submodule_search_locations
+    for part in below:
+        name = f"{name}.{part}"
+        if places is not None and first not in sys.stdlib_module_names:
+            return True  # packages that are not the standard library's may make modules as they are imported
+        # Not a package: `os.path` is a module all the same, because the program has made it one.
+        inner = None if places is None else PathFinder.find_spec(name, list(places))
+        if inner is None:
+            return name in sys.modules
+        places = inner.submodule_search_locations
+    return True
+
+
+def is_near(first: str) -> bool:
+    """Whether such a module lies in the current folder."""
+    spec = _spec(first)
+    return spec is not None and _is_here(spec)
+
+
+def _spec(first: str) -> ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(first)
+    except (ImportError, ValueError, AttributeError):
+        return None
+
+
+def _is_here(spec: ModuleSpec) -> bool:
+    places = list(spec.submodule_search_locations or ()) or [spec.origin or ""]
+    folders = {os.path.realpath(os.path.dirname(place)) for place in places if os.path.isabs(place)}
+    return folders == {os.path.realpath(os.curdir)}
+
+
+@dataclass(frozen=True, slots=True)
+class Resolver:
+    """For the skills of one agent. `installed` says what the sandbox's Python has."""
+
+    root: Root
+    agent: str
+    installed: Callable[[str], bool] = is_installed
+    near: Callable[[str], bool] = is_near
+    """Whether code that stands in the author's folder finds it there, by its first name."""
+    attached: tuple[str, ...] = ()
+    """Folders of skills elsewhere. What their skills offer is not looked into."""
+
+    def faults(self, name: str, files: Iterable[str], module: str, found: Iterable[Import]) -> list[str]:
+        """What the imports of one module of the skill `name` do not find; `files` are those of the skill."""
+        own = frozenset(files)
+        package = os.path.dirname(module)
+        return [
+            f"line {item.line}: {fault}"
+            for item in found
+            if (fault := self._fault(item, name, own, package)) is not None
+        ]
+
+    def _fault(self, item: Import, skill: str, own: frozenset[str], package: str) -> str | None:
+        if item.level:
+            return self._relative(item, own, package)
+        first, *below = item.module.split(".")
+        if first in _TREES:
+            own_names = ([skill], [folder_name(self.agent), skill])
+            is_itself = first == SKILLS and any(below[: len(names)] == names for names in own_names)
+            return None if is_itself else self._in_tree(item, first, below)
+        if first in _OURS or self.installed(item.module):
+            return None
+        if self.near(first):
+            return f"{item.shown} is a file of the author's folder, which others do not have: put it into the skill"
+        return f"there is no module {item.shown} here"
+
+    def _relative(self, item: Import, own: frozenset[str], package: str) -> str | None:
+        parts = [part for part in package.split("/") if part]
+        if item.level - 1 > len(parts):
+            return f"{item.shown} leads out of the skill"
+        base = "/".join([*parts[: len(parts) - item.level + 1], *(item.module.split(".") if item.module else [])])
+        if not item.module or _has_module(own, base):
+            return None
+        return f"there is no module {item.shown} in the skill"
+
+    def _in_tree(self, item: Import, first: str, below: list[str]) -> str | None:
+        for folder in self._folders(first, below):
+            at = "/".join([folder, *below]) if folder else ""
+            if not self._exists(at):
+                continue
+            missing = [name for name in item.names if not self._offers(at, name)]
+            return f"{item.shown} has no {', '.join(missing)}" if missing else None
+        if first == SKILLS and below and self._is_attached(below[0]):
+            return None
+        return f"there is no {item.shown} in the workspace"
+
+    def _is_attached(self, name: str) -> bool:
+        for folder in self.attached:
+            with contextlib.suppress(OSError):
+                if any(module_name(entry) == name for entry in os.listdir(folder)):
+                    return True
+        return False
+
+    def _folders(self, first: str, below: list[str]) -> list[str]:
+        folders = [first, f"{_ASIDE}/{first}"]
+        if first == SKILLS and below:
+            others = sorted(self._names(SKILLS) - {COMMUNITY, folder_name(self.agent)})
+            folders += [f"{SKILLS}/{owner}" for owner in (folder_name(self.agent), COMMUNITY, *others)]
+        return folders
+
+    def _names(self, folder: str) -> set[str]:
+        fd = open_folder(self.root, folder)
+        if fd is None:
+            return set()
+        try:
+            return set(os.listdir(fd))
+        finally:
+            os.close(fd)
+
+    def _exists(self, path: str) -> bool:
+        """A package, or a module."""
+        return any(
+            self._kind(candidate) == kind for candidate, kind in ((path, stat.S_IFDIR), (f"{path}.py", stat.S_IFREG))
+        )
+
+    def _kind(self, path: str) -> int:
+        try:
+            with self.root.open(path, links=False) as handle:
+                return stat.S_IFMT(handle.status.st_mode)
+        except OSError:
+            return 0
+
+    def _offers(self, path: str, name: str) -> bool:
+        """A module of the package, or a name that its code mentions: what it means is not worked out."""
+        if self._exists(f"{path}/{name}"):
+            return True
+        is_bare_skills = path == SKILLS
+        if is_bare_skills and any(self._exists(f"{folder}/{name}") for folder in self._folders(SKILLS, [name])):
+            return True
+        if is_bare_skills and self._is_attached(name):
+            return True
+        for file in (f"{path}/__init__.py", f"{path}.py"):
+            if self._kind(file) == stat.S_IFREG:
+                data = read_file(self.root, file, _MOST_MODULE_BYTES) or b""
+                return re.search(rf"\b{re.escape(name)}\b", data.decode("utf-8", "replace")) is not None
+        return False
+
+
+def _has_module(files: frozenset[str], base: str) -> bool:
+    return f"{base}.py" in files or any(path.startswith(f"{base}/") for path in files)

@@ -1,0 +1,53 @@
+"""A skill before it is kept: its files lie aside while its example is run, where nobody imports it by name.
+
+They lie below the versions of its owner, whose sandbox sees that folder, and are gone when the block ends. What a
+killed process left there is swept up by the next one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import time
+from collections.abc import Generator
+
+from toolyard.core.agent_folder_names import folder_name
+from toolyard.files.roots import Root
+from toolyard.files.safe_paths import make_folder
+from toolyard.skills.skill_files import Tree, remove_tree, write_tree
+from toolyard.skills.versions import VERSIONS
+from toolyard.workspace.layout import skills_folder
+
+_ASIDE = ".trying"
+_LEFT_SECONDS = 3_600.0
+"""No example runs for as long: what is older was left behind."""
+
+
+@contextlib.contextmanager
+def laid_aside(root: Root, owner: str, name: str, tree: Tree) -> Generator[str]:
+    """The Python that makes code import the skill `name` of `owner` from these files. Raises OSError."""
+    place = f"{skills_folder(owner)}/{VERSIONS}/{_ASIDE}"
+    folder = make_folder(root, place)
+    token = secrets.token_hex(8)
+    try:
+        _sweep(folder)
+        write_tree(folder, token, tree)
+        path = os.path.join(root.path, place, token)
+        try:
+            yield (
+                "from toolyard_runtime.importer import try_out as _try_out\n"
+                f"_try_out({folder_name(owner)!r}, {name!r}, {path!r})\n"
+            )
+        finally:
+            remove_tree(folder, token)
+    finally:
+        os.close(folder)
+
+
+def _sweep(folder: int) -> None:
+    before = time.time() - _LEFT_SECONDS
+    for name in os.listdir(folder):
+        with contextlib.suppress(OSError):
+            if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime < before:
+                remove_tree(folder, name)

@@ -1,0 +1,344 @@
+"""Keeping skills: `skills/<owner>/<name>/`, where the owner is an agent or `community`.
+
+A skill takes the place of the former one in a single step: who imports it meanwhile gets the old one or the new one.
+The former goes to `skills/<owner>/.versions/<name>/<number>/`; the newest few are kept. Whoever changes the skills of
+one owner holds the lock of their folder. What a killed writer left is filed as a version by the next one, so nothing
+is lost. Nothing goes through a link. An agent changes its own skills and the community's, the user (no name)
+everybody's; mounts hold the same inside the sandbox.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import stat
+from collections.abc import Generator
+from dataclasses import dataclass
+
+from toolyard.core.agent_folder_names import COMMUNITY, folder_name
+from toolyard.core.errors import SecurityError, SystemFault, ToolError, ToolyardError, ValidationError
+from toolyard.core.limits import DEFAULT_LIMITS
+from toolyard.files import file_io
+from toolyard.files.roots import OPEN_FOLDER, Root
+from toolyard.files.safe_paths import make_folder, open_folder, refused
+from toolyard.files.temp_names import TEMPORARY_PREFIX
+from toolyard.linux.renameat2 import exchange, rename_without_replacing
+from toolyard.skills.skill import Skill, check_name, import_line
+from toolyard.skills.skill_files import File, Tree, digest_of, read_tree, remove_tree, tree_of, write_tree
+from toolyard.skills.skill_md import PAGE
+from toolyard.skills.staging import laid_aside
+from toolyard.skills.validation import Checks, check, refusal
+from toolyard.skills.versions import VERSIONS, Manifest, Version, stamped
+from toolyard.workspace.layout import SKILLS, skills_folder
+
+KEPT_VERSIONS = 20
+_LEFTOVER = re.compile(re.escape(TEMPORARY_PREFIX) + r"([A-Za-z_][A-Za-z0-9_]*)\.[0-9a-f]+")
+_NO_FOLDER = {errno.ENOTDIR, errno.ELOOP, errno.EEXIST}
+_CANNOT_EXCHANGE = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
+
+
+def save(root: Root, agent: str, skill: Skill, checks: Checks | None = None) -> str:
+    """Keep a skill of an agent's, in the place of one of the same name. Its folder, relative to the workspace.
+
+    Other files that the former had stay. With `checks`, a skill that does not pass them is refused and nothing is
+    changed; with a runner in them also one whose example fails, which is tried before the skill is kept.
+    """
+    made = tree_of(skill.files(folder_name(agent)))
+    if checks is not None:
+        with _opened(root, agent, skill.name) as place:
+            whole = {**place.current(), **made}
+        # Not under the lock: an example takes its time, and may keep a skill itself.
+        _require_fit(root, agent, skill.name, whole, checks)
+    with _opened(root, agent, skill.name) as place:
+        place.put({**place.current(), **made}, agent)
+        return place.path
+
+
+def _require_fit(root: Root, agent: str, name: str, tree: Tree, checks: Checks) -> None:
+    owner = folder_name(agent)
+    if checks.runner is None:
+        report = check(checks, name, tree, owner)
+    else:
+        try:
+            with laid_aside(root, agent, name, tree) as prelude:
+                report = check(checks, name, tree, owner, prelude)
+        except OSError as error:
+            raise refused(error, f"{skills_folder(agent)}/{name}") from error
+    if not report.ok:
+        raise refusal(report)
+
+
+def save_tree(
+    root: Root, owner: str, name: str, tree: Tree, *, by: str, promoted_from: str = "", note: str = ""
+) -> str:
+    """Keep a whole folder as the skill, nothing of the former in it."""
+    _require_right(by, owner)
+    with _opened(root, owner, name) as place:
+        place.put(tree, by, promoted_from, note)
+        return place.path
+
+
+def load(root: Root, owner: str, name: str, version: int | None = None) -> dict[str, File]:
+    """All files of a skill, or of a former version. Raises ToolError when there is none."""
+    check_name(name)
+    if version is None:
+        return _read(root, f"{skills_folder(owner)}/{name}", f"There is no skill {owner}/{name}.")
+    known = versions(root, owner, name)
+    if known and known[-1].number == version and known[-1].hash:
+        return load(root, owner, name)
+    path = f"{skills_folder(owner)}/{VERSIONS}/{name}/{version}"
+    return _read(root, path, f"Version {version} of {owner}/{name} is not kept.")
+
+
+def is_kept(root: Root, owner: str, name: str, tree: Tree) -> bool:
+    """Whether the skill has these very files now."""
+    try:
+        return digest_of(load(root, owner, name)) == digest_of(tree)
+    except ToolyardError:
+        return False
+
+
+def promote(
+    root: Root, agent: str, name: str, *, replace: bool = False, checks: Checks | None = None, by: str | None = None
+) -> str:
+    """Copy an agent's skill to everybody's. One of that name from somebody else is replaced only with `replace`.
+
+    With `checks`, one that does not pass them is refused: it may have been edited since it was saved. What was
+    promoted before, and stayed as it is on both sides, is no new version. `by` is who does it, where that is not the
+    agent itself.
+    """
+    tree = load(root, agent, name)
+    if checks is not None and not (report := check(checks, name, tree, folder_name(agent))).ok:
+        raise refusal(report)
+    source = f"{agent}/{name}"
+    known: tuple[Version, ...] = ()
+    with contextlib.suppress(ToolyardError):
+        known = versions(root, COMMUNITY, name)
+    is_there = (folder := open_folder(root, f"{skills_folder(COMMUNITY)}/{name}")) is not None
+    if folder is not None:
+        os.close(folder)
+    if is_there and not replace and not (known and known[-1].promoted_from.partition("@")[0] == source):
+        raise ToolError(
+            f"The community has a skill {name} that is not from {agent}.",
+            hint="Save yours under another name, or replace it on purpose.",
+        )
+    own = import_line(folder_name(agent), name)
+    page = tree[PAGE].data.replace(own.encode(), import_line(COMMUNITY, name).encode()) if PAGE in tree else b""
+    changed = {**tree, PAGE: File(page)} if page else tree
+    origin = f"{source}@{digest_of(tree)}"
+    if known and known[-1].promoted_from == origin and is_kept(root, COMMUNITY, name, changed):
+        return f"{skills_folder(COMMUNITY)}/{name}"
+    return save_tree(root, COMMUNITY, name, changed, by=agent if by is None else by, promoted_from=origin)
+
+
+def remove(root: Root, owner: str, name: str, *, by: str) -> None:
+    """Take a skill away. It stays among its versions, from where it can be restored."""
+    _require_right(by, owner)
+    with _opened(root, owner, name) as place:
+        if not place.is_there:
+            raise ToolError(f"There is no skill {owner}/{name}.", hint="List the skills to see what there is.")
+        place.retire(by)
+
+
+def versions(root: Root, owner: str, name: str) -> tuple[Version, ...]:
+    """What is known of a skill's versions, the oldest first. The last is the one in use, unless it was removed."""
+    check_name(name)
+    return Manifest(root, skills_folder(owner), name).read()
+
+
+def restore(root: Root, owner: str, name: str, number: int, *, by: str) -> str:
+    """Put a former version in use again, as a new one."""
+    tree = load(root, owner, name, number)
+    return save_tree(root, owner, name, tree, by=by, note=f"restored version {number}")
+
+
+def _read(root: Root, path: str, missing: str) -> dict[str, File]:
+    folder = open_folder(root, path)
+    if folder is None:
+        raise ToolError(missing, hint="List the skills to see what there is.")
+    try:
+        return read_tree(folder, path)
+    except OSError as error:
+        raise refused(error, path) from error
+    finally:
+        os.close(folder)
+
+
+def _require_right(by: str, owner: str) -> None:
+    if by and owner not in {by, COMMUNITY}:
+        raise SecurityError(
+            f"Agent '{by}' may not change the skills of '{owner}'.",
+            hint="Save it under your own name, or promote it.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where one skill is kept. `fd` is the folder of its owner's skills, whose lock is held."""
+
+    root: Root
+    fd: int
+    skills: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        return f"{self.skills}/{self.name}"
+
+    @property
+    def manifest(self) -> Manifest:
+        return Manifest(self.root, self.skills, self.name)
+
+    @property
+    def is_there(self) -> bool:
+        try:
+            status = os.stat(self.name, dir_fd=self.fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        if not stat.S_ISDIR(status.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        return True
+
+    def current(self) -> dict[str, File]:
+        """The files that are there now, as far as a skill can have them."""
+        if not self.is_there:
+            return {}
+        fd = os.open(self.name, OPEN_FOLDER, dir_fd=self.fd)
+        try:
+            return read_tree(fd, self.path, strict=False)
+        finally:
+            os.close(fd)
+
+    def put(self, tree: Tree, by: str, promoted_from: str = "", note: str = "") -> int | None:
+        """Make these the files of the skill. The number of the version that they replace."""
+        self._require_free_name()
+        self._file_leftovers()
+        replaced: int | None = None
+        new = f"{TEMPORARY_PREFIX}{self.name}.{secrets.token_hex(6)}"
+        entries: list[Version] = []
+        if self.is_there:
+            former = self._former()
+            if former not in self._known:
+                entries.append(former)
+            write_tree(self.fd, new, tree)
+            self._replace(new, former.number)
+            replaced = former.number
+            number = max(former.number, self._last) + 1
+        else:
+            write_tree(self.fd, new, tree)
+            rename_without_replacing(new, self.fd, self.name, self.fd)
+            number = self._last + 1
+        os.fsync(self.fd)
+        self.manifest.add(*entries, stamped(number, by, digest_of(tree), promoted_from, note))
+        self._prune()
+        return replaced
+
+    def _require_free_name(self) -> None:
+        """`skills.<name>` has to be the skill: an agent of that name could not be reached any more."""
+        taken = open_folder(self.root, f"{SKILLS}/{self.name}")
+        if taken is not None:
+            os.close(taken)
+            raise ValidationError.of(
+                "name", f"is taken: there is a folder {SKILLS}/{self.name}", hint="Give the skill another name."
+            )
+
+    def retire(self, by: str) -> None:
+        self._file_leftovers()
+        former = self._former()
+        entries = [] if former in self._known else [former]
+        self._move(self.name, former.number)
+        number = max(former.number, self._last) + 1
+        self.manifest.add(*entries, stamped(number, by, "", note="removed"))
+
+    @property
+    def _known(self) -> tuple[Version, ...]:
+        """A record that cannot be read says nothing; it is set aside when it is written."""
+        with contextlib.suppress(ToolyardError):
+            return self.manifest.read()
+        return ()
+
+    @property
+    def _last(self) -> int:
+        """The highest number that was ever given."""
+        kept = make_folder(self.root, self.manifest.folder)
+        try:
+            numbers = [int(name) for name in os.listdir(kept) if name.isascii() and name.isdigit()]
+        finally:
+            os.close(kept)
+        return max([*numbers, *(version.number for version in self._known)], default=0)
+
+    def _former(self) -> Version:
+        """The version that is in use: the last one saved, or what somebody made of it since."""
+        try:
+            digest = digest_of(self.current())
+        except ToolError:  # larger than a skill may be: it is moved as it is
+            digest = ""
+        known = self._known
+        if digest and known and known[-1].hash == digest:
+            return known[-1]
+        return stamped(self._last + 1, "", digest, note="edited by hand")
+
+    def _replace(self, new: str, number: int) -> None:
+        try:
+            exchange(new, self.name, self.fd)
+        except OSError as error:
+            if error.errno not in _CANNOT_EXCHANGE:
+                remove_tree(self.fd, new)
+                raise
+            self._move(self.name, number)
+            rename_without_replacing(new, self.fd, self.name, self.fd)
+        else:
+            self._move(new, number)
+
+    def _move(self, name: str, number: int) -> None:
+        kept = make_folder(self.root, self.manifest.folder)
+        try:
+            remove_tree(kept, str(number))
+            os.rename(name, str(number), src_dir_fd=self.fd, dst_dir_fd=kept)
+        finally:
+            os.close(kept)
+
+    def _file_leftovers(self) -> None:
+        """A writer that was killed has left a folder: the former version, or half of a new one."""
+        for entry in os.listdir(self.fd):
+            found = _LEFTOVER.fullmatch(entry)
+            if found is not None:
+                other = _Place(self.root, self.fd, self.skills, found[1])
+                number = other._last + 1
+                other._move(entry, number)
+                other.manifest.add(stamped(number, "", "", note="left by an interrupted save"))
+
+    def _prune(self) -> None:
+        kept = make_folder(self.root, self.manifest.folder)
+        try:
+            numbers = sorted(int(name) for name in os.listdir(kept) if name.isascii() and name.isdigit())
+            for number in numbers[:-KEPT_VERSIONS]:
+                remove_tree(kept, str(number))
+        finally:
+            os.close(kept)
+
+
+@contextlib.contextmanager
+def _opened(root: Root, owner: str, name: str) -> Generator[_Place]:
+    check_name(name)
+    skills = skills_folder(owner)
+    path = f"{skills}/{name}"
+    try:
+        folder = make_folder(root, skills)
+    except SystemFault as error:
+        raise SystemFault(f"The skill cannot be kept. {error.message}", hint=error.hint) from error
+    try:
+        with file_io.locked((folder,), path, DEFAULT_LIMITS):
+            yield _Place(root, folder, skills, name)
+    except OSError as error:
+        if error.errno not in _NO_FOLDER:
+            raise refused(error, path) from error
+        raise SystemFault(
+            f"The skill cannot be kept in {path}: {error.strerror}.",
+            hint="It has to be a plain folder of the workspace.",
+        ) from error
+    finally:
+        os.close(folder)

@@ -1,0 +1,67 @@
+"""How often skills were used: `skill_uses.json` in the state folder, which no agent can write. A list of
+`{"skill": "<owner>/<name>", "agent", "count", "last"}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from toolyard.files.locked_document import Document, parse_list, write_list
+from toolyard.files.roots import Root
+from toolyard.files.timestamps import now
+
+FILE = "skill_uses.json"
+_MOST_ROWS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    skill: str
+    agent: str
+    count: int
+    last: str
+
+
+class Uses:
+    """The Root of the state folder is the caller's."""
+
+    def __init__(self, state: Root) -> None:
+        self._file = Document(state, ".", FILE, parse_list, write_list)
+
+    def read(self) -> tuple[Use, ...]:
+        return tuple(use for row in self._file.read() if (use := _use(row)) is not None)
+
+    def of(self, skill: str) -> int:
+        """How often a skill (`<owner>/<name>`) was used, by whomever."""
+        return sum(use.count for use in self.read() if use.skill == skill)
+
+    def add(self, skill: str, agent: str, count: int = 1) -> None:
+        self.add_all({(skill, agent): count})
+
+    def add_all(self, counts: Mapping[tuple[str, str], int]) -> None:
+        """By skill and agent. The rows of those that were not used for longest make room."""
+
+        def change(rows: list[Any]) -> list[Any]:
+            known = {(use.skill, use.agent): use for row in rows if (use := _use(row)) is not None}
+            for (skill, agent), count in counts.items():
+                before = known.pop((skill, agent), Use(skill, agent, 0, ""))
+                known[skill, agent] = Use(skill, agent, before.count + count, now())
+            return [
+                {"skill": use.skill, "agent": use.agent, "count": use.count, "last": use.last}
+                for use in list(known.values())[-_MOST_ROWS:]
+            ]
+
+        self._file.set_aside()
+        self._file.change(change)
+
+
+def _use(row: Any) -> Use | None:
+    if not isinstance(row, dict):
+        return None
+    known = cast("dict[str, Any]", row)
+    skill, agent, count, last = (known.get(key) for key in ("skill", "agent", "count", "last"))
+    if not isinstance(skill, str) or not isinstance(agent, str) or not isinstance(count, int):
+        return None
+    return Use(skill, agent, count, last if isinstance(last, str) else "")

@@ -1,0 +1,1 @@
+"""Reads a live folder into snapshot objects."""

@@ -1,0 +1,201 @@
+"""Reading live files into objects, never silently wrong.
+
+A file is looked at before and after it is read. When it changed in between it is read again; when it keeps changing,
+what was read last is kept and marked as torn. Where the clock is too coarse to tell, it is read twice.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from toolyard.core.limits import MIB
+from toolyard.snapshots.archive.stat_cache import Look, Row, is_racy, look_of, surely_settled
+from toolyard.snapshots.store.objects import CHUNK, Kind, Run, digest_of, encode_runs
+
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_TRIES = 4
+_FIRST_PAUSE = 0.002
+"""Before a file that changed while it was read is read again; doubled each time."""
+_GATHERED_BYTES = 1 * MIB
+_ZEROS = bytes(CHUNK)
+
+Objects = Sequence[tuple[bytes, bytes]]
+
+
+class Sink(Protocol):
+    """Where objects go. Threads share it."""
+
+    def put(self, objects: Objects) -> None: ...
+
+
+class Content(NamedTuple):
+    """A file's content as held: `look` is what it looked like when it was read."""
+
+    look: Look
+    kind: Kind
+    ref: bytes
+    torn: bool
+
+
+class Unreadable(NamedTuple):
+    name: str
+    why: str
+    gone: bool = False
+
+
+Found = bytes | Content | Unreadable
+"""What came of reading a file: the digest alone of a small one that is as it looked, which most are."""
+
+
+class _Changed(Exception):  # noqa: N818 - not an error: it is read again
+    """The file is not what it was when its reading began. `content` is what was read."""
+
+    def __init__(self, content: Content | None) -> None:
+        super().__init__()
+        self.content = content
+
+
+class Reader:
+    """Reads files of one folder after the other; hands their bytes to `sink` a megabyte at a time."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._gathered: list[tuple[bytes, bytes]] = []
+        self._room = _GATHERED_BYTES
+
+    def flush(self) -> None:
+        gathered, self._gathered, self._room = self._gathered, [], _GATHERED_BYTES
+        if gathered:
+            self._sink.put(gathered)
+
+    def read(self, folder: int, look: Look) -> Content | Unreadable:
+        """A file of an open folder, which a moment ago looked like `look`."""
+        found = self.read_all(folder, (look,))[0]
+        return Content(look, Kind.FILE, found, torn=False) if isinstance(found, bytes) else found
+
+    def read_all(self, folder: int, rows: Sequence[Row]) -> list[Found]:
+        """Files of an open folder, in this order. One loop, for with small files each call more would be felt."""
+        found: list[Found] = []
+        # Before any is opened: the earlier it is, the more of them count as too new for their times to tell.
+        started_ns = time.time_ns()
+        settled_ns = surely_settled(started_ns)
+        for name, mode, inode, size, changed_ns, touched_ns in rows:
+            if size > CHUNK or (touched_ns >= settled_ns and is_racy(touched_ns, started_ns)):
+                found.append(self._read_carefully(folder, name))
+                continue
+            try:
+                fd = os.open(name, _FLAGS, dir_fd=folder)
+                try:
+                    data = os.pread(fd, size + 1, 0)
+                    after = os.fstat(fd)
+                finally:
+                    os.close(fd)
+            except OSError as error:
+                found.append(_unreadable(name, error))
+                continue
+            same = after.st_ctime_ns == touched_ns and after.st_mtime_ns == changed_ns and after.st_ino == inode
+            if same and len(data) == size and after.st_mode == mode:
+                found.append(self._put(data))
+            else:
+                found.append(self._read_carefully(folder, name))
+        return found
+
+    def _read_carefully(self, folder: int, name: str) -> Content | Unreadable:
+        pause = _FIRST_PAUSE
+        content: Content | None = None
+        for attempt in range(_TRIES):
+            if attempt:
+                time.sleep(pause)
+                pause *= 2
+            try:
+                return self._read_once(folder, name)
+            except _Changed as change:
+                content = change.content or content
+            except OSError as error:
+                return _unreadable(name, error)
+        return content._replace(torn=True) if content else Unreadable(name, "it kept changing while it was read")
+
+    def _read_once(self, folder: int, name: str) -> Content:
+        fd = os.open(name, _FLAGS, dir_fd=folder)
+        try:
+            before = os.fstat(fd)
+            if not stat.S_ISREG(before.st_mode):
+                raise _Changed(None)
+            kind, ref = self._keep(fd, before.st_size)
+            after = os.fstat(fd)
+            look = look_of(name, before)
+            if ref is None or look != look_of(name, after):
+                raise _Changed(Content(look, kind, ref, torn=False) if ref else None)
+            if is_racy(before.st_ctime_ns, time.time_ns()) and self._keep(fd, before.st_size) != (kind, ref):
+                raise _Changed(Content(look, kind, ref, torn=False))
+            return Content(look, kind, ref, torn=False)
+        finally:
+            os.close(fd)
+
+    def _keep(self, fd: int, size: int) -> tuple[Kind, bytes | None]:
+        """Hold the first `size` bytes. No digest when there are not that many."""
+        if size > CHUNK:
+            return Kind.CHUNKED, self._keep_chunks(fd, size)
+        data = os.pread(fd, size + 1, 0)
+        if len(data) < size:
+            return Kind.FILE, None
+        if len(data) > size:  # it grew: what was there when we looked is whole all the same
+            data = data[:size]
+        return Kind.FILE, self._put(data)
+
+    def _keep_chunks(self, fd: int, size: int) -> bytes | None:
+        runs: list[Run] = []
+        at = zeros = 0
+        while at < size:
+            skipped = _hole_until(fd, at, size) - at
+            if skipped:
+                zeros += skipped
+                at += skipped
+                continue
+            data = os.pread(fd, min(CHUNK, size - at), at)
+            if len(data) != min(CHUNK, size - at):
+                return None
+            at += len(data)
+            if data == (_ZEROS if len(data) == CHUNK else _ZEROS[: len(data)]):
+                zeros += len(data)
+                continue
+            if zeros:
+                runs.append(Run(zeros, None))
+                zeros = 0
+            runs.append(Run(len(data), self._put(data)))
+        if zeros:
+            runs.append(Run(zeros, None))
+        return self._put(encode_runs(runs))
+
+    def _put(self, data: bytes) -> bytes:
+        digest = digest_of(data)
+        self._gathered.append((digest, data))
+        self._room -= len(data)
+        if self._room < 0:
+            self.flush()
+        return digest
+
+
+def _hole_until(fd: int, at: int, size: int) -> int:
+    """Where the hole at `at` ends, down to a multiple of CHUNK; `at` itself when there is none."""
+    try:
+        data = os.lseek(fd, at, os.SEEK_DATA)
+    except OSError as error:
+        # No data from here to the end, or a disk that keeps no holes.
+        return size if error.errno == errno.ENXIO else at
+    return max(at, min(data, size) // CHUNK * CHUNK)
+
+
+def _unreadable(name: str, error: OSError) -> Unreadable:
+    if error.errno == errno.ENOENT:
+        return Unreadable(name, "it went away", gone=True)
+    if error.errno in {errno.EACCES, errno.EPERM}:
+        return Unreadable(name, "it may not be read")
+    if error.errno == errno.ELOOP:
+        return Unreadable(name, "it became a link while it was looked at")
+    return Unreadable(name, f"it cannot be read: {error.strerror}")

@@ -1,0 +1,110 @@
+"""What a snapshot leaves out: rules in gitignore's spelling.
+
+They come from the settings and from the `.toolyardignore` of each folder. The last rule that fits decides, `!` takes
+a name back in, a slash at the end means folders only, a slash elsewhere ties the rule to the folder it stands in.
+What lies in a folder that is left out is left out with it. Nothing that is left out is ever deleted by a restore.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from toolyard.core.errors import ValidationError
+from toolyard.core.limits import DEFAULT_LIMITS, KIB
+from toolyard.files.search.glob_patterns import Glob, compile_glob
+from toolyard.files.temp_names import TEMPORARY_PREFIX
+
+IGNORE_FILE = ".toolyardignore"
+DEFAULT_RULES = ("__pycache__/", ".mypy_cache/", ".pytest_cache/", ".ruff_cache/", ".hypothesis/")
+"""Only what programs make again by themselves. The settings may say otherwise."""
+MOST_FILE_BYTES = 64 * KIB
+_MOST_RULES = 2_000
+_BRACES = re.compile(r"[{}]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    glob: Glob
+    depth: int
+    """How many folders above the root of the rule are not part of what it is held against."""
+    takes_back: bool
+    folders_only: bool
+
+
+class Rules:
+    """Immutable; `below` gives those of a folder that has rules of its own."""
+
+    def __init__(self, lines: Iterable[str] = DEFAULT_RULES, *, _rules: tuple[_Rule, ...] = ()) -> None:
+        self._rules = _rules or tuple(_parsed(lines, 0))
+        self._for_files = _suspicion(rule for rule in self._rules if not rule.folders_only)
+        self._for_folders = _suspicion(self._rules)
+
+    def below(self, depth: int, text: bytes) -> Rules:
+        """These and the ones of a folder `depth` levels down, whose `.toolyardignore` holds `text`."""
+        own = tuple(_parsed(text.decode("utf-8", "surrogateescape").splitlines(), depth))
+        return Rules((), _rules=self._rules + own) if own else self
+
+    def left_out(self, folder: Sequence[str], files: Iterable[str], folders: Iterable[str]) -> set[str]:
+        """Those of a folder's names that are left out."""
+        found: set[str] = set()
+        if self._for_files is not None:
+            suspects = filter(self._for_files, files)
+            found.update(name for name in suspects if self._leaves_out((*folder, name), is_folder=False))
+        if self._for_folders is not None:
+            suspects = filter(self._for_folders, folders)
+            found.update(name for name in suspects if self._leaves_out((*folder, name), is_folder=True))
+        return found
+
+    def _leaves_out(self, parts: tuple[str, ...], *, is_folder: bool) -> bool:
+        for rule in reversed(self._rules):
+            if rule.folders_only and not is_folder:
+                continue
+            if rule.glob.matches(parts[rule.depth :]):
+                return not rule.takes_back
+        return False
+
+
+def our_own(names: Sequence[str]) -> set[str]:
+    """Of sorted names, those of files that Toolyard is in the middle of writing, or was when it was killed."""
+    first = bisect_left(names, TEMPORARY_PREFIX)
+    return set(takewhile(lambda name: name.startswith(TEMPORARY_PREFIX), names[first:]))
+
+
+def _suspicion(rules: Iterable[_Rule]) -> Callable[[str], object] | None:
+    """A quick look at a name alone: only where it strikes can one of the rules fit. None when none ever does."""
+    lasts = {alternative[-1] for rule in rules for alternative in rule.glob.alternatives}
+    if not lasts:
+        return None
+    patterns = [f"(?:{last.pattern})" for last in lasts if last is not None]
+    if len(patterns) < len(lasts):  # one ends in `**`
+        return bool
+    return re.compile("|".join(sorted(patterns)), re.DOTALL).fullmatch
+
+
+def _parsed(lines: Iterable[str], depth: int) -> list[_Rule]:
+    rules: list[_Rule] = []
+    for line in lines:
+        text = line.rstrip("\r\n")
+        # A blank at the end counts when a backslash stands before it.
+        while text.endswith(" ") and not text.endswith("\\ "):
+            text = text[:-1]
+        if not text or text.startswith("#"):
+            continue
+        takes_back = text.startswith("!")
+        text = text.removeprefix("!")
+        folders_only = text.endswith("/")
+        body = text.rstrip("/")
+        if not body or len(rules) >= _MOST_RULES:
+            continue
+        if "/" in body and not body.startswith("/"):
+            body = "/" + body
+        try:
+            glob = compile_glob(_BRACES.sub(r"\\\g<0>", body), "rule", DEFAULT_LIMITS, any_depth=True)
+        except ValidationError:
+            continue  # longer than any rule; git takes no notice of what it cannot read either
+        rules.append(_Rule(glob, depth, takes_back, folders_only))
+    return rules

@@ -1,0 +1,1 @@
+"""Compares snapshots with each other or with the live folder."""

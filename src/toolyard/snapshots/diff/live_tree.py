@@ -1,0 +1,61 @@
+"""The folder as it is now, seen like a snapshot, without writing anything.
+
+Folders' objects are kept in memory; contents are read from the files themselves when somebody asks.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+
+from toolyard.files.root_folder import RootFolder, parent_of
+from toolyard.snapshots.archive.file_reader import Objects
+from toolyard.snapshots.store.index import Seen
+from toolyard.snapshots.store.object_reader import ObjectReader
+from toolyard.snapshots.store.objects import Entry, decode_page, page_digests
+
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class Nowhere:
+    """A sink that keeps nothing."""
+
+    def put(self, objects: Objects) -> None:
+        """What was read has been hashed; that is all that was wanted."""
+
+
+class LiveTree:
+    """The Memory of a walk that leaves no trace, and the Trees that came of it."""
+
+    def __init__(self, reader: ObjectReader, seen: Callable[[bytes], Seen | None]) -> None:
+        self._reader = reader
+        self._seen = seen
+        self._made: dict[bytes, bytes] = {}
+
+    def seen(self, place: bytes) -> Seen | None:
+        return self._seen(place)
+
+    def page(self, digest: bytes) -> bytes:
+        return self._made.get(digest) or self._reader.read(digest)
+
+    def put_trees(self, objects: Objects) -> None:
+        self._made.update(objects)
+
+    def entries(self, tree: bytes) -> list[Entry]:
+        pages = page_digests(self.page(tree))
+        return [entry for page in pages or [tree] for entry in decode_page(self.page(page))]
+
+
+def live_content(root: RootFolder, path: bytes, limit: int) -> bytes:
+    """The first `limit` bytes of a file as it is now. Raises OSError."""
+    folder, name = parent_of(path)
+    above = root.open(folder)
+    try:
+        fd = os.open(name, _FLAGS, dir_fd=above)
+    finally:
+        os.close(above)
+    try:
+        return os.read(fd, limit) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+    finally:
+        os.close(fd)

@@ -1,0 +1,93 @@
+"""The host's end of a process that keeps overlays in namespaces of its own (`linux/overlay_process.py`).
+
+A Holder owns that process until `close()`; when the host is killed the process ends with it, and so do its mounts.
+What is mounted at a path there is reached from here as `seen(path)`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+
+import toolyard
+from toolyard.core.closeable import Closing
+
+_OPTIONS = ("--user", "--map-current-user", "--keep-caps", "--mount")
+_CODE = "import sys; sys.path.insert(0, sys.argv[1]); from toolyard.linux.overlay_process import main; main()"
+_END_SECONDS = 5.0
+_NONE = "it gives its users no namespaces of their own"
+
+
+class Holder(Closing):
+    def __init__(self) -> None:
+        """Starts it. OSError where this machine does not let its users have namespaces."""
+        program, nsenter = shutil.which("unshare"), shutil.which("nsenter")
+        if program is None or nsenter is None:
+            raise FileNotFoundError(errno.ENOENT, "there is no unshare or no nsenter")
+        self._nsenter = nsenter
+        self._asking = threading.Lock()
+        source = os.path.dirname(os.path.dirname(os.path.abspath(toolyard.__file__)))
+        self._process = subprocess.Popen(
+            (program, *_OPTIONS, sys.executable, "-I", "-S", "-B", "-c", _CODE, source),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,  # an interrupt at the terminal is for us
+        )
+        try:
+            self._ask("ready")
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def entering(self) -> tuple[str, ...]:
+        """What goes before a command that is to run in the same namespaces, with the user's own rights."""
+        # unshare has become the process whose namespaces they are.
+        target = ("--target", str(self._process.pid))
+        return (self._nsenter, "--user", "--mount", *target, "--preserve-credentials", "--")
+
+    def seen(self, path: str) -> str:
+        """How this process reaches a path of that namespace."""
+        return f"/proc/{self._process.pid}/root{path}"
+
+    def mount(self, lower: str, upper: str, work: str, target: str) -> None:
+        self._ask("mount", lower, upper, work, target)
+
+    def unmount(self, target: str) -> None:
+        self._ask("unmount", target)
+
+    def _ask(self, *words: str) -> None:
+        with self._asking:
+            into, out = self._process.stdin, self._process.stdout
+            if into is None or out is None or into.closed:
+                raise BrokenPipeError(errno.EPIPE, _NONE)
+            into.write(json.dumps(words).encode() + b"\n")
+            into.flush()
+            answer = out.readline()
+        if not answer:
+            raise BrokenPipeError(errno.EPIPE, _NONE)
+        if number := int(answer):
+            raise OSError(number, os.strerror(number), words[-1])
+
+    def close(self) -> None:
+        for end in (self._process.stdin, self._process.stdout):
+            if end is not None:
+                with contextlib.suppress(OSError):
+                    end.close()
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

@@ -1,0 +1,1 @@
+"""Restores files of a snapshot into a folder."""

@@ -1,0 +1,127 @@
+"""A whole new folder, made under a temporary name and given its own in one step.
+
+Inside it nobody looks yet, so its files are simply written, those of several folders at once. The bytes of a folder's
+files are read in the order they lie in, which is the order they were taken in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+
+from toolyard.files.root_folder import RootFolder, join, parent_of
+from toolyard.files.temp_names import temporary_name
+from toolyard.linux.renameat2 import rename_without_replacing
+from toolyard.snapshots.restore.file_writer import FOLDER_MODE, Kept, make, make_small, not_held, pieces
+from toolyard.snapshots.restore.temp_cleanup import remove_folder
+from toolyard.snapshots.store.models import Damaged, Note
+from toolyard.snapshots.store.object_reader import ObjectReader
+from toolyard.snapshots.store.objects import Entry, Kind
+
+_WORKING_MODE = 0o700
+_WORKERS = 2
+
+
+class Staging:
+    def __init__(self, root: RootFolder, reader: ObjectReader, check: Callable[[], None]) -> None:
+        self._root = root
+        self._reader = reader
+        self._check = check
+        self._folders: list[tuple[bytes, bytes, Entry]] = []
+        self._counting = threading.Lock()
+        self.written = 0
+        self.failed: list[Note] = []
+
+    def make(self, fd: int, path: bytes, entry: Entry) -> None:
+        """Make the folder `entry` at `path`, whose parent is open. Raises Kept when something appeared there."""
+        folder, _ = parent_of(path)
+        temporary = temporary_name()
+        top = join(folder, temporary.encode())
+        self._folders = [(top, path, entry)]
+        try:
+            os.mkdir(temporary, _WORKING_MODE, dir_fd=fd)
+            below = self._fill(top, path, entry)
+            if below:
+                self._fill_all(below)
+            self._set_modes()
+            rename_without_replacing(temporary, fd, os.fsdecode(entry.name), fd)
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                remove_folder(self._root, top)
+            if isinstance(error, FileExistsError):
+                raise Kept("something else appeared there") from None
+            raise
+
+    def _fill_all(self, folders: Sequence[tuple[bytes, bytes, Entry]]) -> None:
+        with ThreadPoolExecutor(_WORKERS, thread_name_prefix="toolyard-restore") as pool:
+            running: set[Future[list[tuple[bytes, bytes, Entry]]]] = set()
+            try:
+                while folders or running:
+                    self._check()
+                    self._folders += folders
+                    running |= {pool.submit(self._fill, *one) for one in folders}
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    folders = [below for one in done for below in one.result()]
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+
+    def _fill(self, place: bytes, path: bytes, entry: Entry) -> list[tuple[bytes, bytes, Entry]]:
+        """Make everything in a folder; the folders in it are returned, still empty."""
+        try:
+            entries = self._reader.entries(entry.ref)
+        except Damaged as damage:
+            self.failed.append(Note(path, damage.message))
+            return []
+        below: list[tuple[bytes, bytes, Entry]] = []
+        written = 0
+        small: dict[bytes, list[Entry]] = defaultdict(list)
+        fd = self._root.open(place)
+        try:
+            for one in entries:
+                if one.kind is Kind.FOLDER:
+                    os.mkdir(one.name, _WORKING_MODE, dir_fd=fd)
+                    below.append((join(place, one.name), join(path, one.name), one))
+                elif one.kind is Kind.FILE:
+                    small[one.ref].append(one)
+                elif one.kind is Kind.SKIPPED:
+                    self.failed.append(Note(join(path, one.name), not_held(one)))
+                else:
+                    written += self._make_other(fd, path, one)
+            written += self._make_small(fd, path, small)
+        finally:
+            os.close(fd)
+        with self._counting:
+            self.written += written
+        return below
+
+    def _make_other(self, fd: int, path: bytes, entry: Entry) -> int:
+        try:
+            make(fd, entry.name, entry, pieces(self._reader, entry))
+        except Damaged as damage:
+            self.failed.append(Note(join(path, entry.name), damage.message))
+            return 0
+        return 1
+
+    def _make_small(self, fd: int, path: bytes, files: dict[bytes, list[Entry]]) -> int:
+        written = 0
+        for digest, data in self._reader.read_many(list(files)):
+            for entry in files[digest]:
+                if isinstance(data, Damaged):
+                    self.failed.append(Note(join(path, entry.name), data.message))
+                    continue
+                make_small(fd, entry.name, entry, data)
+                written += 1
+        return written
+
+    def _set_modes(self) -> None:
+        for place, _, entry in reversed(self._folders):
+            fd = self._root.open(place)
+            try:
+                os.fchmod(fd, entry.mode & FOLDER_MODE)
+            finally:
+                os.close(fd)

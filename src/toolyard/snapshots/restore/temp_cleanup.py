@@ -1,0 +1,98 @@
+"""Taking away what a killed process left in a folder under temporary names.
+
+Whoever writes there holds the folder's lock, so what lies there while nobody does is nobody's. A folder was being
+made by a restore and is only ours. A file may be the one that was about to be replaced when the kill came: it goes
+when the store holds its content. One that no snapshot holds gets a name that can be seen, for it may be somebody's
+work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import stat
+from collections.abc import Callable, Sequence
+
+from toolyard.files.root_folder import RootFolder, join, parent_of
+from toolyard.files.temp_names import TEMPORARY_PREFIX
+from toolyard.linux.renameat2 import rename_without_replacing
+from toolyard.snapshots.archive.file_reader import Content, Reader
+from toolyard.snapshots.archive.stat_cache import look_of
+from toolyard.snapshots.diff.live_tree import Nowhere
+
+KEPT_PREFIX = "toolyard-kept-"
+_OURS = re.compile(re.escape(TEMPORARY_PREFIX.encode()) + rb"([0-9a-f]{16})")
+_WORKING_MODE = 0o700
+
+
+def clear_leftovers(root: RootFolder, paths: Sequence[bytes], is_held: Callable[[bytes], bool]) -> None:
+    """Those at `paths` that are nobody's any more. `is_held` says whether the store has an object."""
+    for path in paths:
+        folder, name = parent_of(path)
+        match = _OURS.fullmatch(name)
+        if match is None:
+            continue
+        with contextlib.suppress(OSError):  # somebody is writing there, it is gone, or we may not
+            fd = root.open(folder)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _clear(root, fd, path, match[1].decode(), is_held)
+            finally:
+                os.close(fd)
+
+
+def _clear(root: RootFolder, fd: int, path: bytes, mark: str, is_held: Callable[[bytes], bool]) -> None:
+    _, name = parent_of(path)
+    status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+    if stat.S_ISDIR(status.st_mode):
+        remove_folder(root, path)
+    elif not stat.S_ISREG(status.st_mode) or _is_held(fd, name, status, is_held):
+        os.unlink(name, dir_fd=fd)
+    else:
+        rename_without_replacing(os.fsdecode(name), fd, KEPT_PREFIX + mark, fd)
+
+
+def _is_held(fd: int, name: bytes, status: os.stat_result, is_held: Callable[[bytes], bool]) -> bool:
+    reader = Reader(Nowhere())
+    content = reader.read(fd, look_of(os.fsdecode(name), status))
+    reader.flush()
+    return isinstance(content, Content) and not content.torn and is_held(content.ref)
+
+
+def remove_folder(root: RootFolder, path: bytes) -> None:
+    """A folder with everything in it, by handle. OSError when not all of it can go."""
+    folders = [path]
+    for folder in folders:
+        fd = _opened_up(root, folder)
+        try:
+            for name in map(os.fsencode, os.listdir(fd)):
+                if stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
+                    folders.append(join(folder, name))
+                else:
+                    os.unlink(name, dir_fd=fd)
+        finally:
+            os.close(fd)
+    for folder in reversed(folders):
+        above, name = parent_of(folder)
+        fd = root.open(above)
+        try:
+            os.rmdir(name, dir_fd=fd)
+        finally:
+            os.close(fd)
+
+
+def _opened_up(root: RootFolder, folder: bytes) -> int:
+    """A folder of ours that may be closed even to its owner."""
+    above, name = parent_of(folder)
+    fd = root.open(above)
+    try:
+        own = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=fd)
+        try:
+            os.chmod(f"/proc/self/fd/{own}", _WORKING_MODE)
+        finally:
+            os.close(own)
+    finally:
+        os.close(fd)
+    return root.open(folder)

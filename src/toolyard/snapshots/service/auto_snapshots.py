@@ -1,0 +1,398 @@
+"""The Keeper takes snapshots of one workspace: before its first change, after changes, and on demand.
+
+It owns the store, which is opened when first needed, one thread that takes all snapshots, and the watcher. Nothing is
+opened or started before something is about to change. Nobody waits for the thread but who asks for a snapshot and,
+for a bounded time, the first change. A snapshot that cannot be taken is reported once, in the audit log and with the
+next result, and before every command that may destroy something; with `snapshots.required` it stops the call.
+`close()` takes what is pending, in bounded time, and ends both threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as WaitedTooLong
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from toolyard.config.snapshots import BASELINE, Snapshots
+from toolyard.core.closeable import Closing
+from toolyard.core.errors import SystemFault, ToolyardError
+from toolyard.snapshots.service.disk_quota import Room
+from toolyard.snapshots.service.errors import cannot_open, reason_of, refused, store_faults
+from toolyard.snapshots.service.notices import Notices
+from toolyard.snapshots.service.running_calls import RunningCalls
+from toolyard.snapshots.service.size_limit import Budget, TooLarge
+from toolyard.snapshots.service.worker_thread import Quiet, Stopped, TakingThread
+
+if TYPE_CHECKING:
+    from toolyard.snapshots import SnapshotStore, Taken
+    from toolyard.snapshots.service.watcher import Watcher
+
+_BASELINE_SECONDS = 5.0
+"""How long the first change waits for the snapshot of what was there."""
+_RISKY_SECONDS = 20.0
+"""The same for a command that may delete or overwrite files."""
+_TURN = 0.05
+_YIELD_SECONDS = 0.001
+_FRESH_SECONDS = 60.0
+"""Where nobody watches the folder, a snapshot stands so long for what the user has there."""
+_LONGEST_AUTOMATIC = 120.0
+_PAUSE_SECONDS = 60.0
+"""After a snapshot that failed, until the next is tried."""
+_TOO_LARGE_PAUSE = 600.0
+_CLOSE_SECONDS = 10.0
+_LOCK_SECONDS = 30.0
+_COLLECT_EVERY = 25
+_WORTH_COLLECTING = 10
+_SECONDS_A_DAY = 86_400.0
+OUTPUT_RULE = "/.toolyard/output/"
+"""What runs printed, kept by us for the agent to read: no work of anybody's."""
+
+OnTaken = Callable[["Taken"], None]
+
+
+class Waiter(Protocol):
+    """What the Keeper asks of a call that is about to change something: a Gate, or the command line."""
+
+    def takes_long(self) -> None: ...
+
+    def check_time(self) -> None: ...
+
+    def tell(self, text: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What is kept, and where."""
+
+    root: str
+    """The real path of the workspace."""
+    folder: str
+    """Of the store, outside the workspace."""
+    agent: str
+    own_links: Callable[[], Sequence[str]] = tuple
+    """Names in the workspace that are links of ours at this moment: they are no part of it."""
+    is_context: bool = False
+    """Whether it is a context path, and not the workspace."""
+    authors: str = ""
+    """The folder of the record of whose call changed what; empty where only one agent works here."""
+
+
+class Keeper(Closing):
+    def __init__(self, place: Place, section: Snapshots, tell: Callable[[str], None]) -> None:
+        """`tell` puts a sentence into the audit log."""
+        self.place = place
+        self.section = section
+        self._tell = tell
+        self.calls = RunningCalls(place.root, place.agent, place.authors, tell)
+        self._lock = threading.Lock()
+        self._opened: SnapshotStore | None = None
+        self._watcher: Watcher | None = None
+        self._thread = TakingThread(self._take_pending)
+        self._baseline: Future[object] | None = None
+        self._based_until = float("-inf")
+        self._has_baseline = False
+        self._not_before = float("-inf")
+        self._fault: Exception | None = None
+        self._is_closed = False
+        self._deadline = float("inf")
+        self.notices = Notices(tell, f" of {place.root}" if place.is_context else "")
+        self._on_taken: list[OnTaken] = []
+        self.newest = ""  # the id of the last snapshot that this keeper took or found
+        self._recorded = 0
+        self._folders = 0
+        self._collect_at = 1
+
+    # For calls
+
+    def before_change(self, waiter: Waiter, *, risky: bool = False) -> str:
+        """Keep what is there before something changes it. At once where that is done already.
+
+        `risky`: what comes next may delete or overwrite anything. Then the answer is why that could not be undone,
+        empty where it can. Raises SystemFault for any change that could not, where snapshots are required.
+        """
+        if not self.section.automatic:
+            return ""
+        required = self.section.required
+        if not self._is_based or ((risky or required) and self._can_try_again):
+            waiter.takes_long()
+            seconds = float("inf") if required else _RISKY_SECONDS if risky else _BASELINE_SECONDS
+            if not self._wait_for_baseline(waiter, seconds):
+                if risky:
+                    return "the snapshot of what is here is still being taken"
+                waiter.tell("[The snapshot of what was here before is still being taken, and may hold this change.]")
+                return ""
+        if self._fault is None:
+            return ""
+        if required:
+            raise refused(self._fault)
+        return reason_of(self._fault) if risky else ""
+
+    @property
+    def _can_try_again(self) -> bool:
+        """Whether the newest snapshot failed for a reason that may have passed. A folder does not shrink so soon."""
+        return self._fault is not None and not isinstance(self._fault, TooLarge)
+
+    def _wait_for_baseline(self, waiter: Waiter, seconds: float) -> bool:
+        """Have the baseline taken. False when it is not done after so many seconds."""
+        with self._lock:
+            if self._baseline is None or self._baseline.done():
+                self._baseline = self._thread.submit(self._automatic)
+            baseline = self._baseline
+        until = time.monotonic() + seconds
+        while not baseline.done():
+            if time.monotonic() > until:
+                self._based_until = float("inf")  # nobody else waits for it
+                return False
+            with contextlib.suppress(WaitedTooLong):
+                baseline.exception(_TURN)
+            waiter.check_time()
+        return True
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether what is there can be brought back, or nobody wants that."""
+        return not self.section.automatic or (self._is_based and self._fault is None)
+
+    @property
+    def _is_based(self) -> bool:
+        """Whether what is there is held: it was kept a moment ago, or whatever changed since was noticed."""
+        return time.monotonic() < self._based_until or (self._has_baseline and self._is_watching)
+
+    def changed(self, tool: str) -> None:
+        """Something may have changed: a snapshot follows when it has been quiet for a moment."""
+        if self.section.automatic and not self._is_closed:
+            self._thread.pending(tool)
+
+    # On demand
+
+    def create(
+        self, *, reason: str = "", check: Callable[[], None] = lambda: None, agent: str | None = None
+    ) -> Taken:
+        """A snapshot of now. Of a tree that is as it was, the one before, with `changed` false.
+
+        It is the agent's of the place, where no other is named; empty for the user's.
+
+        Raises our errors, and whatever `check` raises. Not for the event loop's thread: it waits.
+        """
+        has_left = threading.Event()
+
+        def checked() -> None:
+            if has_left.is_set():
+                raise Stopped
+            check()
+
+        made: Future[Taken] = self._thread.submit(lambda: self._take(reason or "on demand", checked, agent=agent))
+        try:
+            while True:
+                with contextlib.suppress(WaitedTooLong):
+                    made.exception(_TURN)
+                if made.done():
+                    return made.result()
+                check()
+        except BaseException:
+            has_left.set()
+            made.cancel()
+            raise
+
+    def flush(self) -> None:
+        """Take now what is pending, and wait for it."""
+        if self._thread.is_started:
+            with contextlib.suppress(ToolyardError):
+                self._thread.submit(self._take_if_pending).result()
+
+    @property
+    def store(self) -> SnapshotStore:
+        """The store, opened now where it was not. Raises our errors."""
+        with self._lock:
+            if self._is_closed:
+                raise SystemFault("The workspace is closed.", hint="Open it again.")
+            return self._ready()
+
+    def rules(self) -> tuple[str, ...]:
+        """What is left out of snapshots now, in gitignore's spelling."""
+        from toolyard.snapshots import DEFAULT_RULES
+
+        links = tuple(f"/{name}" for name in self.place.own_links())
+        return (*DEFAULT_RULES, OUTPUT_RULE, *self.section.ignore, *links)
+
+    def on_taken(self, callback: OnTaken) -> None:
+        """Have `callback` called with each snapshot, in the Keeper's thread; `changed` says whether it is new."""
+        self._on_taken.append(callback)
+
+    def close(self) -> None:
+        self._deadline = time.monotonic() + _CLOSE_SECONDS
+        self._is_closed = True
+        if self._watcher is not None:
+            self._watcher.stop()
+        ended = self._thread.close(_CLOSE_SECONDS + _TURN)
+        if self._watcher is not None:
+            self._watcher.close()
+        with self._lock:
+            if ended:  # a thread that hangs on a dead disk still uses them; they go with the process
+                self.calls.close()
+                if self._opened is not None:
+                    self._opened.close()
+                    self._opened = None
+
+    def _ready(self) -> SnapshotStore:
+        """The store, with the rules of now. The lock is held."""
+        if self._opened is None:
+            self._opened = self._open()
+        self._opened.options = replace(self._opened.options, ignore=self.rules())
+        return self._opened
+
+    # In the thread
+
+    def _open(self) -> SnapshotStore:
+        from toolyard.snapshots import SnapshotStore, StoreOptions
+
+        try:
+            return SnapshotStore(self.place.folder, StoreOptions(lock_seconds=_LOCK_SECONDS))
+        except ToolyardError:
+            raise
+        except store_faults() as error:
+            raise cannot_open(self.place.folder, error) from error
+
+    def _take_if_pending(self) -> None:
+        quiet = self._thread.take_pending()
+        if quiet is not None:
+            self._take_pending(quiet)
+
+    def _take_pending(self, quiet: Quiet) -> float:
+        """Take the snapshot after changes. How long it took, so that the next one is not too soon."""
+        began = time.monotonic()
+        if began < self._not_before and not self._is_closed:
+            self._thread.put_back(quiet, self._not_before)
+            return 0.0
+        if self._automatic(quiet.tools):
+            self._collect_seldom()
+            self._watch()
+        return time.monotonic() - began
+
+    def _automatic(self, tools: Collection[str] = ()) -> bool:
+        """Take a snapshot after changes by `tools`, or the baseline. Never raises: what cannot be done is told."""
+        until = time.monotonic() + _LONGEST_AUTOMATIC
+        budget = Budget(self.section.most_files, self.section.most_bytes)
+        room = Room(self.place.folder, self.section.most_stored)
+
+        def check() -> None:
+            room.check()
+            if time.monotonic() > until:
+                raise TooLarge(f"a snapshot took longer than {_LONGEST_AUTOMATIC:g} seconds")
+
+        try:
+            agent, reason = self.calls.attribute(tools, self._newest_ns) if tools else (None, BASELINE)
+            self._take(reason, check, budget=budget.spend, agent=agent)
+        except Stopped:
+            return False
+        except Exception as error:  # noqa: BLE001 - the thread's edge: without it the next snapshot would never come
+            self._failed(error)
+            return False
+        finally:
+            self._based_until = max(time.monotonic() + _FRESH_SECONDS, self._not_before)
+            self._has_baseline = True
+        self._fault = None
+        self.notices.succeeded()
+        return True
+
+    def _take(
+        self,
+        reason: str,
+        check: Callable[[], None],
+        *,
+        budget: Callable[[int, int], None] | None = None,
+        agent: str | None = None,
+    ) -> Taken:
+        yielded = time.monotonic()
+
+        def checked() -> None:
+            nonlocal yielded
+            now = time.monotonic()
+            if now > self._deadline:
+                raise Stopped
+            if now - yielded > _YIELD_SECONDS:
+                time.sleep(0)  # whoever waits for the interpreter, the event loop say, has it now
+                yielded = now
+            check()
+
+        with self._lock:
+            store = self._ready()
+        place = self.place
+        who = place.agent if agent is None else agent
+        taken = store.create(place.root, agent=who, reason=reason, check=checked, only_changed=True, budget=budget)
+        self.newest = taken.snapshot.id
+        self._recorded += taken.changed
+        for callback in tuple(self._on_taken):
+            try:
+                callback(taken)
+            except Exception as error:  # noqa: BLE001 - somebody else's code, in our thread
+                self._tell(f"After snapshot {taken.snapshot.id}: {type(error).__name__}: {error}")
+        self._folders = taken.snapshot.counts.folders
+        self.notices.taken(taken)
+        return taken
+
+    def _newest_ns(self) -> int:
+        """When the newest snapshot of the folder was taken, by any agent."""
+        with self._lock:
+            store = self._ready()
+        return max((each.time_ns for each in store.list(self.place.root)), default=0)
+
+    def _saw_change(self) -> None:
+        for tool in self.calls.makers_of_watched():
+            self.changed(tool)
+
+    @property
+    def _is_watching(self) -> bool:
+        return self._watcher is not None and self._watcher.is_watching
+
+    def _watch(self) -> None:
+        """Start to watch what programs change, once, where that is possible.
+
+        With the first snapshot after a change, not before: a session that is over by then needs no watcher, which
+        takes a moment to end.
+        """
+        if self._watcher is not None or self._is_closed or not (self.section.automatic and self.section.watch):
+            return
+        from toolyard.snapshots.archive.ignore_files import AcceptedRules
+        from toolyard.snapshots.service.watcher import Watcher
+
+        place = self.place
+        self._watcher = Watcher(
+            *(place.root, self.rules, self._saw_change, self._tell),
+            accepted=lambda: AcceptedRules.load(place.folder, place.root),
+        )
+        self._watcher.start(self._folders)
+
+    def _failed(self, error: Exception) -> None:
+        pause = _TOO_LARGE_PAUSE if isinstance(error, TooLarge) else _PAUSE_SECONDS
+        self._not_before = time.monotonic() + pause
+        self._fault = error
+        self.notices.failed(error)
+
+    def _collect_seldom(self) -> None:
+        """Let old snapshots go, now and then and only when it is worth it."""
+        if self._recorded < self._collect_at or self._is_closed:
+            return
+        self._collect_at = self._recorded + _COLLECT_EVERY
+        from toolyard.snapshots.store.prune import doomed
+
+        seconds = self.section.days * _SECONDS_A_DAY
+        try:
+            with self._lock:
+                store = self._ready()
+            old = doomed(store.list(), self.section.keep, time.time_ns() - int(seconds * 1e9))
+            if len(old) >= _WORTH_COLLECTING:
+                store.gc(keep=self.section.keep, newer_than=seconds, check=self._stop_when_closed)
+        except Stopped:
+            return
+        except store_faults() as error:
+            self._tell(f"Old snapshots could not be collected: {error}")
+
+    def _stop_when_closed(self) -> None:
+        if self._is_closed:
+            raise Stopped

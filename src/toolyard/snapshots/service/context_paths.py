@@ -1,0 +1,34 @@
+"""Snapshots of writable context paths: each has a Keeper and a store of its own.
+
+The store is the one that the folder has as a workspace: `toolyard snapshot list --workspace PATH` shows what agents
+of other workspaces changed there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+from toolyard.config.models import Config
+from toolyard.config.settings import Settings
+from toolyard.config.snapshots import Snapshots
+from toolyard.core.paths import is_beneath
+from toolyard.core.permission_modes import Access
+from toolyard.policy.policy import Policy
+from toolyard.snapshots.service.auto_snapshots import Keeper, Place
+from toolyard.workspace.agent_paths import authors_folder, home_of
+
+
+def context_places(policy: Policy, settings: Settings, state_home: str, agent: str) -> tuple[Place, ...]:
+    """The folders beside the workspace that an agent may write, and where their snapshots are."""
+    roots = {os.path.realpath(each.path) for each in policy.context if each.access is Access.WRITE}
+    folders = sorted(root for root in roots if os.path.isdir(root) and not is_beneath(root, policy.workspace))
+    homes = ((root, home_of(Config(), root, None, settings, state_home)) for root in folders)
+    return tuple(
+        Place(root, home.snapshots, agent, is_context=True, authors=authors_folder(home.state, agent))
+        for root, home in homes
+    )
+
+
+def context_keepers(places: Sequence[Place], section: Snapshots, tell: Callable[[str], None]) -> tuple[Keeper, ...]:
+    return tuple(Keeper(place, section, tell) for place in places)

@@ -1,0 +1,57 @@
+"""What snapshots that nobody asked for leave free of the disk.
+
+An agent that writes and deletes without end would else fill it with what it deleted, for as long as snapshots are
+kept. Nothing is dropped to make room: that would be a way to have one's doings forgotten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+
+from toolyard.core.errors import SystemFault
+from toolyard.core.limits import MIB
+
+_SHARE = 0.02
+_MOST_RESERVED = 512 * MIB
+_LOOK_SECONDS = 0.2
+_HINT = "Let old snapshots go: toolyard snapshot gc --keep 20 --older-than 1d"
+
+
+class Room:
+    """Of the disk that the store lies on, and of what the store may take of it. For one thread."""
+
+    def __init__(self, folder: str, most: int) -> None:
+        self._folder = folder
+        self._most = most
+        self._next = float("-inf")
+
+    def check(self) -> None:
+        """Raises SystemFault when there is none left. Quick: it looks a few times a second."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _LOOK_SECONDS
+        with contextlib.suppress(OSError):  # whoever writes there says what is wrong
+            stored = _stored(self._folder)
+            if stored > self._most:
+                most = f"`snapshots.most_stored` is {self._most:,}"
+                raise SystemFault(f"The snapshots in {self._folder} take {stored:,} bytes; {most}.", hint=_HINT)
+            disk = os.statvfs(self._folder)
+            free, reserved = (
+                disk.f_bavail * disk.f_frsize,
+                min(disk.f_blocks * disk.f_frsize * _SHARE, _MOST_RESERVED),
+            )
+            if free < reserved:
+                raise SystemFault(
+                    f"The disk of {self._folder} is nearly full: {free:,} bytes are left.",
+                    hint=f"Free some space. {_HINT}",
+                )
+
+
+def _stored(folder: str) -> int:
+    from toolyard.snapshots.store.layout import packs_of  # with the first snapshot, not with the first message
+
+    with os.scandir(packs_of(folder)) as entries:
+        return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)

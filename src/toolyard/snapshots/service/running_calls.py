@@ -1,0 +1,134 @@
+"""The calls that may be changing one folder now, so that what a watcher sees is given to the call that did it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING
+
+from toolyard.core.closeable import Closing
+from toolyard.core.errors import ToolyardError
+from toolyard.core.paths import is_beneath
+
+if TYPE_CHECKING:
+    from toolyard.sandbox.spec import ChangedPath
+    from toolyard.snapshots.service.change_authors import Authors, Interval
+
+WATCHED = "a change from outside"
+"""In place of a tool: somebody else changed something."""
+_SHOWN_TOOLS = 3
+
+
+class RunningCalls(Closing):
+    """Used from any thread. Owns the record of authors, from its first use until `close()`."""
+
+    def __init__(
+        self, root: str, agent: str, authors_folder: str = "", tell: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """`authors_folder` is where calls are recorded; empty where only one agent works in `root`."""
+        self._root = root
+        self._agent = agent
+        self._folder = authors_folder
+        self._tell = tell
+        self._numbers = itertools.count(1)
+        self._running: dict[int, tuple[str, int]] = {}
+        self._opening = threading.Lock()
+        self._opened: Authors | None = None
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether other agents may work in the same folder. Recording a call takes a moment."""
+        return bool(self._folder)
+
+    def begin(self, tool: str, path: str | None = None) -> int:
+        """A call is about to change `path`, or anything. The number to end it with."""
+        number = next(self._numbers)
+        recorded = 0
+        if (authors := self._authors()) is not None:
+            inside = os.path.relpath(path, self._root) if path is not None and is_beneath(path, self._root) else "."
+            named = b"" if inside == "." else os.fsencode(inside)
+            recorded = authors.begin(self._root, self._agent, tool, named)
+        self._running[number] = (tool, recorded)
+        return number
+
+    def end(self, number: int) -> None:
+        _, recorded = self._running.pop(number)
+        if recorded and (authors := self._authors()) is not None:
+            authors.end(recorded)
+
+    def keep_session(self, number: int) -> None:
+        """The call of that number leaves a session, which may change files until this is closed."""
+        if (recorded := self._recorded(number)) and (authors := self._authors()) is not None:
+            authors.keep_session(recorded)
+
+    def set_recorded(self, number: int, *, is_complete: bool) -> None:
+        """Whether what the command of that number changes is recorded as a whole."""
+        if (recorded := self._recorded(number)) and (authors := self._authors()) is not None:
+            authors.set_complete(recorded, is_complete=is_complete)
+
+    def add_changes(self, number: int, paths: Iterable[ChangedPath]) -> None:
+        """Of these paths, the command of that number changes those in the folder."""
+        root = os.fsencode(self._root)
+        inside = [
+            (each.path[len(root) + 1 :], each.is_tree, each.time_ns)
+            for each in paths
+            if each.path == root or each.path.startswith(root + b"/")
+        ]
+        if inside and (recorded := self._recorded(number)) and (authors := self._authors()) is not None:
+            authors.add_changes(recorded, inside)
+
+    def _recorded(self, number: int) -> int:
+        """Its number in the record; 0 where it has none, or has ended."""
+        return self._running.get(number, ("", 0))[1]
+
+    def close(self) -> None:
+        with self._opening:
+            self._folder = ""
+            if self._opened is not None:
+                self._opened.end_sessions(self._root, self._agent)
+                self._opened.close()
+                self._opened = None
+
+    def _authors(self) -> Authors | None:
+        """The record, opened when it is first used; None where there is none, or it cannot be opened."""
+        if not self._folder:
+            return None
+        import sqlite3
+
+        from toolyard.snapshots.service.change_authors import Authors
+
+        with self._opening:
+            if self._opened is None and self._folder:
+                try:
+                    self._opened = Authors(self._folder)
+                except (ToolyardError, OSError, sqlite3.Error) as error:
+                    self._folder = ""
+                    self._tell(f"Which agent changes what cannot be recorded: {error}")
+            return self._opened
+
+    def makers_of_watched(self) -> tuple[str, ...]:
+        """The tools that a change is put down to which only the watcher saw."""
+        return tuple(tool for tool, _ in tuple(self._running.values())) or (WATCHED,)
+
+    def interval(self, since_ns: int, until_ns: int) -> Interval | None:
+        """Who changed what between two snapshots; None where no other agent works in this folder."""
+        authors = self._authors()
+        if authors is None or not authors.has_others(self._root, self._agent):
+            return None
+        return authors.interval(self._root, since_ns, until_ns)
+
+    def attribute(self, tools: Collection[str], newest_ns: Callable[[], int]) -> tuple[str, str]:
+        """The agent and the reason of a snapshot after changes by `tools`. `newest_ns`: when the last one was taken.
+
+        It is the work of another agent if that one alone was at work since then.
+        """
+        agent, names = self._agent, sorted({*tools} - {WATCHED})
+        if (authors := self._authors()) is not None and authors.has_others(self._root, agent):
+            calls = authors.since(self._root, newest_ns())
+            if len(at_work := {call.agent for call in calls}) == 1 and agent not in at_work:
+                agent, names = at_work.pop(), sorted({call.tool for call in calls})
+        names = names or sorted(tools)
+        more = ", ..." if len(names) > _SHOWN_TOOLS else ""
+        return agent, f"after {', '.join(names[:_SHOWN_TOOLS])}{more}"

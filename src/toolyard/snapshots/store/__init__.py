@@ -1,0 +1,1 @@
+"""Objects, packs and the index of a snapshot store on disk."""

@@ -1,0 +1,302 @@
+"""The index: which objects lie where, which snapshots there are, and what folders looked like when last seen.
+
+SQLite with a write-ahead log: readers never wait, and a transaction is there whole or not at all. Nothing is
+committed before the bytes it names are on disk. An Index owns its connection until `close()` and is used by
+one thread at a time; a writer's index is a connection of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+from toolyard.core.closeable import Closing
+from toolyard.core.errors import SystemFault
+from toolyard.snapshots.store.models import Counts, Note, Snapshot
+from toolyard.snapshots.store.packs import Place, Row
+from toolyard.storage.disk_full import FREE_SPACE, check_descriptors, is_full
+from toolyard.storage.sqlite import make_private, write_ahead
+
+_VERSION = 2
+_BUSY_MILLISECONDS = 30_000
+_ASKED_AT_ONCE = 500
+_ROWS_AT_ONCE = 50
+"""Of objects, in one statement: each statement costs more than a row of it."""
+_SCHEMA = """
+CREATE TABLE packs (pack INTEGER PRIMARY KEY AUTOINCREMENT, size INTEGER NOT NULL);
+CREATE TABLE objects (
+    digest BLOB PRIMARY KEY, pack INTEGER NOT NULL, at INTEGER NOT NULL, size INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE snapshots (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, root BLOB NOT NULL, time_ns INTEGER NOT NULL,
+    agent TEXT NOT NULL, reason TEXT NOT NULL, parent TEXT, tree BLOB NOT NULL, mode INTEGER NOT NULL,
+    files INTEGER NOT NULL, folders INTEGER NOT NULL, links INTEGER NOT NULL, skipped INTEGER NOT NULL,
+    torn INTEGER NOT NULL, size INTEGER NOT NULL, notes TEXT NOT NULL, record BLOB
+);
+CREATE TABLE seen (
+    place BLOB PRIMARY KEY, looks BLOB NOT NULL, below BLOB NOT NULL, page BLOB NOT NULL,
+    files INTEGER NOT NULL, links INTEGER NOT NULL, size INTEGER NOT NULL
+);
+"""
+_UPGRADES = {1: "ALTER TABLE snapshots ADD COLUMN record BLOB"}
+"""What makes an index of the version after it."""
+_REBUILD = "If its disk is fine, `toolyard snapshot verify --rebuild` makes it again from the packs."
+_COLUMNS = "number, id, root, time_ns, agent, reason, parent, tree, mode, files, folders, links, skipped, torn, size"
+
+
+class Seen(NamedTuple):
+    """What a page of a folder looked like: the stats of its entries, the digests of the folders in it, its object."""
+
+    looks: bytes
+    below: bytes
+    page: bytes
+    files: int
+    links: int
+    size: int
+
+
+@contextlib.contextmanager
+def in_words(path: str) -> Generator[None]:
+    """What SQLite says of the index at `path`, as an error of ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        check_descriptors(error)
+        if is_full(error, path):
+            raise SystemFault("The disk is full; the snapshots taken so far are whole.", hint=FREE_SPACE) from error
+        if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+            raise SystemFault(f"The snapshot index {path} is in use.", hint="Try again.", retryable=True) from error
+        raise SystemFault(f"The snapshot index {path} cannot be used: {error}.", hint=_REBUILD) from error
+
+
+class Index(Closing):
+    def __init__(self, path: str) -> None:
+        """Opens the index at `path`, made when it is missing."""
+        self.path = path
+        make_private(path)
+        with in_words(path):
+            # Whoever uses it makes sure that no two threads do so at once.
+            self._db = sqlite3.connect(
+                path, timeout=_BUSY_MILLISECONDS / 1e3, isolation_level=None, check_same_thread=False
+            )
+            try:
+                self._prepare()
+            except BaseException:
+                self._db.close()
+                raise
+
+    def _prepare(self) -> None:
+        write_ahead(self._db, _BUSY_MILLISECONDS / 1e3)
+        if self._version() == 0:
+            with self.transaction():
+                if self._version() == 0:  # nobody else was quicker
+                    for statement in _SCHEMA.split(";"):
+                        self._db.execute(statement)
+                    self._db.execute(f"PRAGMA user_version = {_VERSION}")
+        while (version := self._version()) in _UPGRADES:
+            with self.transaction():
+                if self._version() == version:
+                    self._db.execute(_UPGRADES[version])
+                    self._db.execute(f"PRAGMA user_version = {version + 1}")
+        if self._version() != _VERSION:
+            raise SystemFault(
+                "The snapshots were written by another version of Toolyard.", hint="Use that version, or a newer one."
+            )
+
+    def _version(self) -> int:
+        return int(self._db.execute("PRAGMA user_version").fetchone()[0])
+
+    def close(self) -> None:
+        self._db.close()
+
+    @contextlib.contextmanager
+    def reading(self) -> Generator[None]:
+        """Many questions about one state: together they cost a fraction of what they cost one by one."""
+        with in_words(self.path):
+            self._db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._db.execute("ROLLBACK")
+
+    @contextlib.contextmanager
+    def transaction(self, *, synced: bool = True) -> Generator[None]:
+        """Everything inside is committed together, or not at all.
+
+        Without `synced` a killed process loses nothing either, but a machine that loses power may.
+        """
+        with in_words(self.path):
+            self._db.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):  # some faults have rolled it back already
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def settle(self) -> None:
+        """Commit something that says nothing, so that what comes after follows what this connection sees."""
+        with self.transaction():
+            self._db.execute(f"PRAGMA user_version = {_VERSION}")
+
+    # Objects and packs
+
+    def places_of(self, digests: Sequence[bytes]) -> dict[bytes, Place]:
+        """Where those of them lie that are held."""
+        found: dict[bytes, Place] = {}
+        with in_words(self.path):
+            for start in range(0, len(digests), _ASKED_AT_ONCE):
+                asked = digests[start : start + _ASKED_AT_ONCE]
+                marks = ",".join("?" * len(asked))
+                rows = self._db.execute(
+                    f"SELECT digest, pack, at, size FROM objects WHERE digest IN ({marks})",  # noqa: S608 - marks
+                    asked,
+                )
+                for digest, pack, at, size in rows:
+                    found[digest] = Place(pack, at, size)
+        return found
+
+    def is_empty(self) -> bool:
+        return self._one("SELECT 1 FROM objects LIMIT 1") is None
+
+    def objects(self, pack: int | None = None) -> Iterator[tuple[bytes, int, int, int]]:
+        """Every object with its place, in the order of the packs, some at a time."""
+        for each in [pack] if pack is not None else sorted(self.packs()):
+            with in_words(self.path):
+                # SQLite sorts while other threads run.
+                yield from self._db.execute(
+                    "SELECT digest, pack, at, size FROM objects WHERE pack = ? ORDER BY at", (each,)
+                ).fetchall()
+
+    def packs(self) -> dict[int, int]:
+        """How many bytes count in each pack."""
+        with in_words(self.path):
+            return dict(self._db.execute("SELECT pack, size FROM packs"))
+
+    def next_pack(self) -> int:
+        """A number that no pack has had. It is taken by `set_pack`."""
+        row = self._one("SELECT seq FROM sqlite_sequence WHERE name = 'packs'")
+        return row[0] + 1 if row else 1
+
+    def set_pack(self, pack: int, size: int) -> None:
+        self._db.execute("INSERT OR REPLACE INTO packs (pack, size) VALUES (?, ?)", (pack, size))
+
+    def drop_pack(self, pack: int) -> None:
+        self._db.execute("DELETE FROM packs WHERE pack = ?", (pack,))
+
+    def put_objects(self, objects: Iterable[tuple[bytes, Row]]) -> None:
+        rows = chain.from_iterable(_in_order(objects))
+        while some := list(islice(rows, _ROWS_AT_ONCE)):
+            marks = ",".join(["(?,?,?,?)"] * len(some))
+            statement = f"INSERT OR REPLACE INTO objects VALUES {marks}"  # noqa: S608 - marks
+            self._db.execute(statement, list(chain.from_iterable(some)))
+
+    def drop_objects(self, digests: Iterable[bytes]) -> None:
+        self._db.executemany("DELETE FROM objects WHERE digest = ?", ((digest,) for digest in digests))
+
+    # What folders looked like
+
+    def seen(self, place: bytes) -> Seen | None:
+        row = self._one("SELECT looks, below, page, files, links, size FROM seen WHERE place = ?", place)
+        return Seen(*row) if row else None
+
+    def all_seen(self, most: int) -> dict[bytes, Seen] | None:
+        """All of it at once, which is quicker than one by one; None when there are more than `most`."""
+        with in_words(self.path):
+            if self._db.execute("SELECT count(*) FROM seen").fetchone()[0] > most:
+                return None
+            return {row[0]: Seen(*row[1:]) for row in self._db.execute("SELECT * FROM seen")}
+
+    def put_seen(self, rows: Iterable[tuple[bytes, Seen]]) -> None:
+        self._db.executemany(
+            "INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?, ?, ?)", ((place, *row) for place, row in rows)
+        )
+
+    def forget_seen(self) -> None:
+        self._db.execute("DELETE FROM seen")
+
+    def forget_seen_without_page(self) -> None:
+        """What is no longer held must be read again."""
+        self._db.execute("DELETE FROM seen WHERE page NOT IN (SELECT digest FROM objects)")
+
+    # Snapshots
+
+    def add_snapshot(self, snapshot: Snapshot, record: bytes | None = None) -> int:
+        """`record` is the digest of what the packs tell about it."""
+        counts = snapshot.counts
+        notes = json.dumps([[note.path.hex(), note.why] for note in snapshot.notes])
+        row = (
+            *(snapshot.id, os.fsencode(snapshot.root), snapshot.time_ns, snapshot.agent, snapshot.reason),
+            *(snapshot.parent, snapshot.tree, snapshot.mode),
+            *(counts.files, counts.folders, counts.links, counts.skipped, counts.torn, counts.size, notes, record),
+        )
+        marks = ",".join("?" * len(row))
+        names = _COLUMNS.partition(", ")[2]
+        statement = f"INSERT INTO snapshots ({names}, notes, record) VALUES ({marks})"  # noqa: S608 - constants
+        return self._db.execute(statement, row).lastrowid or 0
+
+    def snapshots(self, root: str | None = None) -> list[Snapshot]:
+        """All of them, the newest first; with `root` those of that folder."""
+        where, values = ("", ()) if root is None else ("WHERE root = ?", (os.fsencode(root),))
+        with in_words(self.path):
+            rows = self._db.execute(
+                f"SELECT {_COLUMNS}, notes FROM snapshots {where} ORDER BY number DESC",  # noqa: S608 - constants
+                values,
+            )
+            return [_snapshot(row) for row in rows]
+
+    def newest(self, root: str) -> Snapshot | None:
+        row = self._one(
+            f"SELECT {_COLUMNS}, notes FROM snapshots WHERE root = ? ORDER BY number DESC LIMIT 1",  # noqa: S608
+            os.fsencode(root),
+        )
+        return _snapshot(row) if row else None
+
+    def by_prefix(self, prefix: str) -> list[Snapshot]:
+        """Those whose id begins with `prefix`: one, unless it is unknown or too short."""
+        with in_words(self.path):
+            rows = self._db.execute(
+                f"SELECT {_COLUMNS}, notes FROM snapshots WHERE id >= ? AND id < ? LIMIT 2",  # noqa: S608 - constants
+                (prefix, prefix + "g"),
+            )
+            return [_snapshot(row) for row in rows]
+
+    def records(self) -> dict[int, bytes]:
+        """By the number of a snapshot, the digest of what the packs tell about it."""
+        with in_words(self.path):
+            return dict(self._db.execute("SELECT number, record FROM snapshots WHERE record IS NOT NULL"))
+
+    def drop_snapshots(self, numbers: Iterable[int]) -> None:
+        self._db.executemany("DELETE FROM snapshots WHERE number = ?", ((number,) for number in numbers))
+
+    def _one(self, statement: str, *values: object) -> tuple[Any, ...] | None:
+        with in_words(self.path):
+            return self._db.execute(statement, values).fetchone()
+
+
+def _in_order(objects: Iterable[tuple[bytes, Row]]) -> Iterator[list[tuple[bytes, int, int, int]]]:
+    """In the order of the tree they go into: its pages are then filled one after the other.
+
+    Sorted in parts, for nothing else of the process runs while a list is sorted.
+    """
+    parts: list[list[tuple[bytes, int, int, int]]] = [[] for _ in range(256)]
+    for digest, (pack, at, size) in objects:
+        parts[digest[0]].append((digest, pack, at, size))
+    for part in parts:
+        part.sort()
+        yield part
+
+
+def _snapshot(row: tuple[Any, ...]) -> Snapshot:
+    number, name, root, time_ns, agent, reason, parent, tree, mode, *counted, notes = row
+    listed = tuple(Note(bytes.fromhex(path), why) for path, why in json.loads(notes))
+    files, folders, links, skipped, torn, size = counted
+    counts = Counts(files, folders, links, skipped, torn, size)
+    return Snapshot(number, name, os.fsdecode(root), time_ns, agent, reason, parent, tree, mode, counts, listed)

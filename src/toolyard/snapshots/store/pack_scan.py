@@ -1,0 +1,80 @@
+"""Reading a pack from its beginning to its end without an index.
+
+Every record is checked against its digest. Where one is damaged the next mark is looked for, so that one bad spot
+costs the records it lies in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+from blake3 import blake3
+
+from toolyard.core.limits import MIB
+from toolyard.snapshots.store.packs import HEAD, HEAD_BYTES, OBJECT, SNAPSHOT
+
+_PIECE = 1 * MIB
+_MARKS = {OBJECT, SNAPSHOT}
+_MARK_BYTES = len(OBJECT)
+
+
+class Record(NamedTuple):
+    mark: bytes
+    digest: bytes
+    at: int
+    """Where its bytes begin."""
+    size: int
+
+    @property
+    def end(self) -> int:
+        return self.at + self.size
+
+
+def records_in(file: BinaryIO) -> Iterator[Record]:
+    """The sound records of a pack, in their order."""
+    size = file.seek(0, 2)
+    at = 0
+    while at + HEAD_BYTES <= size:
+        record = _head(file, at, size)
+        if record is not None and _is_sound(file, record):
+            yield record
+            at = record.end
+        elif record is not None and (record.end == size or _head(file, record.end, size) is not None):
+            at = record.end  # its bytes are damaged, its length is not
+        else:
+            at = _next_mark(file, at + 1, size)
+
+
+def _head(file: BinaryIO, at: int, size: int) -> Record | None:
+    file.seek(at)
+    head = file.read(HEAD_BYTES)
+    if len(head) < HEAD_BYTES:
+        return None
+    mark, length, digest = HEAD.unpack(head)
+    if mark not in _MARKS or at + HEAD_BYTES + length > size:
+        return None
+    return Record(mark, digest, at + HEAD_BYTES, length)
+
+
+def _is_sound(file: BinaryIO, record: Record) -> bool:
+    file.seek(record.at)
+    hashed = blake3()
+    left = record.size
+    while left and (piece := file.read(min(_PIECE, left))):
+        hashed.update(piece)
+        left -= len(piece)
+    return not left and hashed.digest() == record.digest
+
+
+def _next_mark(file: BinaryIO, at: int, size: int) -> int:
+    while at < size:
+        file.seek(at)
+        piece = file.read(_PIECE)
+        found = [where for mark in _MARKS if (where := piece.find(mark)) >= 0]
+        if found:
+            return at + min(found)
+        if at + len(piece) >= size:
+            break
+        at += len(piece) - _MARK_BYTES + 1
+    return size

@@ -1,0 +1,133 @@
+"""Giving room back: old snapshots go, then the objects that nothing needs, then the packs they lay in.
+
+Each step is a transaction of its own, and bytes are copied and synced before the index names them. A kill between
+two steps leaves bytes that nobody needs; the next writer or the next collection takes them away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from toolyard.snapshots.store.index import Index
+from toolyard.snapshots.store.models import Snapshot
+from toolyard.snapshots.store.object_reader import ObjectReader
+from toolyard.snapshots.store.packs import (
+    HEAD_BYTES,
+    OBJECT,
+    SNAPSHOT,
+    PackReader,
+    PackWriter,
+    Place,
+    Row,
+    pack_path,
+)
+from toolyard.snapshots.store.reachability import needed
+
+_WORTH_REWRITING = 0.2
+"""The share of a pack that must be waste before the rest of it is copied."""
+_COPIED_AT_ONCE = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    snapshots: tuple[Snapshot, ...]
+    """Those that went."""
+    objects: int
+    bytes_freed: int
+
+
+def doomed(snapshots: Sequence[Snapshot], keep: int | None, newer_than_ns: int | None) -> list[Snapshot]:
+    """Of snapshots, newest first, those that neither count nor age protects. Each root keeps its own `keep`.
+
+    The newest of each root always stays: without it there would be nothing to undo the next change with.
+    """
+    seen: dict[str, int] = {}
+    gone: list[Snapshot] = []
+    for snapshot in snapshots:
+        seen[snapshot.root] = place = seen.get(snapshot.root, 0) + 1
+        by_count = place <= max(keep or 0, 1)
+        by_age = newer_than_ns is not None and snapshot.time_ns >= newer_than_ns
+        if not by_count and not by_age:
+            gone.append(snapshot)
+    return gone
+
+
+def collect(
+    packs: str, index: Index, reader: ObjectReader, gone: Sequence[Snapshot], check: Callable[[], None]
+) -> Collected:
+    """Drop these snapshots and what only they need. The caller holds the store's lock."""
+    numbers = {snapshot.number for snapshot in gone}
+    kept = [snapshot for snapshot in index.snapshots() if snapshot.number not in numbers]
+    live = needed(reader, (snapshot.tree for snapshot in kept), check)
+    records = {record for number, record in index.records().items() if number not in numbers}
+    live |= records
+    dead = [row[0] for row in index.objects() if row[0] not in live]
+    before = sum(index.packs().values())
+    with index.transaction():
+        index.drop_snapshots(numbers)
+        index.drop_objects(dead)
+        index.forget_seen_without_page()
+    for pack, size in sorted(index.packs().items()):
+        check()
+        _tidy(packs, index, (pack, size), records, check)
+    return Collected(tuple(gone), len(dead), before - sum(index.packs().values()))
+
+
+def _tidy(
+    folder: str, index: Index, sized: tuple[int, int], records: Collection[bytes], check: Callable[[], None]
+) -> None:
+    """Copy what is needed of a pack into a new one, if that frees enough, and take the old one away."""
+    pack, size = sized
+    objects = list(index.objects(pack))
+    used = sum(row[3] + HEAD_BYTES for row in objects)
+    if objects and size - used < size * _WORTH_REWRITING:
+        return
+    writer = PackWriter(folder, index.next_pack(), 0) if objects else None
+    try:
+        moved: list[tuple[bytes, Row]] = []
+        if writer is not None:
+            moved += _copy(folder, writer, [row for row in objects if row[0] not in records], OBJECT, check)
+            moved += _copy(folder, writer, [row for row in objects if row[0] in records], SNAPSHOT, check)
+        with index.transaction():
+            if writer is not None:
+                writer.sync()
+                index.set_pack(writer.pack, writer.size)
+            index.put_objects(moved)
+            index.drop_pack(pack)
+    except BaseException:
+        if writer is not None and writer.pack not in index.packs():
+            writer.abandon()
+        raise
+    finally:
+        if writer is not None:
+            writer.close()
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(pack_path(folder, pack))
+
+
+def _copy(
+    folder: str,
+    writer: PackWriter,
+    objects: Sequence[tuple[bytes, int, int, int]],
+    mark: bytes,
+    check: Callable[[], None],
+) -> list[tuple[bytes, Row]]:
+    """Damaged bytes are copied as they are, so that verify still finds them."""
+    moved: list[tuple[bytes, Row]] = []
+    waiting: list[tuple[bytes, bytes]] = []
+    room = _COPIED_AT_ONCE
+    with PackReader(folder) as reader:
+        for digest, *place in objects:
+            where = Place(*place)
+            data = reader.raw(where)
+            waiting.append((digest, data.ljust(where.size, b"\0")))
+            room -= where.size
+            if room < 0:
+                check()
+                moved += zip((digest for digest, _ in waiting), writer.append(waiting, mark), strict=True)
+                waiting, room = [], _COPIED_AT_ONCE
+        moved += zip((digest for digest, _ in waiting), writer.append(waiting, mark), strict=True)
+    return moved

@@ -1,0 +1,79 @@
+"""Which objects snapshots need, and which files need an object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+from toolyard.files.root_folder import join
+from toolyard.snapshots.store.models import Damaged
+from toolyard.snapshots.store.object_reader import ObjectReader
+from toolyard.snapshots.store.objects import Entry, Kind, Malformed, decode_page, page_digests
+
+
+def needed(reader: ObjectReader, trees: Iterable[bytes], check: Callable[[], None]) -> set[bytes]:
+    """Every digest that is reached from these folders. What cannot be read is needed, and reaches nothing."""
+    found: set[bytes] = set()
+    waiting = list(trees)
+    while waiting:
+        check()
+        tree = waiting.pop()
+        if tree in found:
+            continue
+        found.add(tree)
+        try:
+            data = reader.read(tree)
+            pages = page_digests(data)
+            if pages is not None:
+                waiting += pages
+                continue
+            entries = decode_page(data)
+        except (Damaged, Malformed):
+            continue
+        for entry in entries:
+            if entry.kind is Kind.FOLDER:
+                waiting.append(entry.ref)
+            elif entry.is_file and entry.ref not in found:
+                found.add(entry.ref)
+                found.update(_chunks(reader, entry))
+    return found
+
+
+def harmed(
+    reader: ObjectReader, tree: bytes, bad: Collection[bytes], clean: set[bytes], check: Callable[[], None]
+) -> list[bytes]:
+    """The paths in a tree that need one of the `bad` objects. Folders found without are remembered in `clean`."""
+    paths: list[bytes] = []
+    waiting = [(b"", tree)]
+    order: list[tuple[bytes, bytes]] = []
+    struck: set[bytes] = set()
+    while waiting:
+        check()
+        path, tree = waiting.pop()
+        if tree in clean:
+            continue
+        order.append((path, tree))
+        try:
+            entries = reader.entries(tree)
+        except Damaged:
+            paths.append(path)
+            struck.add(path)
+            continue
+        for entry in entries:
+            if entry.kind is Kind.FOLDER:
+                waiting.append((join(path, entry.name), entry.ref))
+            elif entry.is_file and (entry.ref in bad or any(chunk in bad for chunk in _chunks(reader, entry))):
+                paths.append(join(path, entry.name))
+                struck.add(path)
+    for path, tree in order:
+        if not any(one == path or one.startswith(path + b"/") or not path for one in struck):
+            clean.add(tree)
+    return sorted(paths)
+
+
+def _chunks(reader: ObjectReader, entry: Entry) -> list[bytes]:
+    if entry.kind is not Kind.CHUNKED:
+        return []
+    try:
+        return [run.digest for run in reader.runs(entry) if run.digest is not None]
+    except Damaged:
+        return []

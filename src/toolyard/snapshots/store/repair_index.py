@@ -1,0 +1,187 @@
+"""A new index from the packs, when the old one is lost or damaged.
+
+The packs hold every object and what was told about each snapshot that differed from the one before it. What is not
+there again: snapshots that were the same as their parent, and what folders looked like, so that the next snapshot
+reads every file. Snapshots that a collection dropped come back as long as the packs still hold their topmost folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from toolyard.core.errors import SystemFault, ToolError
+from toolyard.core.ids import new_id
+from toolyard.snapshots.store.index import Index
+from toolyard.snapshots.store.layout import index_of, lock_of, packs_of
+from toolyard.snapshots.store.lock import locked_file
+from toolyard.snapshots.store.lost_packs import set_aside
+from toolyard.snapshots.store.models import Snapshot
+from toolyard.snapshots.store.objects import Malformed
+from toolyard.snapshots.store.pack_scan import records_in
+from toolyard.snapshots.store.packs import (
+    HEAD_BYTES,
+    OBJECT,
+    SNAPSHOT,
+    Row,
+    open_pack,
+    pack_path,
+    packs_in,
+    sync_folder,
+)
+from toolyard.snapshots.store.snapshot_codec import decode_snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    snapshots: int
+    objects: int
+    lost: tuple[Snapshot, ...]
+    """Snapshots that the packs or the old index tell about, and whose topmost folder no pack holds."""
+    unreadable: Mapping[str, int]
+    """How many bytes of each pack, by its path, could not be read as records; packs without a loss are left out."""
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.lost and not self.unreadable
+
+
+_OF_THE_INDEX = ("", "-wal", "-shm")
+_UNFINISHED = ".new"
+"""The new index appears under its name when it is whole: a kill before that leaves the store to be rebuilt again."""
+_ID_CHARS = 12
+_NOTHING = Rebuilt(0, 0, (), {})
+
+
+def rebuild(folder: str, lock_seconds: float, check: Callable[[], None], *, only_if_lost: bool = False) -> Rebuilt:
+    """Set the index of the store in `folder` aside and make another; `only_if_lost`, when there is none."""
+    packs, path = packs_of(folder), index_of(folder)
+    if not os.path.isdir(packs):
+        raise ToolError(f"There are no snapshots in {folder}.", hint="Name the folder that holds `packs`.")
+    if only_if_lost and not _is_lost(path, packs):
+        return _NOTHING
+    with locked_file(lock_of(folder), lock_seconds, "the snapshots", check):
+        if only_if_lost and not _is_lost(path, packs):
+            return _NOTHING  # somebody else was quicker
+        known = _known_to(path)
+        aside = f".{new_id()[:_ID_CHARS]}"
+        for end in _OF_THE_INDEX:
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(path + end, path + aside + end)
+        fresh = path + _UNFINISHED
+        for end in _OF_THE_INDEX:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(fresh + end)
+        with Index(fresh) as index:
+            done = _fill(packs, index, known, check)
+        os.rename(fresh, path)
+        sync_folder(folder)
+        return done
+
+
+def _is_lost(path: str, packs: str) -> bool:
+    """Whether there are packs and no index: none, or an empty file with no log beside it."""
+    try:
+        is_gone = os.stat(path).st_size == 0 and not os.path.exists(f"{path}-wal")
+    except FileNotFoundError:
+        is_gone = True
+    return is_gone and bool(packs_in(packs))
+
+
+class _Known(NamedTuple):
+    """What the old index says; empty where it cannot be read."""
+
+    snapshots: Sequence[Snapshot] = ()
+    packs: Mapping[int, int] = {}
+    """How many bytes of each pack count."""
+
+
+def _known_to(path: str) -> _Known:
+    if not os.path.isfile(path):
+        return _Known()
+    try:
+        with Index(path) as index:
+            return _Known(index.snapshots(), index.packs())
+    except (SystemFault, OSError, ValueError, TypeError):
+        return _Known()
+
+
+def _fill(packs: str, index: Index, known: _Known, check: Callable[[], None]) -> Rebuilt:
+    told = {snapshot.id: (snapshot, b"") for snapshot in known.snapshots}
+    count = 0
+    unreadable: dict[str, int] = {}
+    with index.transaction():
+        for pack in sorted(packs_in(packs) | known.packs.keys()):
+            read = _read_pack(packs, pack, told, check)
+            lost = read.unreadable_bytes(known.packs.get(pack))
+            path = pack_path(packs, pack)
+            index.set_pack(pack, read.end)
+            index.put_objects(read.rows.items())
+            count += len(read.rows)
+            if lost:
+                unreadable[path] = lost
+                if not read.rows:  # nothing may be written behind what is no pack, and its number is not used again
+                    set_aside(path)
+                    index.drop_pack(pack)
+        in_time = sorted(told.values(), key=lambda pair: pair[0].time_ns)
+        held = index.places_of([snapshot.tree for snapshot, _ in in_time])
+        found = 0
+        for snapshot, record in in_time:
+            if snapshot.tree in held and record:
+                index.add_snapshot(snapshot, record)
+                found += 1
+    lost_for_good = tuple(snapshot for snapshot, _ in in_time if snapshot.tree not in held)
+    return Rebuilt(found, count, lost_for_good, unreadable)
+
+
+@dataclass(slots=True)
+class _ReadPack:
+    rows: dict[bytes, Row] = field(default_factory=dict[bytes, Row])
+    end: int = 0
+    """Where its last sound record ends."""
+    gaps: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    """Stretches that are no sound records: where they begin and end."""
+    size: int = 0
+    ends_unfinished: bool = False
+    """Whether the last stretch begins as a record does: a writer may have been killed there."""
+
+    def unreadable_bytes(self, counted: int | None) -> int:
+        """The bytes that are lost; `counted` is how many the old index counts, None where it says nothing."""
+        if counted is not None:
+            within = sum(min(end, counted) - start for start, end in self.gaps if start < counted)
+            return within + max(counted - self.size, 0)
+        gaps = self.gaps[:-1] if self.ends_unfinished else self.gaps
+        return sum(end - start for start, end in gaps)
+
+
+def _read_pack(
+    packs: str, pack: int, told: dict[str, tuple[Snapshot, bytes]], check: Callable[[], None]
+) -> _ReadPack:
+    """Where the objects of a pack lie; snapshots are added to `told`, by id."""
+    read = _ReadPack()
+    file = open_pack(pack_path(packs, pack))
+    if file is None:
+        return read
+    with file:
+        for record in records_in(file):
+            check()
+            read.rows[record.digest] = (pack, record.at, record.size)
+            if record.at - HEAD_BYTES > read.end:
+                read.gaps.append((read.end, record.at - HEAD_BYTES))
+            read.end = record.end
+            if record.mark == SNAPSHOT:
+                file.seek(record.at)
+                try:
+                    snapshot = decode_snapshot(file.read(record.size))
+                except Malformed:
+                    continue
+                told[snapshot.id] = (snapshot, record.digest)
+        read.size = file.seek(0, os.SEEK_END)
+        if read.size > read.end:
+            read.gaps.append((read.end, read.size))
+            file.seek(read.end)
+            read.ends_unfinished = file.read(len(OBJECT)) in {OBJECT, SNAPSHOT}
+    return read

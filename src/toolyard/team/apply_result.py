@@ -1,0 +1,138 @@
+"""The winner's files, brought into a folder of the user's when that is asked for.
+
+Of an agent that worked in a folder of its own all files are brought; of one that worked in the user's (`cwd`), what
+it changed in the run. What else lies in the folder stays as it is. A snapshot of it is taken first, and restoring
+that undoes all of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from toolyard.core.errors import ToolError, ValidationError
+from toolyard.drivers.changes import ends_of
+from toolyard.snapshots import DiffLimits, Snapshot, SnapshotStore
+from toolyard.snapshots.service.format import change_line, path_of
+from toolyard.snapshots.store.objects import Kind
+from toolyard.team.paths import with_layout, workspace_of
+from toolyard.workspace.agent_paths import Home, home_of
+
+if TYPE_CHECKING:
+    from toolyard.config.models import Config
+    from toolyard.config.settings import Settings
+    from toolyard.snapshots.diff.text_diff import Diff
+
+_NANOSECONDS: Final = 1_000_000_000
+_MOST_PATHS: Final = 100_000
+_EVERYTHING: Final = DiffLimits(changes=_MOST_PATHS + 1, chars=0)
+_SHOWN: Final = DiffLimits(changes=500, chars=400_000, folds_git=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    folder: str
+    written: int
+    removed: int
+    undo: str
+    """The snapshot of the folder before; restoring it undoes this."""
+    left: tuple[str, ...] = ()
+    """What was left alone, and why."""
+
+
+class TeamFiles:
+    """What the agents of a run did to their files, as the snapshots tell it."""
+
+    def __init__(self, config: Config, settings: Settings, state_home: str | None, began: float) -> None:
+        self._config = with_layout(config)
+        self._settings = settings
+        self._state_home = state_home or ""
+        self._began_ns = int(began * _NANOSECONDS)
+
+    def diff_of(self, agent: str) -> str:
+        """All that an agent changed since the run began, as a diff."""
+        with self._store(agent) as store:
+            found = self._changes(store, agent, _SHOWN)
+            if found is None:
+                return ""
+            return "\n".join(f"{change_line(change)}\n{change.text}".rstrip() for change in found.changes)
+
+    def _store(self, agent: str) -> SnapshotStore:
+        return SnapshotStore(self._home(agent).snapshots)
+
+    def _home(self, agent: str) -> Home:
+        return home_of(self._config, self._workspace(agent), agent, self._settings, self._state_home)
+
+    def _workspace(self, agent: str) -> str:
+        found = next(each for each in self._config.agents if each.id == agent)
+        return os.path.realpath(workspace_of(self._config, found))
+
+    def _ends(self, store: SnapshotStore, agent: str) -> tuple[Snapshot, Snapshot] | None:
+        return ends_of(store.list(self._workspace(agent)), self._began_ns)
+
+    def _changes(self, store: SnapshotStore, agent: str, limits: DiffLimits) -> Diff | None:
+        ends = self._ends(store, agent)
+        return store.diff(ends[0].id, ends[1].id, limits=limits) if ends is not None else None
+
+    def deliver(self, agent: str, snapshot: str, folder: str) -> Delivered:
+        """Write what the agent changed up to its snapshot. Raises ToolyardError."""
+        target = os.path.realpath(folder)
+        if not os.path.isdir(target):
+            raise ValidationError.of("apply", f"{folder} is no folder", hint="Make it first.")
+        if target == self._workspace(agent):
+            return Delivered(target, 0, 0, "")
+        if not snapshot:
+            return Delivered(target, 0, 0, "")
+        with self._store(agent) as store:
+            paths = self._wanted(store, agent, snapshot, target)
+            in_the_way = {path for path in paths if _is_folder(target, path)}
+            paths -= in_the_way
+            if len(paths) > _MOST_PATHS:
+                raise ToolError(
+                    f"{agent} has changed more than {_MOST_PATHS:,} paths.",
+                    hint=f"Copy them yourself from {self._workspace(agent)}.",
+                )
+            left = [f"{path_of(path)}: there is a folder of that name" for path in sorted(in_the_way)]
+            if not paths:
+                return Delivered(target, 0, 0, "", tuple(left))
+            restored = store.restore(snapshot, root=target, paths=sorted(paths), leaves_git=True)
+        left += (f"{path_of(note.path)}: {note.why}" for note in (*restored.kept, *restored.failed))
+        return Delivered(target, restored.written, restored.removed, restored.before.id, tuple(left))
+
+    def _wanted(self, store: SnapshotStore, agent: str, snapshot: str, target: str) -> set[bytes]:
+        """The files to bring or to remove. Never a folder: all else that the user has in it would go."""
+        paths = {*_files(store, snapshot)} if self._home(agent).is_own_folder else set[bytes]()
+        ends = self._ends(store, agent)
+        if ends is not None:
+            changes = store.diff(ends[0].id, snapshot, limits=_EVERYTHING).changes
+            there = {change.path: change.after for change in changes if change.after is not None}
+            paths |= {path for path, entry in there.items() if entry.kind is not Kind.FOLDER}
+            had = {change.old_path or change.path: change.before for change in changes if change.before is not None}
+            gone = {path for path, entry in had.items() if entry.kind is not Kind.FOLDER and path not in there}
+            paths |= {path for path in gone if os.path.lexists(os.path.join(os.fsencode(target), path))}
+        # What is named is restored whatever it is: also the user's history, and hooks that git runs.
+        return {path for path in paths if not _is_git(path)}
+
+
+def _is_folder(target: str, path: bytes) -> bool:
+    there = os.path.join(os.fsencode(target), path)
+    return os.path.isdir(there) and not os.path.islink(there)
+
+
+def _is_git(path: bytes) -> bool:
+    """Whether it is a repository's own, however a disk that knows no case would spell it."""
+    return any(part.lower() == b".git" for part in path.split(b"/"))
+
+
+def _files(store: SnapshotStore, snapshot: str, folder: bytes = b"") -> Iterator[bytes]:
+    """Every path of a snapshot that is no folder, but for repositories: those are git's to bring."""
+    for entry in store.show(snapshot, folder):
+        path = os.path.join(folder, entry.name)
+        if _is_git(entry.name):
+            continue
+        if entry.kind is Kind.FOLDER:
+            yield from _files(store, snapshot, path)
+        else:
+            yield path

@@ -1,0 +1,1 @@
+"""`toolyard run --check`: what a run would do."""

@@ -1,0 +1,354 @@
+"""`toolyard run --check`: what a run would do, found out without it. No server is started and no model is asked.
+
+Nothing is changed: folders that a run would make are not made. A sandbox is started once, to see which walls stand,
+and custom tools are imported, as whatever uses them does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from toolyard.app.execution_mode import Injection, injected_tools, injection_of
+from toolyard.app.tool_selection import OWN_GROUPS, Offline
+from toolyard.codemode.catalog import FILE_NAME, Catalog, KnownServer, KnownTool
+from toolyard.codemode.custom import load_custom_tools
+from toolyard.codemode.files import collision_notices, server_called
+from toolyard.config.authorization import Authorization
+from toolyard.config.server_registry import resolve_servers
+from toolyard.config.settings import environment
+from toolyard.core.errors import ConfigError, SecurityError, ToolyardError
+from toolyard.core.permission_modes import PermissionMode
+from toolyard.core.tokens import count_or_estimate
+from toolyard.mcp_client.errors import told_of_it
+from toolyard.policy.builder import policy_for
+from toolyard.storage.state_folder import state_dir
+from toolyard.team.check.parts import (
+    ASKING,
+    RIGHTS,
+    folder_words,
+    is_there,
+    lack_of_server,
+    model_and_access,
+    unpriced,
+    wall_words,
+)
+from toolyard.team.check.report import AgentCheck, CheckReport, Finding, ServerCheck, ServerState
+from toolyard.team.check.sandboxes import needs_sandbox, refusal_without_sandbox
+from toolyard.team.paths import root_of, with_layout, workspace_of
+from toolyard.team.prompts import Scene, composed
+from toolyard.team.worker_factory import kind_of
+from toolyard.workspace.agent_paths import Home
+from toolyard.workspace.layout import SHARED
+
+if TYPE_CHECKING:
+    from toolyard.codemode.custom import CustomTools
+    from toolyard.config.models import Agent, Config, TeamLimits
+    from toolyard.config.server_registry import ResolvedServers
+    from toolyard.config.settings import Settings
+    from toolyard.dispatch.tool import Tool
+
+_SEVERAL = 2
+_YET_TO_ANSWER = frozenset({ServerState.UNKNOWN, ServerState.FAILED})
+
+
+def check_run(
+    config: Config,
+    settings: Settings,
+    state_home: str | None = None,
+    variables: Mapping[str, str] | None = None,
+    limits: TeamLimits | None = None,
+) -> CheckReport:
+    """What `toolyard run` would do with this configuration, as the user wrote it.
+
+    `limits` are those of the run, where they are not the configuration's.
+    """
+    limits = limits or config.orchestrator.limits
+    report = CheckReport(
+        config=config.source or "",
+        execution_mode=config.toolyard.execution_mode,
+        root=root_of(config),
+        limits={name: value for name, value in limits.model_dump().items() if value is not None},
+    )
+    try:
+        laid_out = with_layout(config)
+    except ToolyardError as error:
+        return replace(report, problems=(Finding(error.message, error.hint),))
+    with _looked_at(config, laid_out, settings, state_home, variables) as check:
+        agents = tuple(check.agent(agent) for agent in laid_out.agents)
+        check.team(agents)
+        check.notices += [Finding(text) for text in unpriced(config, settings, limits)]
+        refused = tuple(check.without_commands)
+        report = replace(report, agents=agents, without=check.without(), without_commands=refused)
+        return replace(report, problems=_each_once(check.problems), notices=_each_once(check.notices))
+
+
+def _each_once(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """What is true of every agent is about the run."""
+    found: dict[tuple[str, str], Finding] = {}
+    for finding in findings:
+        key = finding.text, finding.hint
+        found[key] = finding if key not in found else replace(finding, agent="")
+    return tuple(found.values())
+
+
+class _NothingKnown:
+    """The catalog of a root that never had one."""
+
+    def servers(self) -> Sequence[KnownServer]:
+        return ()
+
+    def tools(self, server: str) -> Iterable[KnownTool]:  # noqa: ARG002 - of none is anything known
+        return ()
+
+
+@contextlib.contextmanager
+def _looked_at(
+    written: Config,
+    config: Config,
+    settings: Settings,
+    state_home: str | None,
+    variables: Mapping[str, str] | None,
+) -> Generator[_Check]:
+    state = state_dir(state_home or settings.state_home, root_of(config))
+    with contextlib.ExitStack() as each:
+        is_there = os.path.exists(os.path.join(state, FILE_NAME))
+        catalog = each.enter_context(Catalog.open(state)) if is_there else _NothingKnown()
+        yield _Check(
+            written=written,
+            config=config,
+            settings=settings,
+            state=state,
+            variables=environment() if variables is None else variables,
+            catalog=catalog,
+            known={server.name: server for server in catalog.servers()},
+            resolved=resolve_servers(config, settings),
+            custom=load_custom_tools(config, settings),
+        )
+
+
+@dataclass(slots=True)
+class _Check:
+    """One look at a configuration; what it finds on the way."""
+
+    written: Config
+    config: Config
+    """With the layout that a run gives it."""
+    settings: Settings
+    state: str
+    variables: Mapping[str, str]
+    catalog: Catalog | _NothingKnown
+    known: Mapping[str, KnownServer]
+    resolved: ResolvedServers
+    custom: CustomTools
+    costs: dict[str, int] = field(default_factory=dict[str, int])
+    """What tools cost: counting those of hundreds of servers takes seconds, and most agents have the same."""
+    problems: list[Finding] = field(default_factory=list[Finding])
+    unavailable: list[Finding] = field(default_factory=list[Finding])
+    """What keeps single agents from starting."""
+    notices: list[Finding] = field(default_factory=list[Finding])
+    without_commands: list[str] = field(default_factory=list[str])
+
+    def agent(self, agent: Agent) -> AgentCheck:
+        home = self._home(agent)
+        policy = policy_for(self.config, self.settings, home.workspace, agent=agent.id)
+        found = AgentCheck(agent.id, mode=policy.mode.value, rights=RIGHTS[policy.mode])
+        with self._stops(agent):
+            kind = kind_of(agent, self.config)
+            found = replace(found, backend=kind.title, model=agent.backend.model or kind.default_model)
+            model, access = model_and_access(agent.backend, kind, self.settings, self.variables)
+            found = replace(found, model=model, access=access)
+        try:
+            injection = injection_of(self.written, agent.id)
+        except ToolyardError as error:
+            self.problems.append(Finding(error.message, error.hint, agent.id))
+            return found
+        self.notices += [Finding(text) for text in injection.notices]
+        if injection.has_files:
+            walls = self._walls(agent, policy.mode, injection)
+            found = replace(found, workspace=home.workspace, walls=walls)
+            with self._stops(agent):
+                found = replace(found, folder=folder_words(home, self.config, agent, self.settings))
+            self._modes(agent, policy.mode, injection)
+        return self._context(found, agent, injection, home)
+
+    @contextlib.contextmanager
+    def _stops(self, agent: Agent) -> Generator[None]:
+        """What is raised inside would stop the run; unless it is the configuration's fault, this agent alone."""
+        try:
+            yield
+        except ToolyardError as error:
+            found = self.problems if isinstance(error, ConfigError) else self.unavailable
+            found.append(Finding(error.message, error.hint, agent.id))
+
+    def without(self) -> tuple[str, ...]:
+        """The agents that the run starts without. Where that would be all of them, there is no run."""
+        missing = {finding.agent for finding in self.unavailable}
+        ids = tuple(agent.id for agent in self.config.agents)
+        if missing.issuperset(ids):
+            self.problems += self.unavailable
+            return ()
+        for found in self.unavailable:
+            self.notices.append(replace(found, text=f"{found.text} The run starts without agent {found.agent}."))
+        return tuple(agent for agent in ids if agent in missing)
+
+    def _home(self, agent: Agent) -> Home:
+        config = self.config
+        storage = config.orchestrator.snapshot_storage
+        folder = os.path.realpath(workspace_of(config, agent))
+        return Home(
+            root=root_of(config),
+            workspace=folder,
+            agent=agent.id,
+            state=self.state,
+            log=self.state,
+            agents=tuple(each.id for each in config.agents),
+            snapshots_override=os.path.realpath(os.path.join(config.folder(folder), storage)) if storage else "",
+        )
+
+    def _walls(self, agent: Agent, mode: PermissionMode, injection: Injection) -> str:
+        if not needs_sandbox(agent, injection):
+            return "not needed: it has no tool that runs commands or code"
+        try:
+            return wall_words(self.config.toolyard.code_execution, self.settings, mode)
+        except SecurityError as error:
+            refusal = refusal_without_sandbox(self.config.toolyard, error)
+            if refusal is not None:
+                self.problems.append(replace(refusal, agent=agent.id))
+            else:
+                self.notices.append(Finding(error.message, error.hint, agent.id))
+                self.without_commands.append(agent.id)
+            return "none can be built: commands and code are refused"
+
+    def _modes(self, agent: Agent, mode: PermissionMode, injection: Injection) -> None:
+        if mode in ASKING:
+            text = f"permission mode {mode.value} asks you on the terminal; without one the answer is no."
+            self.notices.append(Finding(text, agent=agent.id))
+        if mode is PermissionMode.PLAN and injection.files_first:
+            self.notices.append(
+                Finding(
+                    "permission mode plan runs no code, so tools that are files can be read about and not called.",
+                    "Use another mode, or `execution_mode: context_based`.",
+                    agent.id,
+                )
+            )
+
+    def _context(self, found: AgentCheck, agent: Agent, injection: Injection, home: Home) -> AgentCheck:
+        rights = Authorization.for_agent(self.config, agent.id, self.resolved)
+        own = Authorization.for_custom_tools(self.config, agent.id)
+        source = Offline(self.resolved, self.catalog, self.custom, rights, own)
+        servers = tuple(self._servers(rights))
+        tools: dict[str, Tool[Any]] = {}
+        unheard = {server.name for server in servers if server.state in _YET_TO_ANSWER}
+        with self._stops(agent):
+            tools = injected_tools(injection, self._countable(agent, unheard), agent.id, source)
+        found = replace(
+            found,
+            servers=servers,
+            tools=tuple(tools),
+            tool_tokens=sum(map(self._cost, tools.values())),
+            prompt_tokens=count_or_estimate(self._prompt(agent, injection, home, tools)),
+        )
+        if not tools and not injection.has_files and not any(each.state in _YET_TO_ANSWER for each in servers):
+            text = f"agent {agent.id} has no tools: set `cwd` or `permission_mode` to give it files."
+            self.notices.append(Finding(text, agent=agent.id))
+        if not injection.files_first:
+            return found
+        # The same tools as `context_based` would put in.
+        others = injected_tools(Injection(files_first=False, has_files=False), self.config, agent.id, source)
+        kept = [tool for name, tool in others.items() if name not in tools]
+        return replace(found, file_tools=len(kept), file_tokens=sum(map(self._cost, kept)))
+
+    def _countable(self, agent: Agent, unheard: Collection[str]) -> Config:
+        """The configuration less the groups of `in_context_tools` that only a sync can count."""
+        section = self.config.toolyard
+        names = [entry.name for entry in self.resolved.entries]
+        waiting = [group for group in section.in_context_tools if server_called(group, names) in unheard]
+        waiting = [group for group in waiting if group not in OWN_GROUPS]
+        if not waiting:
+            return self.config
+        text = f"in_context_tools names tools of {', '.join(waiting)}, which cannot be counted before the first sync."
+        self.notices.append(Finding(text, agent=agent.id))
+        # An empty choice is a group without tools; no choice at all would mean the essential ones.
+        chosen = {group: () if group in waiting else tools for group, tools in section.in_context_tools.items()}
+        section = section.model_copy(update={"in_context_tools": chosen})
+        return self.config.model_copy(update={"toolyard": section})
+
+    def _cost(self, tool: Tool[Any]) -> int:
+        """As a model sees it."""
+        seen = {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+        text = json.dumps(seen, ensure_ascii=False)
+        if text not in self.costs:
+            self.costs[text] = count_or_estimate(text)
+        return self.costs[text]
+
+    def _prompt(self, agent: Agent, injection: Injection, home: Home, tools: Iterable[str]) -> str:
+        shared = SHARED if injection.has_code_mode or home.is_own_folder else self._shared(home)
+        peers = home.peers
+        return composed(
+            Scene(
+                agent=agent.id,
+                system_message=agent.system_message or "",
+                workspace=home.workspace if injection.has_files else "",
+                files_first=injection.files_first,
+                tools=tuple(tools),
+                peers=peers,
+                shared=shared if peers and injection.has_files else "",
+            )
+        )
+
+    def _shared(self, home: Home) -> str:
+        elsewhere = self.config.orchestrator.agent_temporary_workspace
+        return os.path.join(self.config.folder(home.workspace), elsewhere) if elsewhere else home.shared
+
+    def _servers(self, rights: Authorization) -> Iterable[ServerCheck]:
+        for entry in self.resolved.entries:
+            if not rights.may_use(entry.name):
+                continue
+            known = self.known.get(entry.name)
+            note = told_of_it(entry.name, known.error).removeprefix("it ") if known is not None else ""
+            if known is None or not known.asked:
+                yield ServerCheck(entry.name, ServerState.FAILED if note else ServerState.UNKNOWN, note=note)
+                continue
+            names = (tool.schema.name for tool in self.catalog.tools(entry.name))
+            count = sum(rights.may_call(entry.name, name) for name in names)
+            yield ServerCheck(entry.name, ServerState.KNOWN, count, note)
+        for problem in self.resolved.errors:
+            if rights.may_use(problem.server):
+                yield ServerCheck(problem.server, ServerState.UNUSABLE, note=problem.text)
+
+    def team(self, agents: Sequence[AgentCheck]) -> None:
+        """What concerns all of them together."""
+        self.notices += [Finding(f"server {each.server}: {each.text}") for each in self.resolved.errors]
+        self.notices += [Finding(each) for each in collision_notices(entry.name for entry in self.resolved.entries)]
+        self.notices += [Finding(f"custom tool {each.name}: {each.text}") for each in self.custom.problems]
+        try:
+            is_there(root_of(self.config), self.config.source or "")
+        except ToolyardError as error:
+            self.problems.append(Finding(error.message, error.hint))
+        folders: dict[str, list[str]] = {}
+        for agent in agents:
+            if agent.workspace:
+                folders.setdefault(agent.workspace, []).append(agent.id)
+        for folder, ids in folders.items():
+            if len(ids) >= _SEVERAL:
+                text = f"{', '.join(ids)} work in one folder, {folder}: what one writes, another may write over."
+                self.notices.append(Finding(text, "Give each a `cwd` of its own, or none."))
+        self._team_servers([server for agent in agents for server in agent.servers])
+
+    def _team_servers(self, servers: Sequence[ServerCheck]) -> None:
+        used = {each.name for each in servers}
+        lacks = (lack_of_server(entry, self.variables) for entry in self.resolved.entries if entry.name in used)
+        self.notices += [lack for lack in lacks if lack is not None]
+        for state, words in ((ServerState.UNKNOWN, "never asked"), (ServerState.FAILED, "asked and never answered")):
+            names = {each.name for each in servers if each.state is state}
+            if names:
+                number = "1 server was" if len(names) == 1 else f"{len(names)} servers were"
+                text = f"{number} {words}. The run asks when it starts; no tool of theirs is counted here."
+                file = shlex.quote(self.config.source or "")
+                self.notices.append(Finding(text, f"`toolyard sync --config {file}` asks now."))

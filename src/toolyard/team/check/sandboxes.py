@@ -1,0 +1,65 @@
+"""Where the commands and the code of a run's agents run, found out and announced before the run begins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from toolyard.app.execution_mode import FILES_FIRST, Injection, injection_of
+from toolyard.app.sandbox_preflight import proven, runs_code, ways_out
+from toolyard.app.toolsets import Toolset, tools_of
+from toolyard.core.errors import ConfigError, SecurityError
+from toolyard.core.permission_modes import PermissionMode
+from toolyard.team.check.report import Finding
+
+if TYPE_CHECKING:
+    from toolyard.config.models import Agent, ToolyardSection
+    from toolyard.team.options import RunOptions
+
+_IN_CONTEXT: Final = "Or set `execution_mode: context_based`, which gives agents every tool directly."
+
+
+def sandbox_notices(options: RunOptions) -> list[str]:
+    """What the user has to know of the sandboxes. Starts one to see, and blocks meanwhile.
+
+    Raises ConfigError where a sandbox cannot be built and the run may not start without it.
+    """
+    config = options.config
+    execution = config.toolyard.code_execution
+    default = config.permissions.mode or PermissionMode.STRICT
+    agents: dict[PermissionMode, list[str]] = {}
+    for agent in config.agents:
+        if execution.enabled and needs_sandbox(agent, injection_of(config, agent.id)):
+            agents.setdefault(agent.backend.permission_mode or default, []).append(agent.id)
+    notices: list[str] = []
+    for mode, names in agents.items():
+        who = " and ".join(names)
+        try:
+            choice = proven(execution, options.settings, mode)
+        except SecurityError as error:
+            refusal = refusal_without_sandbox(config.toolyard, error)
+            if refusal is not None:
+                raise ConfigError(refusal.text, where=config.source or "", hint=refusal.hint) from error
+            notices.append(f"Commands and code of {who} will be refused: {error.message} {error.hint}")
+        else:
+            notices += [f"Commands of {who}: {choice.note}"] if choice.note else []
+    return notices
+
+
+def needs_sandbox(agent: Agent, injection: Injection) -> bool:
+    """Whether the agent can run commands or code, as far as the configuration says."""
+    if injection.files_first:
+        return True
+    return injection.has_files and runs_code(tools_of(Toolset.CLAUDE).values(), agent)
+
+
+def refusal_without_sandbox(section: ToolyardSection, error: SecurityError) -> Finding | None:
+    """Why a run does not start without the sandbox that the error is about; None where it does.
+
+    It needs the sandbox that the configuration asks for by name, and any sandbox at all where tools are files.
+    """
+    if section.code_execution.names_sandbox:
+        return Finding(error.message, ways_out(error))
+    if section.execution_mode == FILES_FIRST:
+        needs = "`execution_mode: filesystem_first` needs code execution, and there is no sandbox for it"
+        return Finding(f"{needs}: {error.message}", f"{error.hint} {_IN_CONTEXT}")
+    return None

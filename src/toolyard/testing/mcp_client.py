@@ -1,0 +1,157 @@
+"""A plain MCP client over a server's stdin and stdout: JSON lines, nothing hidden. Owns the process it starts.
+
+It speaks the handshake era (2025-11-25) or, with `modern`, the stateless one (2026-07-28). Everything it receives can
+be looked at as it came, which an SDK's client would tidy up. `close()` ends the server and waits for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import IO, Any, cast
+
+from toolyard.core.closeable import Closing
+
+HANDSHAKE_VERSION = "2025-11-25"
+MODERN_VERSION = "2026-07-28"
+_CLOSE_SECONDS = 10
+_META = "io.modelcontextprotocol/"
+
+
+class ServerGone(Exception):  # noqa: N818 - what happened, in words
+    """The server closed its output."""
+
+
+def error_in(response: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What failed, in the shape of a JSON-RPC error whichever form the server uses; None for a call that was made."""
+    if "error" in response:
+        return cast("dict[str, Any]", response["error"])
+    result = cast("dict[str, Any]", response["result"])
+    structured = cast("dict[str, Any]", result.get("structuredContent") or {})
+    if not result.get("isError") or not isinstance(structured.get("error"), dict):
+        return None
+    error = cast("dict[str, Any]", structured["error"])
+    data = {key: value for key, value in error.items() if key not in {"code", "message"}}
+    return {"code": error["code"], "message": result["content"][0]["text"], "data": data}
+
+
+def failure(response: Mapping[str, Any]) -> dict[str, Any]:
+    """The error of a call that has to fail with a result, in the shape that `error_in` gives it."""
+    error = error_in(response)
+    assert error is not None, response
+    assert "result" in response, response
+    return error
+
+
+def success(response: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of a call that has to succeed."""
+    assert "result" in response, response
+    assert not response["result"]["isError"], response
+    return cast("dict[str, Any]", response["result"])
+
+
+class StdioClient(Closing):
+    """One server process and the conversation with it."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        modern: bool = False,
+        env: Mapping[str, str] | None = None,
+        capabilities: Mapping[str, Any] | None = None,
+        client_name: str = "toolyard-testing",
+        cwd: str | None = None,
+    ) -> None:
+        self.process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=dict(env) if env is not None else None,
+            cwd=cwd,
+        )
+        self._in = cast("IO[bytes]", self.process.stdin)
+        self._out = cast("IO[bytes]", self.process.stdout)
+        self._last = 0
+        self._modern = modern
+        self._capabilities = dict(capabilities or {})
+        self._info = {"name": client_name, "version": "1"}
+        self.notifications: list[dict[str, Any]] = []
+        self.greeting: dict[str, Any] = {}
+        if not modern:
+            params = {
+                "protocolVersion": HANDSHAKE_VERSION,
+                "capabilities": self._capabilities,
+                "clientInfo": self._info,
+            }
+            self.greeting = self.request("initialize", params)
+            self.notify("notifications/initialized", {})
+
+    def close(self) -> int:
+        """End the conversation; the server's exit code."""
+        with contextlib.suppress(BrokenPipeError):  # it may have gone before it read what we sent
+            self._in.close()
+        try:
+            code = self.process.wait(_CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            code = self.process.wait()
+        self._out.close()
+        return code
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        self.send_bytes(json.dumps(message).encode())
+
+    def send_bytes(self, line: bytes) -> None:
+        self._in.write(line + b"\n")
+        self._in.flush()
+
+    def receive(self) -> dict[str, Any]:
+        line = self._out.readline()
+        if not line:
+            raise ServerGone
+        return cast("dict[str, Any]", json.loads(line))
+
+    def post(self, method: str, params: Mapping[str, Any]) -> int:
+        """Send a request without waiting; its id."""
+        self._last += 1
+        body = dict(params)
+        if self._modern:
+            envelope = {
+                f"{_META}protocolVersion": MODERN_VERSION,
+                f"{_META}clientCapabilities": self._capabilities,
+                f"{_META}clientInfo": self._info,
+            }
+            body["_meta"] = {**envelope, **body.get("_meta", {})}
+        self.send({"jsonrpc": "2.0", "id": self._last, "method": method, "params": body})
+        return self._last
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        self.send({"jsonrpc": "2.0", "method": method, "params": dict(params)})
+
+    def answer(self, request: int) -> dict[str, Any]:
+        """The response to a request; notifications on the way are kept, requests of the server handed on."""
+        while True:
+            message = self.receive()
+            if "method" in message:
+                if "id" in message:
+                    self.send({"jsonrpc": "2.0", "id": message["id"], **self.on_request(message)})
+                else:
+                    self.notifications.append(message)
+            elif message.get("id") == request:
+                return message
+
+    def on_request(self, message: dict[str, Any]) -> dict[str, Any]:
+        """What to say to a request of the server's; override to answer questions."""
+        if message["method"] == "roots/list":
+            return {"result": {"roots": []}}
+        return {"error": {"code": -32601, "message": "not supported"}}
+
+    def request(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        return self.answer(self.post(method, params or {}))
+
+    def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """Call a tool; the whole response, result or error."""
+        return self.request("tools/call", {"name": tool, "arguments": arguments})

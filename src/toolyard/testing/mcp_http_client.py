@@ -1,0 +1,188 @@
+"""A plain MCP client over streamable HTTP, and the server process it talks to. Nothing hidden, as in `client`.
+
+`HttpServer` owns the process it starts: `close()` ends it and waits. `HttpClient` owns one connection; it speaks the
+handshake era (with a session) or, with `modern`, the stateless one. Questions that the server puts in the middle of
+a call are handed to `on_request` and answered by a request of their own, as the protocol wants it.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import subprocess
+from collections.abc import Generator, Mapping, Sequence
+from typing import IO, Any, cast
+from urllib.parse import urlsplit
+
+from toolyard.core.closeable import Closing
+from toolyard.testing.mcp_client import HANDSHAKE_VERSION, MODERN_VERSION, ServerGone
+
+_CLOSE_SECONDS = 10
+_ANSWER_SECONDS = 60
+_META = "io.modelcontextprotocol/"
+_NAMED_BY = {"tools/call": "name", "resources/read": "uri", "prompts/get": "name"}
+_PRINTABLE = frozenset(map(chr, range(0x20, 0x7F)))
+
+
+class HttpServer(Closing):
+    """A `toolyard mcp --http` process; `url` is where it says it listens."""
+
+    def __init__(self, command: Sequence[str], *, env: Mapping[str, str]) -> None:
+        self.process = subprocess.Popen(
+            list(command), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=dict(env)
+        )
+        self._errors = cast("IO[bytes]", self.process.stderr)
+        said = self._errors.readline().decode()
+        if " at http" not in said:
+            self.close()
+            raise ServerGone(said)
+        self.url = said.rsplit(" at ", 1)[1].strip()
+
+    def close(self) -> int:
+        """End the server; its exit code."""
+        self.process.terminate()
+        try:
+            code = self.process.wait(_CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            code = self.process.wait()
+        self._errors.close()
+        return code
+
+
+class HttpClient(Closing):
+    """One conversation with a server at `url`."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        modern: bool = False,
+        capabilities: Mapping[str, Any] | None = None,
+        client_name: str = "toolyard-testing",
+    ) -> None:
+        parts = urlsplit(url)
+        self._host, self._port, self._path = parts.hostname or "", parts.port or 0, parts.path
+        self._token = token
+        self._modern = modern
+        self._capabilities = dict(capabilities or {})
+        self._info = {"name": client_name, "version": "1"}
+        self._session = ""
+        self._last = 0
+        self._open: http.client.HTTPConnection | None = None
+        self.greeting: dict[str, Any] = {}
+        if not modern:
+            params = {
+                "protocolVersion": HANDSHAKE_VERSION,
+                "capabilities": self._capabilities,
+                "clientInfo": self._info,
+            }
+            self.greeting = self.request("initialize", params)
+            self._tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def send_bytes(self, body: bytes, headers: Mapping[str, str] | None = None) -> tuple[int, bytes]:
+        """Send a body as it is, on a connection of its own; the status and the body of the answer."""
+        connection = self._connect()
+        try:
+            connection.request("POST", self._path, body, {**self._headers(), **(headers or {})})
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+    def request(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The response to a request, as it came."""
+        self._last += 1
+        body = dict(params or {})
+        if self._modern:
+            envelope = {
+                f"{_META}protocolVersion": MODERN_VERSION,
+                f"{_META}clientCapabilities": self._capabilities,
+                f"{_META}clientInfo": self._info,
+            }
+            body["_meta"] = {**envelope, **body.get("_meta", {})}
+        message = {"jsonrpc": "2.0", "id": self._last, "method": method, "params": body}
+        response = self._posted(json.dumps(message).encode(), {**self._headers(), **self._routing(method, body)})
+        self._session = response.headers.get("mcp-session-id") or self._session
+        answer: dict[str, Any] | None = None
+        for received in _messages(response):
+            if "method" in received:
+                if "id" in received:
+                    self._tell({"jsonrpc": "2.0", "id": received["id"], **self.on_request(received)})
+            elif received.get("id") in {self._last, None}:
+                answer = received
+        if answer is None:
+            raise ServerGone(f"HTTP {response.status} without an answer")
+        return answer
+
+    def _posted(self, data: bytes, headers: dict[str, str]) -> http.client.HTTPResponse:
+        """Over the kept connection; over a new one where the server has closed that meanwhile, as idle ones are."""
+        if self._open is not None:
+            try:
+                self._open.request("POST", self._path, data, headers)
+            except (BrokenPipeError, ConnectionResetError):
+                self._open.close()
+            else:
+                return self._open.getresponse()
+        self._open = self._connect()
+        self._open.request("POST", self._path, data, headers)
+        return self._open.getresponse()
+
+    def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """Call a tool; the whole response, result or error."""
+        return self.request("tools/call", {"name": tool, "arguments": arguments})
+
+    def on_request(self, message: dict[str, Any]) -> dict[str, Any]:
+        """What to say to a request of the server's; override to answer questions."""
+        del message
+        return {"error": {"code": -32601, "message": "not supported"}}
+
+    def _connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection(self._host, self._port, timeout=_ANSWER_SECONDS)
+
+    def _headers(self) -> dict[str, str]:
+        headers = {
+            "Authorization": f"Bearer {self._token}",
+            "Accept": "application/json, text/event-stream",
+            "Content-Type": "application/json",
+            "MCP-Protocol-Version": MODERN_VERSION if self._modern else HANDSHAKE_VERSION,
+        }
+        return {**headers, "Mcp-Session-Id": self._session} if self._session else headers
+
+    def _routing(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
+        """What the modern era repeats in headers, so that a proxy need not read the body."""
+        if not self._modern:
+            return {}
+        name = params.get(_NAMED_BY.get(method, ""))
+        return (
+            {"Mcp-Method": method} if not isinstance(name, str) else {"Mcp-Method": method, "Mcp-Name": _safe(name)}
+        )
+
+    def _tell(self, message: Mapping[str, Any]) -> None:
+        self.send_bytes(json.dumps(message).encode())
+
+
+def _messages(response: http.client.HTTPResponse) -> Generator[dict[str, Any]]:
+    """The JSON-RPC messages of an answer, whether it is one or a stream of events."""
+    if not response.headers.get("content-type", "").startswith("text/event-stream"):
+        raw = response.read()
+        if raw:
+            yield cast("dict[str, Any]", json.loads(raw))
+        return
+    for line in response:
+        if line.startswith(b"data:") and line[5:].strip():
+            yield cast("dict[str, Any]", json.loads(line[5:]))
+
+
+def _safe(name: str) -> str:
+    """A name as a header's value; what cannot stand there goes as base64."""
+    if set(name) <= _PRINTABLE and name == name.strip():
+        return name
+    return f"=?base64?{base64.b64encode(name.encode('utf-8', 'surrogatepass')).decode()}?="

@@ -1,0 +1,120 @@
+"""The model as a program of its own, for benchmarks and guides.
+
+    python -m toolyard.testing.mock_model [--port 0] (--script FILE.json | --say TEXT | --zero)
+
+Its first line on stdout is its address. `GOOGLE_GEMINI_BASE_URL` and `ANTHROPIC_BASE_URL` are that address,
+`OPENAI_BASE_URL` is that address with `/v1`; any key will do. It ends with SIGTERM or SIGINT, and with its stdin
+where that is a pipe.
+
+- `--script FILE.json` does what the file says: `script_files` says how it is written.
+- `--say TEXT` answers every request with that text, and `--zero` with `done`: from bytes that were made at the start,
+  without reading what it was sent, so that whoever measures something measures that and not the model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import stat
+import sys
+from collections.abc import Awaitable, Callable
+
+from toolyard.core.errors import ConfigError
+from toolyard.testing.mock_model.http import Answerer, Connection, Received, listen, whole
+from toolyard.testing.mock_model.replies import Reply, aside, refusal, reply_to, request_of
+from toolyard.testing.mock_model.script_files import read_script
+from toolyard.testing.mock_model.scripts import Script
+from toolyard.testing.mock_model.steps import DONE, Hang, Say
+
+_STREAMS = (b'"stream":true', b'"stream": true')
+_COUNTS = (b'"include_usage":true', b'"include_usage": true')
+_BAD_USAGE = 2
+
+
+def scripted(script: Script) -> Answerer:
+    """Answers at once what needs no waiting."""
+
+    def answer(received: Received) -> bytes | Awaitable[Reply]:
+        request = request_of(received.method, received.path, received.headers, received.body)
+        if not request.is_turn:
+            return whole(aside(request))
+        if (refused := refusal(request)) is not None:
+            return whole(refused)
+        step = script(request)
+        if isinstance(step, Hang):
+            return _never()
+        reply = reply_to(request, step)
+        return _soon(reply) if reply.is_cut or reply.delay else whole(reply)
+
+    return answer
+
+
+def saying(text: str) -> Answerer:
+    """Answers everything with one text, from bytes that are made once for each kind of request."""
+    made: dict[tuple[str, bool, bool], bytes] = {}
+
+    def answer(received: Received) -> bytes:
+        body = received.body
+        is_streaming = any(mark in body for mark in _STREAMS)
+        kind = (received.path, is_streaming, is_streaming and any(mark in body for mark in _COUNTS))
+        if kind not in made:
+            request = request_of(received.method, received.path, received.headers, body)
+            made[kind] = whole(reply_to(request, Say(text)) if request.is_turn else aside(request))
+        return made[kind]
+
+    return answer
+
+
+async def serve(answerer: Answerer, port: int, tell: Callable[[str], None]) -> None:
+    """Until it is told to end."""
+    over = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, over.set)
+    mode = os.fstat(sys.stdin.fileno()).st_mode
+    if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+        loop.add_reader(sys.stdin.fileno(), lambda: os.read(sys.stdin.fileno(), 4096) or over.set())
+    connections: set[Connection] = set()
+    server = await listen(answerer, connections, port)
+    tell(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    await over.wait()
+    server.close()
+    for connection in list(connections):
+        connection.abort()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser("python -m toolyard.testing.mock_model", description="A model by a script.")
+    parser.add_argument("--port", type=int, default=0, help="0: any that is free")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--script", metavar="FILE.json")
+    what.add_argument("--say", metavar="TEXT")
+    what.add_argument("--zero", action="store_true", help="answer `done` as fast as can be")
+    chosen = parser.parse_args()
+    try:
+        answerer = scripted(read_script(chosen.script)) if chosen.script else saying(chosen.say or DONE.text)
+        asyncio.run(serve(answerer, chosen.port, _tell))
+    except (ConfigError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return _BAD_USAGE
+    return 0
+
+
+def _tell(address: str) -> None:
+    sys.stdout.write(f"{address}\n")
+    sys.stdout.flush()
+
+
+async def _soon(reply: Reply) -> Reply:
+    return reply
+
+
+async def _never() -> Reply:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""The messages API of Anthropic, and `count_tokens`."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+
+from toolyard.testing.mock_model.requests import Asked, Conversation, Entry, Json, Made, Shown, Spoke, Tool
+from toolyard.testing.mock_model.steps import Call, TooLong
+from toolyard.testing.mock_model.wire import (
+    Answer,
+    Api,
+    Failure,
+    fragments,
+    items,
+    text_of,
+    text_of_arguments,
+    words,
+)
+
+_KINDS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+_REASONS = {"length": "max_tokens", "refused": "refusal"}
+_SIGNATURE = base64.b64encode(b"a signature of thoughts").decode()
+
+
+class Anthropic(Api):
+    name = "anthropic"
+
+    def read(self, path: str, body: Json) -> Conversation:
+        del path
+        messages = items(body.get("messages"))
+        return Conversation(
+            body.get("model", ""),
+            text_of(body.get("system")),
+            tuple(entry for message in messages for entry in _entries(message)),
+            tuple(
+                Tool(tool["name"], tool.get("description", ""), tool.get("input_schema", {}))
+                for tool in items(body.get("tools"))
+            ),
+        )
+
+    def count(self, tokens: int) -> Json:
+        return {"input_tokens": tokens}
+
+    def whole(self, answer: Answer) -> Json:
+        turn, content = answer.turn, list[Json]()
+        if turn.thinking:
+            content.append({"type": "thinking", "thinking": turn.thinking, "signature": _SIGNATURE})
+        if turn.text:
+            content.append({"type": "text", "text": turn.text})
+        for index, call in enumerate(turn.calls):
+            block = _call(answer, index)
+            content.append(
+                {**block, "input": call.arguments if isinstance(call.arguments, str) else {**call.arguments}}
+            )
+        message = _message(answer, answer.usage.output)
+        return {**message, **_stop(answer), "content": content, "usage": {**message["usage"], **_thought(answer)}}
+
+    def stream(self, answer: Answer) -> list[Json | str]:
+        turn, events = answer.turn, list[Json]()
+        if turn.thinking:
+            deltas: list[Json] = [{"type": "thinking_delta", "thinking": piece} for piece in words(turn.thinking)]
+            deltas.append({"type": "signature_delta", "signature": _SIGNATURE})
+            events += _block(0, {"type": "thinking", "thinking": "", "signature": ""}, deltas)
+        place = 1 if turn.thinking else 0
+        if turn.text:
+            deltas = [{"type": "text_delta", "text": piece} for piece in words(turn.text)]
+            events += _block(place, {"type": "text", "text": ""}, deltas)
+            place += 1
+        for index, call in enumerate(turn.calls):
+            events += _block(place + index, {**_call(answer, index), "input": {}}, _arguments(call))
+        over = {"input_tokens": _uncached(answer), "output_tokens": answer.usage.output, **_thought(answer)}
+        return [
+            {"type": "message_start", "message": _message(answer, 1)},
+            {"type": "ping"},
+            *events,
+            {"type": "message_delta", "delta": _stop(answer), "usage": over},
+            {"type": "message_stop"},
+        ]
+
+    def event(self, item: Json | str) -> bytes:
+        kind = item["type"] if isinstance(item, dict) else "message"
+        return f"event: {kind}\n".encode() + super().event(item)
+
+    def error(self, failure: Failure) -> Json:
+        kind = failure.code or _KINDS.get(failure.status, "api_error")
+        return {"type": "error", "error": {"type": kind, "message": failure.message}, "request_id": "req_scripted"}
+
+    def unpaired(self, missing: Sequence[str], strange: Sequence[str]) -> Failure:
+        if missing:
+            message = (
+                f"`tool_use` ids were found without `tool_result` blocks immediately after: {', '.join(missing)}. "
+            )
+            message += "Each `tool_use` block must have a corresponding `tool_result` block in the next message."
+            return Failure(400, message)
+        message = f"unexpected `tool_use_id` found in `tool_result` blocks: {', '.join(strange)}. "
+        message += "Each `tool_result` block must have a corresponding `tool_use` block in the previous message."
+        return Failure(400, message)
+
+    def too_long(self, step: TooLong) -> Failure:
+        return Failure(400, f"prompt is too long: {step.sent} tokens > {step.limit} maximum")
+
+
+def _entries(message: Json) -> list[Entry]:
+    content = message.get("content")
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else items(content)
+    if message.get("role") == "assistant":
+        calls = [block for block in blocks if block["type"] == "tool_use"]
+        made = tuple(Made(call["id"], call["name"], call["input"]) for call in calls)
+        return [Spoke("".join(block["text"] for block in blocks if block["type"] == "text"), made)]
+    found: list[Entry] = []
+    for block in blocks:
+        if block["type"] == "tool_result":
+            found.append(Shown(block, text_of(block.get("content")), block["tool_use_id"]))
+        elif block["type"] == "text":
+            found.append(Asked(block["text"]))
+    return found
+
+
+def _arguments(call: Call) -> list[Json]:
+    pieces = ["", *fragments(text_of_arguments(call.arguments))]
+    return [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+
+
+def _block(place: int, block: Json, deltas: list[Json]) -> list[Json]:
+    return [
+        {"type": "content_block_start", "index": place, "content_block": block},
+        *({"type": "content_block_delta", "index": place, "delta": delta} for delta in deltas),
+        {"type": "content_block_stop", "index": place},
+    ]
+
+
+def _call(answer: Answer, index: int) -> Json:
+    return {"type": "tool_use", "id": f"toolu_{answer.call_mark(index)}", "name": answer.turn.calls[index].tool}
+
+
+def _stop(answer: Answer) -> Json:
+    reason = _REASONS.get(answer.turn.ends, "tool_use" if answer.turn.calls else "end_turn")
+    return {"stop_reason": reason, "stop_sequence": None}
+
+
+def _thought(answer: Answer) -> Json:
+    thinking = answer.usage.thinking
+    return {"output_tokens_details": {"thinking_tokens": thinking}} if thinking else {}
+
+
+def _uncached(answer: Answer) -> int:
+    """What was not kept: this API counts that beside the rest, not in it."""
+    return answer.usage.input - answer.usage.cached
+
+
+def _message(answer: Answer, output: int) -> Json:
+    usage: Json = {
+        "input_tokens": _uncached(answer),
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": answer.usage.cached,
+        "output_tokens": output,
+        "service_tier": "standard",
+    }
+    return {
+        "id": f"msg_{answer.mark}",
+        "type": "message",
+        "role": "assistant",
+        "model": answer.request.model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage,
+    }

@@ -1,0 +1,158 @@
+"""Scripts as JSON, for those who write no Python: a script is a list of steps, or an object that chooses.
+
+    {
+      "models": {"gemini-a": [...], "gemini-b": {"markers": {"ROUND 2": [...]}, "steps": [...]}},
+      "markers": {"a text of the system prompt or of the user": [...]},
+      "steps": [...]
+    }
+
+`models` is looked at first, then `markers`, then `steps`, which may each be missing; what is inside is a script
+again. After the last step the model says `done`. A step is an object:
+
+    {"say": "text", "think": "before it", "calls": [{"tool": "Read", "arguments": {"file_path": "a.txt"}}]}
+    {"call": "Read", "arguments": {"file_path": "a.txt"}}       one call; a text as arguments is sent as it is
+    {"fail": 429, "retry_after": 2, "message": "slow down"}     an error of the API
+    {"cut": true}, {"drop": true}, {"hang": true}, {"nonsense": true}, {"empty": true}, {"too_long": true}
+
+The first two also take `"usage": {"input": 100, "output": 20, "cached": 50, "thinking": 5}`, `"delay"` (seconds
+before each piece of a stream) and `"ends"` (`length`, `refused`, `malformed`); the others `"times"`. A key that is
+none of these is an error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
+
+from toolyard.core.errors import ConfigError
+from toolyard.testing.mock_model.requests import Json
+from toolyard.testing.mock_model.scripts import Script, by_marker, by_model, in_turns
+from toolyard.testing.mock_model.steps import (
+    Call,
+    Cut,
+    Drop,
+    Empty,
+    Fail,
+    Fault,
+    Hang,
+    Nonsense,
+    Step,
+    TooLong,
+    Turn,
+    Usage,
+)
+
+T = TypeVar("T")
+_FAULTS: Mapping[str, Callable[..., Fault]] = {
+    "cut": Cut,
+    "drop": Drop,
+    "hang": Hang,
+    "nonsense": Nonsense,
+    "empty": Empty,
+    "too_long": TooLong,
+}
+_CHOOSING = {"models", "markers", "steps"}
+_ANSWERING = {"say", "think", "calls", "call", "arguments", "usage", "delay", "ends"}
+_FAILING = {"fail", "retry_after", "message", "midway", "times"}
+_KINDS: Mapping[type, str] = {int: "whole number", float: "number", str: "text", bool: "true or false", list: "list"}
+_ENDS = ("", "length", "refused", "malformed")
+
+
+def read_script(path: str) -> Script:
+    """Raises ConfigError where the file is not there or says what no script says."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return script_of(json.load(file))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.", hint="Name a file with a script.") from error
+    except ValueError as error:
+        raise ConfigError(f"{path} is no JSON: {error}.", hint="Correct it there.") from error
+
+
+def script_of(value: Any) -> Script:
+    if isinstance(value, list):
+        return in_turns(*(step_of(each) for each in cast("list[Any]", value)))
+    chosen = _checked(value, _CHOOSING, "script")
+    script = script_of(chosen.get("steps", []))
+    for key, choose in (("markers", by_marker), ("models", by_model)):
+        inner = _object(chosen.get(key, {}), key)
+        script = choose({name: script_of(each) for name, each in inner.items()}, script) if inner else script
+    return script
+
+
+def step_of(value: Any) -> Step:
+    found = _object(value, "step")
+    if "fail" in found:
+        _checked(found, _FAILING, "step")
+        after = found.get("retry_after")
+        return Fail(
+            _held(found, "fail", int, 500),
+            None if after is None else _held(found, "retry_after", float, 0.0),
+            _held(found, "message", str, ""),
+            _held(found, "midway", bool, default=False),
+            _held(found, "times", int, 1),
+        )
+    for name, fault in _FAULTS.items():
+        if name in found:
+            return fault(times=_held(_checked(found, {name, "times"}, "step"), "times", int, 1))
+    return _turn(_checked(found, _ANSWERING, "step"))
+
+
+def _turn(found: Json) -> Turn:
+    calls = [_call(each) for each in _held(found, "calls", list, list[Any]())]
+    if "call" in found:
+        calls.append(Call(_held(found, "call", str, ""), _arguments(found)))
+    ends = found.get("ends", "")
+    if ends not in _ENDS:
+        raise ConfigError(f"A step ends with {ends!r}.", hint=f"An end is one of {', '.join(filter(None, _ENDS))}.")
+    if not (found.keys() & {"say", "think", "call", "calls", "ends"}):
+        raise ConfigError(f"A step does nothing: {json.dumps(found)}.", hint='Write {"say": "…"} or {"call": "…"}.')
+    return Turn(
+        _held(found, "say", str, ""),
+        _held(found, "think", str, ""),
+        tuple(calls),
+        _usage(found["usage"]) if "usage" in found else None,
+        ends,
+        _held(found, "delay", float, 0.0),
+    )
+
+
+def _call(value: Any) -> Call:
+    found = _checked(value, {"tool", "arguments"}, "call")
+    return Call(_held(found, "tool", str, ""), _arguments(found))
+
+
+def _arguments(found: Json) -> Json | str:
+    arguments = found.get("arguments", {})
+    return arguments if isinstance(arguments, str) else _object(arguments, "call's arguments")
+
+
+def _usage(value: Any) -> Usage:
+    found = _checked(value, {"input", "output", "cached", "thinking"}, "usage")
+    return Usage(*(_held(found, key, int, 0) for key in ("input", "output", "cached", "thinking")))
+
+
+def _held(found: Json, key: str, kind: type[T], default: T) -> T:
+    """What is at a key, of the type that belongs there."""
+    value = found.get(key, default)
+    value = float(value) if kind is float and type(value) is int else value
+    if type(value) is not kind:
+        raise ConfigError(f"{key!r} is {json.dumps(value)}.", hint=f"Put a {_KINDS[kind]} there.")
+    return value
+
+
+def _checked(value: Any, known: set[str], what: str) -> Json:
+    found = _object(value, what)
+    unknown = sorted(found.keys() - known)
+    if unknown:
+        raise ConfigError(f"A {what} has no {unknown[0]!r}.", hint=f"It may have: {', '.join(sorted(known))}.")
+    return found
+
+
+def _object(value: Any, what: str) -> Json:
+    if not isinstance(value, dict):
+        raise ConfigError(
+            f"What should be a {what} is no object: {json.dumps(value)}.", hint="Put its keys into braces."
+        )
+    return cast("Json", value)

@@ -1,0 +1,159 @@
+"""execute_python: code in the sandbox, in a process of its own or in a session that keeps its variables."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Annotated, Any, cast
+
+from pydantic import Field
+
+from toolyard.core.calls import Image, Part, Result, Text
+from toolyard.core.errors import ToolError, ValidationError
+from toolyard.core.limits import MIB, RunLimits
+from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.tool import Arguments
+from toolyard.sandbox.manager import Ready
+from toolyard.sandbox.output_capture import Captured, cut
+from toolyard.sandbox.spec import Ending, Outcome, Request, Stream, What
+from toolyard.tools.failure_hints import hints
+from toolyard.tools.run_notes import remarks
+
+_MS = 1_000
+_MOST_CHARS = 1_000_000
+_MOST_IMAGES = 20
+_MOST_NOTES = 20
+_NOTE_CHARS = 1_000
+_MOST_EXIT_CODE = 1 << 31
+_IMAGE_BYTES = 5 * MIB
+_MEDIA_TYPES = frozenset({"image/png", "image/jpeg"})
+
+
+class PythonArguments(Arguments):
+    code: Annotated[str, Field(min_length=1, max_length=_MOST_CHARS, description="Top-level await is allowed")]
+    timeout: Annotated[int | None, Field(description="Milliseconds; 2 minutes when left out", ge=1)] = None
+    session: Annotated[str, Field(description="Keeps variables under this name", max_length=100)] = ""
+    reset: Annotated[bool, Field(description="Empty the session first")] = False
+
+
+def longest_code(arguments: PythonArguments, limits: RunLimits) -> float:
+    if arguments.timeout is None:
+        return limits.seconds
+    seconds = arguments.timeout / _MS
+    if seconds > limits.most_seconds:
+        raise ValidationError.of(
+            "timeout",
+            f"is more than {limits.most_seconds * _MS:,.0f} milliseconds",
+            hint="Do it in several calls; a session keeps the variables.",
+        )
+    return seconds
+
+
+def execute_python(arguments: PythonArguments, gate: Gate) -> Result:
+    request = _request(arguments, gate)
+    ready = gate.sandboxes.ready()
+    gate.remark(f"Sandbox: {ready.sandbox.tier}.")
+    if arguments.reset:
+        ready.sandbox.drop_session(arguments.session)
+    captured = Captured(also=gate.call.printed)
+    with gate.questions_go_to_caller():
+        outcome = ready.sandbox.run(request, captured.take, gate.cancelled)
+    if outcome.ending is Ending.CANCELLED:
+        raise ToolError("The code was stopped because its caller left.", hint="Run it again if it is needed.")
+    return _told(arguments, captured, outcome, ready, gate)
+
+
+def _request(arguments: PythonArguments, gate: Gate) -> Request:
+    for name, text in (("code", arguments.code), ("session", arguments.session)):
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            raise ValidationError.of(name, "is not valid Unicode", hint="Send plain UTF-8 text.") from None
+    if "\0" in arguments.code:
+        raise ValidationError.of("code", "contains a NUL byte", hint="Send it without the NUL byte.")
+    if arguments.reset and not arguments.session:
+        raise ValidationError.of("reset", "needs a session", hint="Name the session to empty.")
+    seconds = longest_code(arguments, gate.sandboxes.limits)
+    gate.code(arguments.code)
+    changes = gate.change_sink(keeps_session=bool(arguments.session))
+    return Request(What.PYTHON, arguments.code, seconds, arguments.session, changes=changes)
+
+
+def _told(arguments: PythonArguments, captured: Captured, outcome: Outcome, ready: Ready, gate: Gate) -> Result:
+    answer = _Answer(outcome.value or {}, gate.limits.output_chars)
+    if answer.skills and gate.resources.codemode is not None:
+        gate.codemode.skill_uses.imported(answer.skills)
+    # Without an answer the process ended in the middle: a crash, os._exit, a kill.
+    exit_code = answer.exit_code if outcome.value is not None else outcome.exit_code
+    notes = [*answer.notes, *remarks(outcome, gate.sandboxes.limits), *gate.sandboxes.take_refused()]
+    if exit_code or answer.error or outcome.lacked_processes:
+        notes += hints(f"{captured.text(Stream.ERR)}\n{answer.error}", outcome, ready, gate)
+    if exit_code:
+        gate.remark(f"Exit code {exit_code}.")
+    if outcome.value is None and outcome.ending is Ending.FINISHED and not notes:
+        notes.append(f"The process ended with code {outcome.exit_code} before the code was done.")
+    if arguments.session and outcome.value is None and outcome.ending is not Ending.BUSY:
+        notes.append(f"The session {arguments.session} ended with it; its variables are gone.")
+    elif arguments.session and outcome.session_is_new and not arguments.reset:
+        notes.append(f"The session {arguments.session} is new.")
+    name = f"python-{gate.call.id}"
+    shown, saved = captured.preview(gate.mounts, name, gate.limits, writable=ready.spec.writable)
+    pieces = [shown[Stream.OUT].rstrip("\n"), shown[Stream.ERR].rstrip("\n"), answer.error.rstrip("\n"), answer.value]
+    if exit_code and not answer.error:
+        pieces.append(f"Exit code {exit_code}")
+    notes += [ready.note] if ready.note else []
+    pieces += [f"[{note}]" for note in notes]
+    text = "\n".join(piece for piece in pieces if piece) or "(no output)"
+    structured: dict[str, Any] = {
+        "stdout": shown[Stream.OUT],
+        "stderr": shown[Stream.ERR],
+        "value": answer.value or None,
+        "error": answer.error or None,
+        "exit_code": exit_code,
+        "ending": outcome.ending.value,
+        "notes": notes,
+        "images": len(answer.images),
+        "sandbox": ready.sandbox.tier.value,
+    }
+    if saved:
+        structured["output_file"] = saved
+    parts: tuple[Part, ...] = (Text(text), *answer.images)
+    failed = exit_code != 0 or bool(answer.error) or outcome.ending is not Ending.FINISHED
+    return Result(parts, structured, failed=failed)
+
+
+class _Answer:
+    """What came back from inside, each part taken only if it is what it should be: the code may have forged it."""
+
+    def __init__(self, raw: Mapping[str, object], most: int) -> None:
+        """`most` characters are shown of each text."""
+        self.value = cut(_string(raw.get("value")), most)
+        self.error = cut(_string(raw.get("error")), most)
+        code = raw.get("exit_code")
+        self.exit_code = code if type(code) is int and abs(code) <= _MOST_EXIT_CODE else 0
+        notes = (_string(note)[:_NOTE_CHARS] for note in _list(raw.get("notes"))[:_MOST_NOTES])
+        self.notes = [note for note in notes if note]
+        images = (_image(entry) for entry in _list(raw.get("images"))[:_MOST_IMAGES])
+        self.images = [image for image in images if image is not None]
+        self.skills = _list(raw.get("skills"))
+
+
+def _string(value: object) -> str:
+    # JSON can spell half a character, which no other text can carry.
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _image(entry: object) -> Image | None:
+    if not isinstance(entry, dict):
+        return None
+    fields = cast("dict[str, object]", entry)
+    kind, encoded = _string(fields.get("media_type")), _string(fields.get("data"))
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except ValueError:
+        return None
+    return Image(data, kind) if kind in _MEDIA_TYPES and 0 < len(data) <= _IMAGE_BYTES else None

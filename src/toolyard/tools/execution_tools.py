@@ -1,0 +1,110 @@
+"""The tools that run commands and code, under the names clients know them by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolyard.dispatch.tool import STRINGS, Tool, output_schema
+from toolyard.tools.bash import (
+    BashArguments,
+    BashOutputArguments,
+    CommandArguments,
+    KillShellArguments,
+    bash,
+    bash_output,
+    kill_shell,
+    longest_command,
+)
+from toolyard.tools.execute_python import PythonArguments, execute_python, longest_code
+
+_RAN = output_schema(
+    ("stdout", "stderr", "exit_code", "ending", "notes", "output_file", "folder", "shell_id"),
+    stdout="string",
+    stderr="string",
+    exit_code="integer",
+    ending="string",
+    notes=STRINGS,
+    sandbox="string",
+    output_file="string",
+    folder="string",
+    shell_id="string",
+)
+_ABOUT_BASH = (
+    "Run a shell command in the workspace's sandbox. The working folder persists between calls; rg, ast-grep, git, "
+    "python and coreutils are there; no network unless the user allowed hosts."
+)
+
+
+def _bash(name: str, arguments: type[CommandArguments] = BashArguments) -> Tool[CommandArguments]:
+    return Tool(
+        name=name,
+        description=_ABOUT_BASH,
+        arguments=arguments,
+        output=_RAN,
+        run=bash,
+        kind="execute",
+        read_only=False,
+        destructive=True,
+        idempotent=False,
+        longest=longest_command,
+    )
+
+
+BASH = _bash("Bash")
+EXECUTE_BASH = _bash("execute_bash")
+EXECUTE_BASH_IN_FRONT = _bash("execute_bash", CommandArguments)
+"""For those who are not served what reads the output of a command in the background."""
+BASH_OUTPUT = Tool(
+    name="BashOutput",
+    description="Read what a background command printed since it was last read.",
+    arguments=BashOutputArguments,
+    output=output_schema(
+        ("exit_code", "output_file"),
+        stdout="string",
+        stderr="string",
+        running="boolean",
+        exit_code="integer",
+        output_file="string",
+    ),
+    run=bash_output,
+    kind="read",
+    idempotent=False,
+)
+KILL_SHELL = Tool(
+    name="KillShell",
+    description="End a background command.",
+    arguments=KillShellArguments,
+    output=output_schema(shell_id="string", killed="boolean"),
+    run=kill_shell,
+    kind="execute",
+    read_only=False,
+    destructive=True,
+)
+EXECUTE_PYTHON = Tool(
+    name="execute_python",
+    description=(
+        "Run Python in the workspace's sandbox. Shows what is printed, the value of the last expression, and figures."
+    ),
+    arguments=PythonArguments,
+    output=output_schema(
+        ("stderr", "value", "error", "ending", "notes", "images", "sandbox", "output_file"),
+        stdout="string",
+        stderr="string",
+        value={"type": ["string", "null"]},
+        error={"type": ["string", "null"]},
+        exit_code="integer",
+        ending="string",
+        notes=STRINGS,
+        images="integer",
+        sandbox="string",
+        output_file="string",
+    ),
+    run=execute_python,
+    kind="execute",
+    read_only=False,
+    destructive=True,
+    idempotent=False,
+    longest=longest_code,
+)
+
+RUNNING_TOOLS: list[Tool[Any]] = [EXECUTE_PYTHON, EXECUTE_BASH, BASH_OUTPUT, KILL_SHELL]

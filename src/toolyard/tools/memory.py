@@ -1,0 +1,113 @@
+"""memory_search and memory_remember: what an agent keeps from one session to the next, for clients without code.
+
+Two things are asked before a memory is touched: the rules of the configuration, which say whose memory is open to
+whom, and the policy, which judges the files by their paths as it does any others. What does the work is loaded with
+the first call.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
+from toolyard.config.memory_access import Wish
+from toolyard.core.actions import Kind
+from toolyard.core.calls import Result, Text
+from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.tool import STRINGS, Arguments, Tool, output_schema
+from toolyard_runtime.memory_entries import FACTS
+
+if TYPE_CHECKING:
+    from toolyard.memory.search import Found, MemoryHit
+
+Optional = SkipJsonSchema[None]
+Whose = Annotated[str | Optional, Field(description="Another agent's, where that is allowed; your own if absent")]
+_MOST = 50
+_LONGEST_TEXT = 2_000
+
+
+class MemorySearchArguments(Arguments):
+    query: Annotated[str, Field(description="A question or keywords", min_length=1, max_length=2_000)]
+    agent: Annotated[
+        str | Optional, Field(description="Only this agent's memory; else every one that you may read")
+    ] = None
+    top: Annotated[int, Field(ge=1, le=_MOST)] = 10
+
+
+class MemoryRememberArguments(Arguments):
+    text: Annotated[str, Field(description="One fact, in a sentence or two", min_length=1)]
+    topic: Annotated[str | Optional, Field(description="What it is about, in a word or two")] = None
+    agent: Whose = None
+
+
+def search(arguments: MemorySearchArguments, gate: Gate) -> Result:
+    from toolyard.memory.agent_memories import Memories
+    from toolyard.memory.search import search_agents
+
+    with Memories(gate.home) as memories:
+        if arguments.agent is not None:
+            memories.require(arguments.agent, Wish.READ)
+        agents = memories.readable() if arguments.agent is None else (arguments.agent,)
+        for agent in agents:
+            with gate.target(os.path.dirname(memories.file_of(agent, FACTS)), Kind.READ):
+                pass
+        found = search_agents(
+            memories.root,
+            agents,
+            arguments.query,
+            top=arguments.top,
+            visible=lambda agent, file: gate.visible(memories.file_of(agent, file)),
+        )
+    hits = [_fields(hit) for hit in found.hits]
+    return Result((Text(_told(found, hits)),), {"hits": hits, "faults": list(found.faults)})
+
+
+def _fields(hit: MemoryHit) -> dict[str, Any]:
+    text = hit.text if len(hit.text) <= _LONGEST_TEXT else f"{hit.text[:_LONGEST_TEXT]}…"
+    return {"agent": hit.agent, "file": hit.file, "id": hit.id, "text": text, "score": hit.score}
+
+
+def _told(found: Found, hits: list[dict[str, Any]]) -> str:
+    lines = [f"{hit['agent']} {hit['file']} {hit['id']}\n    {hit['text']}" for hit in hits]
+    lines = lines or ["Nothing that is remembered fits."]
+    return "\n".join([*lines, *(f"[{fault}]" for fault in found.faults)])
+
+
+def remember(arguments: MemoryRememberArguments, gate: Gate) -> Result:
+    from toolyard.memory.agent_memories import Memories
+
+    with Memories(gate.home) as memories:
+        agent = arguments.agent or memories.agent
+        memories.require(agent, Wish.WRITE)
+        gate.takes_long()  # other writers may have to be waited for
+        with gate.target(memories.file_of(agent, FACTS), Kind.READ, Kind.WRITE):
+            pass
+        # From here on without links, so it is the file that was judged.
+        fact = memories.of(agent).remember(arguments.text, arguments.topic or "")
+    said = f"Remembered as {fact.id}" + (f" in the memory of {agent}." if arguments.agent else ".")
+    return Result((Text(said),), {"agent": agent, "id": fact.id})
+
+
+_HIT = output_schema(agent="string", file="string", id="string", text="string", score="number")
+
+MEMORY_SEARCH = Tool(
+    name="memory_search",
+    description="Find what was remembered in earlier sessions: facts, past tasks, patterns, preferences.",
+    arguments=MemorySearchArguments,
+    output=output_schema(hits={"type": "array", "items": _HIT}, faults=STRINGS),
+    run=search,
+    kind="read",
+)
+MEMORY_REMEMBER = Tool(
+    name="memory_remember",
+    description="Keep a fact for later sessions. One that is known already is not kept twice.",
+    arguments=MemoryRememberArguments,
+    output=output_schema(agent="string", id="string"),
+    run=remember,
+    kind="write",
+    read_only=False,
+)
+MEMORY_TOOLS: tuple[Tool[Any], ...] = (MEMORY_SEARCH, MEMORY_REMEMBER)

@@ -1,0 +1,100 @@
+"""Read: a file as a model can take it in."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
+from toolyard.core.actions import Kind
+from toolyard.core.calls import Result
+from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.tool import Arguments, Tool, output_schema
+from toolyard.files import file_io
+from toolyard.files.content.file_type import Category, sniff
+from toolyard.files.content.render import Rendered, render
+from toolyard.files.content.text import is_utf8
+from toolyard.files.large_file_pages import is_large, page_of_large
+from toolyard.files.mounts import Target
+
+
+class ReadArguments(Arguments):
+    file_path: Annotated[str, Field(description="Absolute, or relative to the workspace")]
+    offset: Annotated[int | SkipJsonSchema[None], Field(description="First line, from 1")] = None
+    limit: Annotated[Annotated[int, Field(ge=1)] | SkipJsonSchema[None], Field(description="Number of lines")] = None
+    pages: Annotated[str | SkipJsonSchema[None], Field(description='PDF pages, e.g. "1-5"')] = None
+
+
+def read(arguments: ReadArguments, gate: Gate) -> Result:
+    with gate.target(arguments.file_path, Kind.READ, argument="file_path") as target:
+        rendered = _rendered(arguments, gate, target)
+        return Result(rendered.parts, _structured(gate.mounts.shown(target.path), rendered))
+
+
+def _rendered(arguments: ReadArguments, gate: Gate, target: Target) -> Rendered:
+    limits = gate.limits
+    if is_large(target, limits) and (arguments.offset is not None or arguments.limit is not None):
+        first = arguments.offset or 1
+        return page_of_large(target, first, arguments.limit or limits.read_lines, limits, gate.check_time)
+    contents = file_io.read(target, limits)
+    if not gate.patient and not _is_plain(contents.data, target.path):
+        gate.takes_long()
+    rendered = render(
+        contents.data,
+        target.path,
+        offset=arguments.offset,
+        limit=arguments.limit,
+        pages=arguments.pages,
+        limits=limits,
+    )
+    gate.seen.record(gate.call.session, target.real, contents.data)
+    return rendered
+
+
+def _is_plain(data: bytes, path: str) -> bool:
+    """Whether it is shown as it is. Other files have to be understood first, whatever they are called."""
+    category = sniff(data, path).category
+    return category not in {Category.PDF, Category.NOTEBOOK} and (category is not Category.TEXT or is_utf8(data))
+
+
+def _structured(path: str, rendered: Rendered) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "path": path,
+        "kind": rendered.kind.category.value,
+        "content": rendered.content,
+        "first_line": rendered.first_line,
+        "line_count": rendered.line_count,
+        "total_lines": rendered.total_lines,
+        "truncated": rendered.truncated,
+    }
+    if rendered.note:
+        facts["note"] = rendered.note
+    if rendered.encoding is not None:
+        facts["encoding"] = rendered.encoding
+    return facts
+
+
+READ = Tool(
+    name="Read",
+    description=(
+        "Read a file: text with line numbers (2000 lines unless limit says otherwise), images, notebooks, PDF."
+    ),
+    arguments=ReadArguments,
+    output=output_schema(
+        ("note", "encoding"),
+        path="string",
+        kind="string",
+        content="string",
+        first_line="integer",
+        line_count="integer",
+        total_lines="integer",
+        truncated="boolean",
+        note="string",
+        encoding="string",
+    ),
+    run=read,
+    kind="read",
+    # Plain files are read in microseconds; a PDF or a notebook can take seconds to be understood.
+    is_quick=lambda arguments: not arguments.file_path.lower().endswith((".pdf", ".ipynb")),
+)

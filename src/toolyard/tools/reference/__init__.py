@@ -1,0 +1,1 @@
+"""The reference filesystem server's tools."""

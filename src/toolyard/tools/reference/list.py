@@ -1,0 +1,279 @@
+"""Folders and what is known of files: listings, a tree, names by pattern, metadata, the open folders."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Annotated, Literal, NotRequired, TypedDict
+
+from pydantic import Field
+
+from toolyard.core.actions import Kind
+from toolyard.core.calls import Result
+from toolyard.core.permission_modes import PermissionMode
+from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.tool import Arguments, Tool
+from toolyard.files.os_errors import explain
+from toolyard.files.search.folder_listing import Entry, Tree, list_tree, search_names
+from toolyard.files.search.folder_listing import list_folder as read_folder
+from toolyard.linux.statx import birth_time
+from toolyard.tools.reference.results import CONTENT, Path, answer, joined
+
+_UNITS = ("B", "KB", "MB", "GB", "TB")
+_UNIT = 1024
+_NAME_WIDTH, _SIZE_WIDTH = 30, 10
+_DATE = "%a %b %d %Y %H:%M:%S GMT+0000 (Coordinated Universal Time)"
+_PERMISSION_DIGITS = 3
+_MOST_PATTERNS = 100
+_INDENT_CHARS, _FRAME_CHARS = 24, 90  # what an entry's JSON takes for each level, and beside its name
+
+
+class Node(TypedDict):
+    """One entry as directory_tree writes it."""
+
+    name: str
+    type: Literal["directory", "file"]
+    children: NotRequired[list[Node]]
+
+
+class FolderArguments(Arguments):
+    path: Path
+
+
+class SizesArguments(Arguments):
+    path: Path
+    sort_by: Annotated[Literal["name", "size"], Field(alias="sortBy")] = "name"
+
+
+Excluded = Annotated[
+    list[Annotated[str, Field(min_length=1)]],
+    Field(
+        alias="excludePatterns",
+        description="Globs to leave out",
+        max_length=_MOST_PATTERNS,
+        default_factory=list,
+    ),
+]
+
+
+class TreeArguments(Arguments):
+    path: Path
+    excluded: Excluded
+
+
+class SearchArguments(Arguments):
+    path: Path
+    pattern: Annotated[str, Field(description='From path on: "*.py" there, "**/*.py" at any depth', min_length=1)]
+    excluded: Excluded
+
+
+class NoArguments(Arguments):
+    pass
+
+
+def list_folder(arguments: FolderArguments, gate: Gate) -> Result:
+    listing = _folder(arguments.path, gate)
+    text, left_out = joined([f"{_label(entry)} {entry.name}" for entry in listing.entries], gate.limits.output_chars)
+    return answer(text, _note(listing, left_out))
+
+
+def list_with_sizes(arguments: SizesArguments, gate: Gate) -> Result:
+    listing = _folder(arguments.path, gate)
+    entries = sorted(listing.entries, key=lambda entry: (entry.name.casefold(), entry.name))
+    if arguments.sort_by == "size":
+        entries.sort(key=lambda entry: -entry.size)
+    text, left_out = joined([_sized(entry) for entry in entries], gate.limits.output_chars)
+    folders = sum(entry.kind == "folder" for entry in entries)
+    total = sum(entry.size for entry in entries)
+    summary = f"\nTotal: {len(entries) - folders} files, {folders} directories\nCombined size: {size_text(total)}"
+    return answer(f"{text}\n{summary}" if text else summary, _note(listing, left_out))
+
+
+def _folder(path: str, gate: Gate) -> Tree:
+    with gate.target(path, Kind.READ) as target:
+        listing = read_folder(target.root, target.relative, visible=gate.visible, limits=gate.limits)
+        return _with_roots(listing, target.root.path, gate)
+
+
+def _with_roots(listing: Tree, root: str, gate: Gate) -> Tree:
+    """A link that stands for another root is the folder that it leads to, for our file tools follow it."""
+    entries = (
+        replace(entry, kind="folder", size=0)
+        if entry.kind == "link" and gate.mounts.is_name_of_root(os.path.join(root, entry.path))
+        else entry
+        for entry in listing.entries
+    )
+    return replace(listing, entries=tuple(entries))
+
+
+def _label(entry: Entry) -> str:
+    return "[DIR]" if entry.kind == "folder" else "[FILE]"
+
+
+def _sized(entry: Entry) -> str:
+    size = "" if entry.kind == "folder" else size_text(entry.size).rjust(_SIZE_WIDTH)
+    return f"{_label(entry)} {entry.name.ljust(_NAME_WIDTH)} {size}"
+
+
+def size_text(size: int) -> str:
+    """`512 B`, `1.50 KB`."""
+    power = 0
+    while power < len(_UNITS) - 1 and size >= _UNIT ** (power + 1):
+        power += 1
+    return f"{size} B" if power == 0 else f"{size / _UNIT**power:.2f} {_UNITS[power]}"
+
+
+def _note(listing: Tree, left_out: int) -> str:
+    more = f"{left_out} more entries are left out." if left_out else ""
+    return f"{listing.note} {more}".strip()
+
+
+def tree(arguments: TreeArguments, gate: Gate) -> Result:
+    with gate.target(arguments.path, Kind.READ) as target:
+        # A plain name is left out wherever it stands.
+        ignore = [one if "*" in one or one.startswith("/") else f"**/{one}" for one in arguments.excluded]
+        found = list_tree(
+            target.root,
+            target.relative,
+            ignore=ignore,
+            visible=gate.visible,
+            limits=gate.limits,
+            deadline=gate.deadline,
+        )
+        found = _with_roots(found, target.root.path, gate)
+    entries = _fitting(found.entries, gate.limits.output_chars)
+    return answer(
+        json.dumps(_nested(entries), indent=2, ensure_ascii=False), _note(found, len(found.entries) - len(entries))
+    )
+
+
+def _fitting(entries: Sequence[Entry], most_chars: int) -> list[Entry]:
+    """The entries whose JSON is short enough, upper levels first, in the order they came."""
+    left = most_chars
+    kept: set[int] = set()
+    for index in sorted(range(len(entries)), key=lambda index: entries[index].depth):
+        left -= len(entries[index].name) + entries[index].depth * _INDENT_CHARS + _FRAME_CHARS
+        if left < 0:
+            break
+        kept.add(index)
+    return [entry for index, entry in enumerate(entries) if index in kept]
+
+
+def _nested(entries: Sequence[Entry]) -> list[Node]:
+    """The entries, each in the list of the folder it lies in. A folder comes before what it holds."""
+    open_folders: list[list[Node]] = [[]]
+    for entry in entries:
+        node: Node = {"name": entry.name, "type": "directory" if entry.kind == "folder" else "file"}
+        del open_folders[entry.depth :]
+        open_folders[-1].append(node)
+        if entry.kind == "folder":
+            node["children"] = children = list[Node]()
+            open_folders.append(children)
+    return open_folders[0]
+
+
+def search(arguments: SearchArguments, gate: Gate) -> Result:
+    with gate.target(arguments.path, Kind.READ) as target:
+        found = search_names(
+            target.root,
+            target.relative,
+            arguments.pattern,
+            arguments.excluded,
+            visible=gate.visible,
+            limits=gate.limits,
+            deadline=gate.deadline,
+        )
+        paths = [os.path.join(target.root.path, path) for path in found.paths]
+    text, left_out = joined(paths, gate.limits.output_chars)
+    more = f"{left_out} more matches are left out; use a narrower pattern." if left_out else ""
+    return answer(text or "No matches found", f"{found.note} {more}".strip())
+
+
+def info(arguments: FolderArguments, gate: Gate) -> Result:
+    with gate.target(arguments.path, Kind.READ) as target:
+        if not target.exists:
+            raise explain(FileNotFoundError(2, "not there"), target.path)
+        status = target.handle.status
+        made = birth_time(target.handle.fd)
+    facts = {
+        "size": status.st_size,
+        "created": "unknown" if made is None else _date(made),
+        "modified": _date(status.st_mtime),
+        "accessed": _date(status.st_atime),
+        "isDirectory": _boolean(stat.S_ISDIR(status.st_mode)),
+        "isFile": _boolean(stat.S_ISREG(status.st_mode)),
+        "permissions": f"{status.st_mode:o}"[-_PERMISSION_DIGITS:],
+    }
+    return answer("\n".join(f"{name}: {fact}" for name, fact in facts.items()))
+
+
+def _date(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime(_DATE)
+    except (OverflowError, ValueError):  # a file may bear a year that no calendar has
+        return "unknown"
+
+
+def _boolean(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def allowed_folders(arguments: NoArguments, gate: Gate) -> Result:
+    del arguments
+    unbounded = gate.resources.policy.mode is PermissionMode.BYPASS
+    folders = [*gate.mounts.declared, *(["/"] if unbounded else [])]
+    return answer("\n".join(["Allowed directories:", *folders]))
+
+
+LIST_DIRECTORY = Tool(
+    name="list_directory",
+    description="List what a folder holds, marked [FILE] or [DIR].",
+    arguments=FolderArguments,
+    output=CONTENT,
+    run=list_folder,
+    kind="read",
+)
+LIST_DIRECTORY_WITH_SIZES = Tool(
+    name="list_directory_with_sizes",
+    description="List what a folder holds with sizes and their sum.",
+    arguments=SizesArguments,
+    output=CONTENT,
+    run=list_with_sizes,
+    kind="read",
+)
+DIRECTORY_TREE = Tool(
+    name="directory_tree",
+    description="A folder and everything below as JSON: name, type, and children for folders. .git is not entered.",
+    arguments=TreeArguments,
+    output=CONTENT,
+    run=tree,
+    kind="read",
+)
+SEARCH_FILES = Tool(
+    name="search_files",
+    description="Find files and folders below a folder by name pattern; answers with full paths.",
+    arguments=SearchArguments,
+    output=CONTENT,
+    run=search,
+    kind="read",
+)
+GET_FILE_INFO = Tool(
+    name="get_file_info",
+    description="Size, times, type and permissions of a file or folder.",
+    arguments=FolderArguments,
+    output=CONTENT,
+    run=info,
+    kind="read",
+)
+LIST_ALLOWED_DIRECTORIES = Tool(
+    name="list_allowed_directories",
+    description="The folders that can be used here, with everything below them.",
+    arguments=NoArguments,
+    output=CONTENT,
+    run=allowed_folders,
+    kind="read",
+)

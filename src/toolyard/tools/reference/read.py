@@ -1,0 +1,220 @@
+"""read_file, read_text_file, read_media_file and read_multiple_files: content as it is, without line numbers."""
+
+from __future__ import annotations
+
+import base64
+import mimetypes
+from typing import Annotated, Any
+
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
+from toolyard.core.actions import Kind
+from toolyard.core.calls import Blob, Image, Result
+from toolyard.core.errors import SecurityError, ToolError, ToolyardError, ValidationError
+from toolyard.core.uris import uri_of
+from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.tool import Arguments, Tool
+from toolyard.files import file_io
+from toolyard.files.content import images
+from toolyard.files.content.file_type import Category, sniff
+from toolyard.files.content.text import decode
+from toolyard.files.head_tail import read_beginning, read_end
+from toolyard.files.large_file_pages import is_large
+from toolyard.files.mounts import Target
+from toolyard.tools.reference.results import CONTENT, Path, answer, object_schema
+
+_LONGEST_CHARACTER = 4  # bytes of one character in UTF-8
+_BINARY = "application/octet-stream"
+_SEPARATOR = "\n---\n"
+_MOST_NAMED = 5
+
+Lines = Annotated[int, Field(ge=0)] | SkipJsonSchema[None]
+
+
+class TextArguments(Arguments):
+    path: Path
+    head: Annotated[Lines, Field(description="Only the first N lines")] = None
+    tail: Annotated[Lines, Field(description="Only the last N lines")] = None
+
+
+class MediaArguments(Arguments):
+    path: Path
+
+
+class ManyArguments(Arguments):
+    paths: Annotated[list[str], Field(min_length=1)]
+
+
+def read_text(arguments: TextArguments, gate: Gate) -> Result:
+    head, tail = arguments.head or 0, arguments.tail or 0  # none and 0 both mean the whole file
+    if head and tail:
+        raise ValidationError.of("tail", "cannot be used together with head", hint="Send one of the two.")
+    with gate.target(arguments.path, Kind.READ) as target:
+        if is_large(target, gate.limits):
+            return _ends_of_large(target, head, tail, gate)
+        text = _text(target, gate)
+    if tail:
+        return _shown_from_end(_last_lines(text, tail), gate)
+    return _shown_from_start(_first_lines(text, head) if head else text, gate)
+
+
+def _text(target: Target, gate: Gate) -> str:
+    """A text file's whole content, which this session then knows."""
+    contents = file_io.read(target, gate.limits)
+    _refuse_binary(contents.data, target)
+    gate.seen.record(gate.call.session, target.real, contents.data)
+    return decode(contents.data).printable
+
+
+def _refuse_binary(data: bytes, target: Target) -> None:
+    kind = sniff(data, target.path)
+    if kind.category not in {Category.TEXT, Category.NOTEBOOK}:
+        raise ToolError(f"{target.path} is not text but {kind.media_type}.", hint="Use read_media_file for it.")
+
+
+def _ends_of_large(target: Target, head: int, tail: int, gate: Gate) -> Result:
+    """The first or last lines, found in as many bytes as an answer can hold."""
+    window = gate.limits.output_chars * _LONGEST_CHARACTER
+    if head:
+        data = read_beginning(target, window)
+        _refuse_binary(data, target)
+        return _shown_from_start(_first_lines(data.decode("utf-8", "replace"), head), gate)
+    if tail:
+        data = read_end(target, window)
+        _refuse_binary(data, target)
+        return _shown_from_end(_last_lines(data.decode("utf-8", "replace"), tail), gate)
+    raise ValidationError.of(
+        "path",
+        f"{target.path} has {target.handle.status.st_size:,} bytes; the limit is {gate.limits.file_bytes:,}",
+        hint="Read its beginning with head or its end with tail, or raise limits.file_bytes in the configuration.",
+    )
+
+
+def _first_lines(text: str, count: int) -> str:
+    return "\n".join(text.removesuffix("\n").split("\n", count)[:count])
+
+
+def _last_lines(text: str, count: int) -> str:
+    return "\n".join(text.removesuffix("\n").rsplit("\n", count)[-count:])
+
+
+def _shown_from_start(text: str, gate: Gate) -> Result:
+    most = gate.limits.output_chars
+    if len(text) <= most:
+        return answer(text)
+    return answer(text[:most], f"Only the first {most:,} of {len(text):,} characters are shown; the rest is not.")
+
+
+def _shown_from_end(text: str, gate: Gate) -> Result:
+    most = gate.limits.output_chars
+    if len(text) <= most:
+        return answer(text)
+    return answer(text[-most:], f"Only the last {most:,} of {len(text):,} characters are shown; the rest is not.")
+
+
+def read_media(arguments: MediaArguments, gate: Gate) -> Result:
+    with gate.target(arguments.path, Kind.READ) as target:
+        data = file_io.read(target, gate.limits).data
+        gate.seen.record(gate.call.session, target.real, data)
+    if sniff(data, target.path).category is Category.IMAGE:
+        picture, info = images.load(data)
+        block = {"type": "image", "data": _base64(data), "mimeType": info.media_type}
+        return Result((Image(picture.data, picture.media_type),), {"content": [block]})
+    media_type = mimetypes.guess_type(target.path)[0] or _BINARY
+    whole = Blob(data, media_type, uri_of(target.path))
+    if media_type.startswith("audio/"):
+        block = {"type": "audio", "data": _base64(data), "mimeType": media_type}
+        return Result((whole,), {"content": [block]})
+    resource = {"uri": uri_of(target.path), "mimeType": media_type, "blob": _base64(data)}
+    return Result((whole,), {"content": [{"type": "resource", "resource": resource}]})
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def read_many(arguments: ManyArguments, gate: Gate) -> Result:
+    """Every file that can be read; what cannot is named with its reason. An error when nothing can be."""
+    shown: list[str] = []
+    faults: list[ToolyardError] = []
+    left = gate.limits.output_chars
+    for path in arguments.paths:
+        gate.check_time()
+        try:
+            content = _one_of_many(path, left, gate)
+        except ToolyardError as fault:
+            faults.append(fault)
+            shown.append(f"{path}: Error - {fault}")
+        else:
+            left -= len(content)
+            shown.append(f"{path}:\n{content}\n")
+    if len(faults) == len(arguments.paths):
+        raise _all_failed(faults)
+    return answer(_SEPARATOR.join(shown))
+
+
+def _one_of_many(path: str, left: int, gate: Gate) -> str:
+    with gate.target(path, Kind.READ, argument="paths") as target:
+        content = _text(target, gate) if left > 0 else ""
+    if left <= 0 or len(content) > left:
+        raise ToolError("Left out: the answer would be too long.", hint="Read it with read_text_file.")
+    return content
+
+
+def _all_failed(faults: list[ToolyardError]) -> ToolyardError:
+    """One error for all of them; a refusal for security goes before a mere failure."""
+    worst = next((fault for fault in faults if isinstance(fault, SecurityError)), faults[0])
+    if len(faults) == 1:
+        return worst
+    listed = " ".join(str(fault) for fault in faults[:_MOST_NAMED])
+    if isinstance(worst, ValidationError):
+        return ValidationError(f"None of the files could be read. {listed}", worst.fields)
+    return type(worst)(f"None of the files could be read. {listed}")
+
+
+_STRING: dict[str, Any] = {"type": "string"}
+_BLOCKS: dict[str, Any] = {
+    "type": "array",
+    "items": {
+        "anyOf": [
+            object_schema(type={"enum": ["image", "audio"]}, data=_STRING, mimeType=_STRING),
+            object_schema(
+                type={"const": "resource"}, resource=object_schema(uri=_STRING, mimeType=_STRING, blob=_STRING)
+            ),
+        ]
+    },
+}
+
+READ_FILE = Tool(
+    name="read_file",
+    description="The same as read_text_file, under its old name.",
+    arguments=TextArguments,
+    output=CONTENT,
+    run=read_text,
+    kind="read",
+)
+READ_TEXT_FILE = Tool(
+    name="read_text_file",
+    description="Read a text file: all of it, or its first (head) or last (tail) lines.",
+    arguments=TextArguments,
+    output=CONTENT,
+    run=read_text,
+    kind="read",
+)
+READ_MEDIA_FILE = Tool(
+    name="read_media_file",
+    description="Read an image, a sound or any other file as base64 with its media type.",
+    arguments=MediaArguments,
+    output=object_schema(content=_BLOCKS),
+    run=read_media,
+    kind="read",
+)
+READ_MULTIPLE_FILES = Tool(
+    name="read_multiple_files",
+    description="Read several text files at once. One that cannot be read does not keep the others from being read.",
+    arguments=ManyArguments,
+    output=CONTENT,
+    run=read_many,
+    kind="read",
+)

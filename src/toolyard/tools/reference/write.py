@@ -1,0 +1,208 @@
+"""write_file, edit_file, create_directory and move_file: whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+from pydantic import Field
+
+from toolyard.core.actions import Kind
+from toolyard.core.calls import Result
+from toolyard.core.errors import FieldError, ToolError, ToolyardError, ValidationError
+from toolyard.core.paths import is_beneath
+from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.tool import Arguments, Tool
+from toolyard.files import file_io
+from toolyard.files.content.diffs import unified
+from toolyard.files.content.edits import EditOutcome, EditStep, apply_edits
+from toolyard.files.mounts import Target
+from toolyard.files.os_errors import explain
+from toolyard.tools.reference.results import CONTENT, Path, answer
+from toolyard.tools.write import check_text, edit_target, encoded, write_bytes
+
+_DIFF_CONTEXT = 4
+_DIFF_RULE = "=" * 67
+_SHORTEST_FENCE = 3
+_TEXTS = ("oldText", "newText")
+# The edit engine speaks in the words of the Edit tool.
+_WORDS = (
+    ("old_string", "oldText"),
+    ("new_string", "newText"),
+    (", or set replace_all to change them all", ""),
+    ("use Write", "use write_file"),
+    ("with Write", "with write_file"),
+)
+
+
+class WriteArguments(Arguments):
+    path: Path
+    content: str
+
+
+class EditItem(Arguments):
+    old_text: Annotated[str, Field(alias="oldText", description="Exact text that occurs once")]
+    new_text: Annotated[str, Field(alias="newText")]
+
+
+class EditArguments(Arguments):
+    path: Path
+    edits: Annotated[list[EditItem], Field(min_length=1)]
+    dry_run: Annotated[bool, Field(alias="dryRun", description="Only show the diff")] = False
+
+
+class FolderArguments(Arguments):
+    path: Path
+
+
+class MoveArguments(Arguments):
+    source: Path
+    destination: Path
+
+
+def write(arguments: WriteArguments, gate: Gate) -> Result:
+    data = encoded(arguments.content, "content")
+    with gate.target(arguments.path, Kind.WRITE) as target:
+        # As the reference server, it replaces what is there. The snapshot before it has the old content.
+        write_bytes(target, data, gate, read_first=False)
+    return answer(f"Successfully wrote to {arguments.path}")
+
+
+def edit(arguments: EditArguments, gate: Gate) -> Result:
+    steps = tuple(EditStep(item.old_text, item.new_text) for item in arguments.edits)
+    check_text(steps, "edits", _TEXTS)
+    # A preview changes nothing, so nobody has to be asked whether it may.
+    kinds = (Kind.READ,) if arguments.dry_run else (Kind.WRITE, Kind.READ)
+    with gate.target(arguments.path, *kinds) as target:
+        try:
+            outcome = _preview(target, steps, gate) if arguments.dry_run else edit_target(target, steps, gate)[0]
+        except ToolyardError as fault:
+            raise _reworded(fault) from fault
+        return answer(_diff(outcome, target.real, gate))
+
+
+def _preview(target: Target, steps: tuple[EditStep, ...], gate: Gate) -> EditOutcome:
+    data = b"" if not target.exists and not steps[0].old else file_io.read(target, gate.limits).data
+    return apply_edits(data, steps, limits=gate.limits)
+
+
+def _diff(outcome: EditOutcome, path: str, gate: Gate) -> str:
+    headings = (f"Index: {path}", _DIFF_RULE, f"--- {path}\toriginal", f"+++ {path}\tmodified")
+    diff = unified(
+        outcome.before, outcome.after, path, gate.limits.output_chars, headings=headings, context=_DIFF_CONTEXT
+    )
+    fence = "`" * _SHORTEST_FENCE
+    while fence in diff:
+        fence += "`"
+    return f"{fence}diff\n{diff}\n{fence}\n\n"
+
+
+def _reworded(fault: ToolyardError) -> ToolyardError:
+    # What follows the first line is quoted from the file and stays as it is.
+    first, feed, quoted = fault.message.partition("\n")
+    message, hint = _reworded_text(first) + feed + quoted, _reworded_text(fault.hint)
+    if isinstance(fault, ValidationError):
+        fields = tuple(FieldError(_reworded_text(one.field), _reworded_text(one.error)) for one in fault.fields)
+        return ValidationError(message, fields, hint=hint)
+    return type(fault)(message, hint=hint, retryable=fault.retryable)
+
+
+def _reworded_text(text: str) -> str:
+    for word, ours in _WORDS:
+        text = text.replace(word, ours)
+    return text
+
+
+def create_folder(arguments: FolderArguments, gate: Gate) -> Result:
+    with gate.target(arguments.path, Kind.WRITE) as target:
+        file_io.make_folder(target)
+    return answer(f"Successfully created directory {arguments.path}")
+
+
+def move(arguments: MoveArguments, gate: Gate) -> Result:
+    with (
+        gate.target(arguments.source, Kind.READ, Kind.WRITE, argument="source") as source,
+        gate.target(arguments.destination, Kind.WRITE, argument="destination") as destination,
+    ):
+        _check_move(source, destination, gate)
+        if source.handle.is_folder:
+            gate.displace(source)
+            gate.carry(source, destination)
+        file_io.move(source, destination, gate.limits, gate.may_wait)
+    return answer(f"Successfully moved {arguments.source} to {arguments.destination}")
+
+
+def _check_move(source: Target, destination: Target, gate: Gate) -> None:
+    """What a rename alone would answer badly, or do to something else than was named."""
+    if not source.exists:
+        raise explain(FileNotFoundError(2, "not there"), source.path)
+    held = next((root for root in gate.mounts.declared if is_beneath(root, source.real)), None)
+    if held is not None:
+        raise ToolError(
+            f"{source.path} is or holds a folder this server was opened for ({held}).", hint="Move what is in it."
+        )
+    if _is_link(source):
+        raise ToolError(
+            f"{source.path} is a link to {source.real}; moving it would move that.",
+            hint=f"If that is meant, move {source.real}.",
+        )
+    if is_beneath(destination.real, source.real) and destination.real != source.real:
+        raise ValidationError.of(
+            "destination", "lies inside the folder that is to be moved", hint="Choose a place outside it."
+        )
+
+
+def _is_link(target: Target) -> bool:
+    """Whether the path's last name is a link, wherever the folders before it lie."""
+    folder, name = os.path.split(os.path.relpath(target.path, target.root.path))
+    try:
+        with target.root.open(folder or ".") as holder:
+            return os.path.join(holder.real, name) != target.real
+    except OSError as error:
+        raise explain(error, target.path) from error
+
+
+WRITE_FILE = Tool(
+    name="write_file",
+    description="Create a file or replace all of it, atomically. Refused if it changed since you last read it.",
+    arguments=WriteArguments,
+    output=CONTENT,
+    run=write,
+    kind="write",
+    read_only=False,
+    destructive=True,
+)
+EDIT_FILE = Tool(
+    name="edit_file",
+    description=(
+        "Replace texts in a file, each on the result of the one before: all of them or none. "
+        "Answers with a git-style diff; dryRun only shows it."
+    ),
+    arguments=EditArguments,
+    output=CONTENT,
+    run=edit,
+    kind="write",
+    read_only=False,
+    destructive=True,
+    idempotent=False,
+)
+CREATE_DIRECTORY = Tool(
+    name="create_directory",
+    description="Make a folder with its parents. Nothing happens when it is there already.",
+    arguments=FolderArguments,
+    output=CONTENT,
+    run=create_folder,
+    kind="write",
+    read_only=False,
+)
+MOVE_FILE = Tool(
+    name="move_file",
+    description="Move or rename a file or folder. Never replaces anything.",
+    arguments=MoveArguments,
+    output=CONTENT,
+    run=move,
+    kind="write",
+    read_only=False,
+    destructive=True,
+    idempotent=False,
+)

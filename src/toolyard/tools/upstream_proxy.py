@@ -1,0 +1,124 @@
+"""Upstream tools in a client's own list: for the few that an agent uses all the time (`in_context_tools`).
+
+Each keeps its server's own schema and description and takes the one way every upstream call takes. What it returns is
+shown as a result may show it; what is longer goes whole to a file of the workspace.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, cast
+
+from toolyard.core.calls import Blob, Image, Part, Result, Text
+from toolyard.core.errors import ToolError
+from toolyard.core.upstream import Json, ToolAnswer, ToolSchema
+from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.tool import Arguments, Tool
+from toolyard.sandbox.output_capture import Captured, cut
+from toolyard.sandbox.spec import Stream
+
+_NAME_CHARS = 64
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
+_HASH_CHARS = 8
+_ANYTHING: dict[str, Any] = {"type": "object"}
+
+
+class AnyArguments(Arguments):
+    """As the caller gave them: what they have to be is the server's to say."""
+
+    given: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class PassedOn(Tool[AnyArguments]):
+    schema: ToolSchema = field(default_factory=lambda: ToolSchema(""))
+    server: str = ""
+    """Of a custom tool, its group."""
+    upstream_name: str = ""
+    """What its server calls it."""
+    is_custom: bool = False
+
+    @cached_property
+    def input_schema(self) -> dict[str, Any]:
+        return {"type": "object", **self.schema.input_schema}
+
+    def check(self, raw: dict[str, Any]) -> AnyArguments:
+        return AnyArguments(given=raw)
+
+
+def passed_on(server: str, schema: ToolSchema, *, is_custom: bool = False) -> PassedOn:
+    """The tool as a client is served it. Of a custom tool, `server` is its group."""
+    name = schema.name.removeprefix(f"{server}.") if is_custom else schema.name
+    known_as = f"{server}.{name}" if is_custom else f"mcp__{server}__{name}"
+
+    def run(arguments: AnyArguments, gate: Gate) -> Result:
+        gate.calling(known_as, schema)
+        with gate.questions_go_to_caller():
+            answer = gate.codemode.call_now(server, name, arguments.given, gate.call, is_custom=is_custom)
+        return _told(answer, gate)
+
+    return PassedOn(
+        name=served_name(server, name),
+        description=schema.description or schema.title or f"{schema.name} of {server}",
+        arguments=AnyArguments,
+        output=dict(schema.output_schema) if schema.output_schema is not None else _ANYTHING,
+        run=run,
+        kind="call",
+        read_only=schema.is_read_only,
+        destructive=schema.is_destructive,
+        idempotent=schema.annotations.get("idempotentHint") is True,
+        schema=schema,
+        server=server,
+        upstream_name=name,
+        is_custom=is_custom,
+    )
+
+
+def served_name(server: str, tool: str) -> str:
+    """`server__tool` in the characters that every client takes; a long or odd one ends in a hash of the whole."""
+    whole = f"{server}__{tool}"
+    clean = _NOT_IN_NAMES.sub("_", whole)
+    if clean == whole and len(clean) <= _NAME_CHARS:
+        return clean
+    mark = hashlib.blake2b(whole.encode("utf-8", "replace"), digest_size=_HASH_CHARS // 2).hexdigest()
+    return f"{clean[: _NAME_CHARS - _HASH_CHARS - 1]}_{mark}"
+
+
+def _told(answer: ToolAnswer, gate: Gate) -> Result:
+    if answer.is_error:
+        raise ToolError(cut(answer.text, gate.limits.output_chars) or "The tool failed and did not say why.")
+    parts = tuple(_part(block, gate) for block in answer.content) or (Text("(no content)"),)
+    if answer.structured is None:
+        return Result(parts, {"text": answer.text})
+    structured: object = answer.structured
+    fields = cast("dict[str, Any]", structured) if isinstance(structured, dict) else {"result": structured}
+    return Result(parts, fields)
+
+
+def _part(block: Json, gate: Gate) -> Part:
+    kind = block.get("type")
+    if kind in {"image", "audio"}:
+        data = _decoded(block.get("data"))
+        media_type = str(block.get("mimeType", "application/octet-stream"))
+        return Image(data, media_type) if kind == "image" else Blob(data, media_type, "")
+    return Text(_shown(str(block.get("text", "")) if kind == "text" else str(dict(block)), gate))
+
+
+def _decoded(data: object) -> bytes:
+    try:
+        return base64.b64decode(str(data or ""), validate=True)
+    except ValueError:
+        return b""
+
+
+def _shown(text: str, gate: Gate) -> str:
+    most = gate.limits.output_chars
+    if len(text) <= most:
+        return text
+    captured = Captured({Stream.OUT: text.encode("utf-8", "replace")})
+    saved = captured.save(gate.mounts, f"call-{gate.call.id}", gate.limits)
+    return cut(text, most, f"; the whole result is in {saved}" if saved else "")

@@ -1,0 +1,11 @@
+"""The plain HTTP door: the tools of a workspace for callers that are not MCP clients.
+
+`GET /tools` lists them, `POST /execute` runs one and answers with JSON lines, `GET /openapi.json` and `GET /docs`
+describe both. `execute_tool_with_retry` is the caller's side.
+"""
+
+from __future__ import annotations
+
+from toolyard.transports.http.client import Backoff, Executed, execute_tool_with_retry
+
+__all__ = ["Backoff", "Executed", "execute_tool_with_retry"]

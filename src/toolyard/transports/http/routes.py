@@ -1,0 +1,160 @@
+"""The door: the routes of one Yard beside `/mcp`, with the same token, checks, dispatch and policy.
+
+A Door owns the calls that came through it. Its `living()` goes around the life of the application: at its end, the
+calls under way are ended and waited for, before the Yard may be closed. It does not own the Yard.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import cached_property
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from toolyard.app.yard import Yard
+from toolyard.config.suggestions import closest
+from toolyard.core.calls import Call, Result, ask_nobody
+from toolyard.core.errors import SystemFault, ToolyardError, ValidationError
+from toolyard.transports.client_profile import Terms
+from toolyard.transports.http.docs_page import HEADERS as PAGE_HEADERS
+from toolyard.transports.http.docs_page import page
+from toolyard.transports.http.errors import RefusedError
+from toolyard.transports.http.event_stream import Outbox
+from toolyard.transports.http.openapi import openapi
+from toolyard.transports.http.request_parser import Asked, read_asked
+from toolyard.transports.http.serializers import catalogue
+from toolyard.transports.http.streaming_response import Running
+from toolyard.transports.json_encoding import line_of
+
+SURFACE = "http"
+_MOST_CALLS = 128  # of one workspace at once; dispatch has threads for fewer
+_RETRY_SECONDS = 1
+_SHOWN = 100
+_SEE = 307
+NOT_FOUND, NOT_ALLOWED, BUSY = 404, 405, 503
+_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+Handler = Callable[[Request, Send], Awaitable[Response | None]]
+
+
+class Door:
+    def __init__(self, yard: Yard, terms: Terms) -> None:
+        self._yard = yard
+        self._terms = terms
+        self._running = Running()
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/", _Way("GET", _way_on)),
+            Route("/tools", _Way("GET", self._tools)),
+            Route("/execute", _Way("POST", self._execute)),
+            Route("/openapi.json", _Way("GET", self._openapi)),
+            Route("/docs", _Way("GET", self._docs)),
+        ]
+
+    @contextlib.asynccontextmanager
+    async def living(self) -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            await self._running.close()
+
+    @cached_property
+    def _catalogue(self) -> list[dict[str, object]]:
+        return catalogue(self._yard.dispatch.tools.values(), self._terms)
+
+    @cached_property
+    def _shown(self) -> dict[str, bytes]:
+        """What never changes while a workspace is served, as it is sent."""
+        return {
+            "tools": line_of({"tools": self._catalogue}),
+            "openapi": line_of(openapi(self._catalogue)),
+            "docs": page(self._catalogue).encode("utf-8", "replace"),
+        }
+
+    async def _tools(self, request: Request, send: Send) -> Response:
+        del request, send
+        self._yard.warm_up()  # who asks for the tools will soon use them
+        return Response(self._shown["tools"], headers=_HEADERS, media_type="application/json")
+
+    async def _openapi(self, request: Request, send: Send) -> Response:
+        del request, send
+        return Response(self._shown["openapi"], headers=_HEADERS, media_type="application/json")
+
+    async def _docs(self, request: Request, send: Send) -> Response:
+        del request, send
+        return Response(self._shown["docs"], headers={**_HEADERS, **PAGE_HEADERS}, media_type="text/html")
+
+    async def _execute(self, request: Request, send: Send) -> Response | None:
+        asked = await read_asked(request)
+        if asked is None:
+            return None
+        if self._terms.ours(asked.tool) not in self._yard.dispatch.tools:
+            await self._refuse_unknown(asked)
+        if self._running.count >= _MOST_CALLS:
+            error = SystemFault("Too many calls are under way here.", hint="Try again in a moment.", retryable=True)
+            raise RefusedError(BUSY, error, {"Retry-After": str(_RETRY_SECONDS)})
+        await self._running.answer(lambda outbox: self._run(asked, outbox), request.receive, send)
+        return None
+
+    async def _run(self, asked: Asked, outbox: Outbox) -> Result:
+        return await self._yard.dispatch(
+            Call(
+                self._terms.ours(asked.tool),
+                asked.args,
+                SURFACE,
+                self._yard.agent,
+                SURFACE,
+                ask=self._terms.ask or ask_nobody,
+                progress=outbox.progress,
+                printed=outbox.printed,
+            )
+        )
+
+    async def _refuse_unknown(self, asked: Asked) -> None:
+        """Through dispatch all the same: every call has its event."""
+        try:
+            await self._run(asked, Outbox())
+        except ValidationError:
+            raise RefusedError(NOT_FOUND, self._unknown(asked.tool)) from None
+        except ToolyardError as error:  # it cannot be recorded
+            raise RefusedError(BUSY, error) from error
+
+    def _unknown(self, name: str) -> ValidationError:
+        meant = closest(name, (str(tool["name"]) for tool in self._catalogue))
+        hint = f"Did you mean {meant}?" if meant else "GET /tools lists what there is."
+        return ValidationError.of("tool_name", f"there is no tool called {name[:_SHOWN]!r}", hint=hint)
+
+
+async def _way_on(request: Request, send: Send) -> Response:
+    """For who came to see what is here. The address is relative: a proxy may have put us below a path of its own."""
+    del request, send
+    return Response("The tools are described at /docs.\n", _SEE, {**_HEADERS, "Location": "docs"}, "text/plain")
+
+
+class _Way:
+    """One path. An application in itself, so that the response can see its caller leave."""
+
+    def __init__(self, method: str, handler: Handler) -> None:
+        self._method = method
+        self._handler = handler
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            self._admit(request)
+            response = await self._handler(request, send)
+        except RefusedError as refused:
+            response = refused.response()
+        if response is not None:
+            await response(scope, receive, send)
+
+    def _admit(self, request: Request) -> None:
+        allowed = {"GET", "HEAD"} if self._method == "GET" else {self._method}
+        if request.method not in allowed:
+            error = ValidationError.of("method", f"is not {self._method}", hint=f"Send {self._method} to this path.")
+            raise RefusedError(NOT_ALLOWED, error, {"Allow": ", ".join(sorted(allowed))})

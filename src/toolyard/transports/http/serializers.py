@@ -1,0 +1,38 @@
+"""What the door says: tools, results and errors as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from toolyard.core.calls import Result
+from toolyard.core.errors import ToolyardError
+from toolyard.dispatch.tool import Tool
+from toolyard.transports.client_profile import Terms
+from toolyard.transports.json_encoding import answer_json, error_fields
+
+
+def catalogue(tools: Iterable[Tool[Any]], terms: Terms) -> list[dict[str, Any]]:
+    """The tools under the names they are called by here; `title` is the name they have everywhere else."""
+    return [
+        {
+            "name": terms.served(tool.name),
+            "title": tool.name,
+            "description": tool.description,
+            "input_schema": tool.input_schema,
+            "output_schema": tool.output,
+            "read_only": tool.read_only,
+            "destructive": tool.destructive,
+            "idempotent": tool.idempotent,
+        }
+        for tool in tools
+    ]
+
+
+def result_line(result: Result) -> dict[str, Any]:
+    content = answer_json(result, structured=False)["content"]
+    return {"type": "result", "content": content, "structured": result.structured}
+
+
+def error_line(error: ToolyardError) -> dict[str, Any]:
+    return {"type": "error", "error": error_fields(error)}

@@ -1,0 +1,140 @@
+"""Our tools, results and errors as they cross the wire: plain JSON, byte for byte as the SDK would write it.
+
+Nothing here needs the SDK, which takes longer to load than everything else together. `mcp/sdk_encoding.py` encodes
+the same as the SDK's types.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any, cast
+
+from pydantic_core import PydanticSerializationError, to_json
+
+from toolyard.app.yard import Yard
+from toolyard.core.calls import Blob, Image, Link, Part, Result
+from toolyard.core.errors import ErrorForm, ToolyardError
+from toolyard.core.uris import uri_of
+from toolyard.dispatch.tool import Arguments, Tool
+from toolyard.tools.skill_resources import PREFIX
+from toolyard.transports.output_schema import admitting_errors
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+INTERNAL_ERROR = -32603
+CONNECTION_CLOSED = -32000
+
+
+def line_of(message: dict[str, Any]) -> bytes:
+    try:
+        return to_json(message)
+    except (PydanticSerializationError, UnicodeEncodeError):  # text that is not Unicode: JSON can escape it
+        return json.dumps(message).encode()
+
+
+def tool_json(tool: Tool[Arguments], *, output: bool = True, errors: ErrorForm = ErrorForm.RESULT) -> dict[str, Any]:
+    said: dict[str, Any] = {
+        "annotations": {
+            "destructiveHint": tool.destructive,
+            "idempotentHint": tool.idempotent,
+            "openWorldHint": tool.open_world,
+            "readOnlyHint": tool.read_only,
+        },
+        "description": tool.description,
+        "inputSchema": tool.input_schema,
+        "name": tool.name,
+    }
+    if output:
+        said["outputSchema"] = admitting_errors(tool.output) if errors is ErrorForm.RESULT else tool.output
+    return said
+
+
+def answer_json(result: Result, *, structured: bool) -> dict[str, Any]:
+    """A result in the shape of the handshake era."""
+    answer: dict[str, Any] = {"content": [_block_json(part) for part in result.parts], "isError": result.failed}
+    if structured:
+        answer["structuredContent"] = result.structured
+    return answer
+
+
+def resources_json(result: Result) -> dict[str, Any]:
+    """A page of the workspace's skills and files."""
+    following = result.structured.get("next")
+    page: dict[str, Any] = {} if following is None else {"nextCursor": following}
+    page["resources"] = [_resource_json(found) for found in result.structured["resources"]]
+    return page
+
+
+def _resource_json(found: dict[str, str]) -> dict[str, str]:
+    said = {"mimeType": found["media_type"], "name": found["name"], "uri": found["uri"]}
+    return {"description": found["description"], **said} if "description" in found else said
+
+
+def templates_json(yard: Yard) -> dict[str, Any]:
+    """How resources are addressed: a file of the workspace and one of a skill, or what is served in their place."""
+    if yard.options.offering is not None:
+        offered = yard.options.offering.templates
+        listed = [{"description": each.description, "name": each.name, "uriTemplate": each.uri} for each in offered]
+        return {"resourceTemplates": listed}
+    root = yard.mounts.workspace.path
+    template = {
+        "description": "A file of the workspace",
+        "name": "file",
+        "uriTemplate": f"{uri_of(root)}/{{+path}}",
+    }
+    skill = {
+        "description": "A file of a skill",
+        "name": "skill",
+        "uriTemplate": f"{PREFIX}{{owner}}/{{name}}/{{+path}}",
+    }
+    return {"resourceTemplates": [template, skill]}
+
+
+def error_json(error: ToolyardError, **about: str) -> dict[str, Any]:
+    """`about` adds what the protocol wants beside our own data, such as a resource's URI."""
+    data = _sendable_data({**error.data(), **about})
+    return {"code": error.code, "message": sendable(str(error)), "data": data}
+
+
+def error_fields(error: ToolyardError) -> dict[str, Any]:
+    """An error as one object, with its message and its hint apart."""
+    return {"code": error.code, **_sendable_data(error.data()), "message": sendable(error.message)}
+
+
+def sendable(text: str) -> str:
+    """Text that JSON can carry. A file's name that is not UTF-8 is not: its bytes appear as escapes."""
+    if text.isascii():
+        return text
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _sendable_data(value: Any) -> Any:
+    if isinstance(value, str):
+        return sendable(value)
+    if isinstance(value, dict):
+        return {key: _sendable_data(item) for key, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_sendable_data(item) for item in cast("list[Any]", value)]
+    return value
+
+
+def _block_json(part: Part) -> dict[str, Any]:
+    if isinstance(part, Image):
+        return {"type": "image", "data": base64_of(part.data), "mimeType": part.media_type}
+    if isinstance(part, Blob):
+        if part.media_type.startswith("audio/"):
+            return {"type": "audio", "data": base64_of(part.data), "mimeType": part.media_type}
+        blob = {"uri": part.uri, "mimeType": part.media_type, "blob": base64_of(part.data)}
+        return {"type": "resource", "resource": blob}
+    if isinstance(part, Link):
+        said = {"type": "resource_link", "uri": part.uri, "name": part.name, "mimeType": part.media_type}
+        return {**said, "description": part.description} if part.description else said
+    return {"type": "text", "text": part.text}
+
+
+def base64_of(data: bytes) -> str:
+    return base64.b64encode(data).decode()

@@ -1,0 +1,112 @@
+"""Putting the policy's questions to the client.
+
+Before 2026-07-28 the server asks in the middle of the call, by elicitation. From then on a call ends with
+`input_required` and comes back with the answer; which questions were put and what was approved so far travels in the
+request state, which the SDK seals, so that a client cannot answer a question that nobody asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any, cast
+
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    ClientCapabilities,
+    ElicitationCapability,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    InputRequiredResult,
+    InputResponseRequestParams,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from toolyard.core.actions import Action, Decision
+from toolyard.core.calls import AnswerPending, Asker, ask_nobody
+from toolyard.transports.json_encoding import sendable
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"allow": {"type": "boolean", "title": "Allow this", "default": False}},
+    "required": ["allow"],
+}
+_CAN_BE_ASKED = ClientCapabilities(elicitation=ElicitationCapability())
+
+Context = ServerRequestContext[Any, Any]
+
+
+class QuestionPut(AnswerPending):
+    """The question to send back to a client of the 2026-07-28 protocol."""
+
+    def __init__(self, result: InputRequiredResult) -> None:
+        super().__init__()
+        self.result = result
+
+
+def asker_for(context: Context, params: InputResponseRequestParams) -> Asker:
+    """How this client can be asked; nobody, when it cannot."""
+    if not context.session.check_client_capability(_CAN_BE_ASKED):
+        return ask_nobody
+    if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        return _LaterAnswer(params)
+    return _Elicitation(context)
+
+
+@dataclass(frozen=True, slots=True)
+class _Elicitation:
+    context: Context
+
+    async def __call__(self, action: Action, decision: Decision) -> bool:
+        try:
+            answer = await self.context.session.elicit_form(
+                _question(action, decision), _SCHEMA, self.context.request_id
+            )
+        except MCPError:  # the client promised elicitation and then refused it: nobody answered
+            return False
+        return _is_yes(answer)
+
+
+class _LaterAnswer:
+    def __init__(self, params: InputResponseRequestParams) -> None:
+        state = _state(params.request_state)
+        self._approved: set[str] = set(state["approved"])
+        self._refused: set[str] = set()
+        asked = state["asked"]
+        answer = (params.input_responses or {}).get(asked) if asked else None
+        if asked and isinstance(answer, ElicitResult):
+            (self._approved if _is_yes(answer) else self._refused).add(asked)
+
+    async def __call__(self, action: Action, decision: Decision) -> bool:
+        key = _key(action)
+        if key in self._approved:
+            return True
+        if key in self._refused:
+            return False
+        form = ElicitRequestFormParams(message=_question(action, decision), requested_schema=_SCHEMA)
+        state = json.dumps({"asked": key, "approved": sorted(self._approved)})
+        raise QuestionPut(InputRequiredResult(input_requests={key: ElicitRequest(params=form)}, request_state=state))
+
+
+def _state(sealed: str | None) -> dict[str, Any]:
+    # The SDK has unsealed it and vouches that we wrote it.
+    return cast("dict[str, Any]", json.loads(sealed)) if sealed else {"asked": None, "approved": []}
+
+
+def _key(action: Action) -> str:
+    said = json.dumps([action.kind, action.tool, action.path, action.real_path, action.command])
+    return "allow-" + hashlib.blake2b(said.encode(), digest_size=12).hexdigest()
+
+
+def _question(action: Action, decision: Decision) -> str:
+    through = ""
+    if action.real_path is not None and action.real_path != action.path:
+        through = f" It really lies at {action.real_path}."
+    return sendable(f"{decision.reason}{through} Allow {action.tool} to do this?")
+
+
+def _is_yes(answer: ElicitResult) -> bool:
+    return answer.action == "accept" and (answer.content or {}).get("allow") is True

@@ -1,0 +1,215 @@
+"""The fast lane of stdio: a plain tool call goes from its line to dispatch and back, past the SDK's message loop.
+
+Nearly all traffic is `tools/call` on a connection that has shaken hands; the SDK's streams, tasks and models cost
+more than such a call itself. Any call that is not plainly right is the SDK's. The lane opens when it is known who
+shook hands, and keeps the SDK's promises: one answer a request, none after the client cancelled it, progress only
+when asked for.
+
+A Lane owns the tasks of its answers; `close()` cancels them and waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, cast
+
+import anyio
+
+from toolyard.core.calls import Progress, Result, no_progress
+from toolyard.core.errors import ToolyardError
+from toolyard.core.json_size import loads_unique
+from toolyard.transports.json_encoding import CONNECTION_CLOSED, INTERNAL_ERROR, answer_json, error_json, line_of
+from toolyard.transports.mcp.line_writer import LineWriter
+
+PLAIN_PARAMETERS = frozenset({"name", "arguments", "_meta"})
+_METHOD = b'"tools/call"'
+_REQUEST_MEMBERS = frozenset({"jsonrpc", "id", "method", "params"})
+_MOST_AT_ONCE = 1_000  # beyond that the SDK's own way holds the reader back
+_LAST_SECONDS = 1.0  # for the client to read its last answers
+
+
+@dataclass(frozen=True, slots=True)
+class LaneClient:
+    """Who is served: how to run a tool for it, and whether it gets the structured half of results.
+
+    `now` runs a quick call at once and gives None for any other.
+    """
+
+    now: Callable[[str, dict[str, Any]], Result | None]
+    run: Callable[[str, dict[str, Any], Progress], Awaitable[Result]]
+    structured: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    id: int | str
+    tool: str
+    arguments: dict[str, Any]
+    token: int | str | None
+
+
+class Lane:
+    def __init__(self, writer: LineWriter) -> None:
+        self._writer = writer
+        self._client: LaneClient | None = None
+        self._tasks: dict[int | str, asyncio.Task[None]] = {}
+        self._cancelled: set[int | str] = set()
+        self._closing = False
+
+    def open(self, client: LaneClient) -> None:
+        self._client = client
+
+    def shut(self) -> None:
+        """Take no more calls, until it is opened again."""
+        self._client = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._client is not None
+
+    def has_room(self, request: int | str) -> bool:
+        """Whether a request under this id may be answered here."""
+        return request not in self._tasks and len(self._tasks) < _MOST_AT_ONCE
+
+    def take(self, line: bytes) -> bool:
+        """Start the call in `line`, if it is one for this lane."""
+        client = self._client
+        if client is None or _METHOD not in line:
+            return False
+        request = _plain_request(line)
+        if request is None or not self.has_room(request.id):
+            return False
+        try:
+            result = client.now(request.tool, request.arguments)
+        except Exception as error:  # noqa: BLE001 - raised any further it would take the lines after it along
+            self.say(request.id, _failed(error))
+        else:
+            if result is not None:
+                self.say(request.id, {"result": answer_json(result, structured=client.structured)})
+            else:
+                self.run(request.id, self._called(request, client))
+        return True
+
+    def say(self, request: int | str, answer: dict[str, Any]) -> None:
+        """Answer at once; a client that does not read gets it when it does."""
+        self._writer.owe(request)
+        if self._writer.send_now(_response(request, answer)):
+            self._writer.settle(request)
+        else:
+            self._start(request, self._writer.flush())
+
+    def run(self, request: int | str, answering: Coroutine[Any, Any, dict[str, Any]]) -> None:
+        """Answer with what `answering` gives, in a task of its own."""
+        self._writer.owe(request)
+        self._start(request, self._answered(request, answering))
+
+    def cancel(self, request: object) -> None:
+        """The client wants no answer any more."""
+        task = self._tasks.get(request) if isinstance(request, int | str) else None
+        if task is not None:
+            self._cancelled.add(cast("int | str", request))
+            # A task cancelled before its first step never runs at all, and its call would not be recorded.
+            asyncio.get_running_loop().call_soon(task.cancel)
+
+    async def close(self) -> None:
+        self._closing = True
+        await asyncio.sleep(0)  # what was taken has begun, and is recorded
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        with contextlib.suppress(TimeoutError, anyio.BrokenResourceError):  # who does not read does not keep us
+            async with asyncio.timeout(_LAST_SECONDS):
+                await self._writer.flush()
+
+    def _start(self, request: int | str, sending: Coroutine[Any, Any, None]) -> None:
+        loop = asyncio.get_running_loop()
+        self._tasks[request] = loop.create_task(self._deliver(request, sending))
+
+    async def _answered(self, request: int | str, answering: Coroutine[Any, Any, dict[str, Any]]) -> None:
+        try:
+            answer = await answering
+        except Exception as error:  # noqa: BLE001 - the client waits for an answer, whatever happened to us
+            answer = _failed(error)
+        except asyncio.CancelledError:
+            # Cancelled by the client or by our own end; only the latter still owes an answer.
+            answer = {"error": {"code": CONNECTION_CLOSED, "message": "The server is stopping."}}
+        if request in self._cancelled:
+            return
+        if not self._writer.send_now(_response(request, answer)) and not self._closing:
+            await self._writer.flush()
+
+    async def _deliver(self, request: int | str, sending: Coroutine[Any, Any, None]) -> None:
+        try:
+            await sending
+        except anyio.BrokenResourceError:
+            pass  # nobody is there to read it; the reader ends the server
+        finally:
+            self._cancelled.discard(request)
+            del self._tasks[request]
+            self._writer.settle(request)
+
+    async def _called(self, request: _Request, client: LaneClient) -> dict[str, Any]:
+        result = await client.run(request.tool, request.arguments, self._progress(request))
+        return {"result": answer_json(result, structured=client.structured)}
+
+    def _progress(self, request: _Request) -> Progress:
+        token = request.token
+        if token is None:
+            return no_progress
+
+        async def report(done: float, total: float | None, message: str) -> None:
+            params: dict[str, Any] = {"progressToken": token, "progress": done, "message": message}
+            if total is not None:
+                params["total"] = total
+            await self._writer.send_line(
+                line_of({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+            )
+
+        return report
+
+
+def _response(request: int | str, answer: dict[str, Any]) -> bytes:
+    return line_of({"jsonrpc": "2.0", "id": request, **answer})
+
+
+def _failed(error: Exception) -> dict[str, Any]:
+    if isinstance(error, ToolyardError):
+        return {"error": error_json(error)}
+    return {"error": {"code": INTERNAL_ERROR, "message": f"Toolyard failed ({type(error).__name__})."}}
+
+
+def _plain_request(line: bytes) -> _Request | None:
+    """The call in a line, when there is nothing about it that the SDK should look at."""
+    try:
+        raw = loads_unique(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(raw, dict):
+        return None
+    message = cast("dict[str, Any]", raw)
+    request, params = message.get("id"), message.get("params")
+    if message.keys() != _REQUEST_MEMBERS or message["jsonrpc"] != "2.0" or message["method"] != "tools/call":
+        return None
+    if not isinstance(request, int | str) or isinstance(request, bool) or not isinstance(params, dict):
+        return None
+    return _plain_call(request, cast("dict[str, Any]", params))
+
+
+def _plain_call(request: int | str, params: dict[str, Any]) -> _Request | None:
+    tool, arguments, meta = params.get("name"), params.get("arguments"), params.get("_meta")
+    if not PLAIN_PARAMETERS.issuperset(params) or not isinstance(tool, str) or not isinstance(arguments, dict):
+        return None
+    token = None
+    if meta is not None:
+        # Anything else in there, such as the envelope of the later protocol, is the SDK's business.
+        if not isinstance(meta, dict) or meta.keys() - {"progressToken"}:
+            return None
+        token = cast("dict[str, Any]", meta).get("progressToken")
+        if type(token) not in {int, str}:
+            return None
+    return _Request(request, tool, cast("dict[str, Any]", arguments), token)

@@ -1,0 +1,176 @@
+"""Streamable HTTP at `/mcp`, behind a bearer token and checks of the Host and Origin headers.
+
+The token is compared in constant time before anything of the request's body is read. `RequestChecks` compare Host and
+Origin with the addresses this server is really reached at, so that a web page cannot reach it by rebinding DNS.
+The plain door (`serve/http`) hangs on the same application, behind the same token and the same checks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import signal
+import socket
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from toolyard.app.yard import Yard
+from toolyard.core.errors import SecurityError, SystemFault
+from toolyard.transports.client_profile import TERMS, Terms
+from toolyard.transports.http.errors import RefusedError
+from toolyard.transports.http.routes import Door
+from toolyard.transports.mcp.http_connections import KEPT_SECONDS, Connection
+from toolyard.transports.mcp.request_checks import LARGEST_BODY, PATH, RequestChecks
+from toolyard.transports.mcp.server import YardServer
+
+Lifespan = Callable[[Starlette], contextlib.AbstractAsyncContextManager[Any]]
+
+_UNAUTHORIZED = 401
+_HOW_TO = "Send the header Authorization: Bearer <token>."
+_GRACE_SECONDS = 1  # for calls under way; then they are cancelled
+_BACKLOG = 128
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_CHECKED_BEFORE = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+"""The SDK compares the beginning of a host alone; `RequestChecks` compare all of it."""
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_WILDCARDS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - names to recognise, nothing is bound here
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    host: str
+    port: int
+    allowed_hosts: tuple[str, ...] = ()
+    """Further names this server is reached by, beside loopback and `host` itself."""
+
+
+class BearerGate:
+    """Lets a request through only with the right token."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._token = token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not hmac.compare_digest(bearer_of(scope["headers"]), self._token):
+            await refuse(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
+def bearer_of(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """The token that a request brings, or nothing."""
+    given = [value for name, value in headers if name == b"authorization"]
+    if len(given) != 1:
+        return b""
+    scheme, _, token = given[0].partition(b" ")
+    return token.strip(b" ") if scheme.lower() == b"bearer" else b""
+
+
+async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request whose token is missing or wrong: clients of MCP as OAuth does, all others as the door does."""
+    challenge = {"WWW-Authenticate": "Bearer"}
+    if scope["path"] == PATH:
+        said = json.dumps({"error": "unauthorized", "hint": _HOW_TO})
+        response = Response(said, _UNAUTHORIZED, challenge, "application/json")
+    else:
+        error = SecurityError("The bearer token is missing or wrong.", hint=_HOW_TO)
+        response = RefusedError(_UNAUTHORIZED, error, challenge).response()
+    await response(scope, receive, send)
+
+
+def http_app(yard: Yard, token: str, address: Address) -> ASGIApp:
+    """The ASGI application, for this server or somebody else's."""
+    return BearerGate(yard_app(yard, address), token)
+
+
+def yard_app(yard: Yard, address: Address, terms: Terms = TERMS) -> Starlette:
+    """What serves one Yard to whoever was let in."""
+    door = Door(yard, terms)
+    app = (
+        YardServer(yard, "mcp-http", terms=terms)
+        .build()
+        .streamable_http_app(
+            streamable_http_path=PATH,
+            max_request_body_size=LARGEST_BODY,
+            transport_security=_CHECKED_BEFORE,
+            custom_starlette_routes=door.routes(),
+        )
+    )
+    app.add_middleware(RequestChecks, names=_names(address))
+    app.router.lifespan_context = _both(app.router.lifespan_context, door)
+    return app
+
+
+def _both(sessions: Lifespan, door: Door) -> Lifespan:
+    """The life of the SDK's sessions and of the door, as one."""
+
+    @contextlib.asynccontextmanager
+    async def living(app: Starlette) -> AsyncGenerator[None]:
+        async with sessions(app), door.living():
+            yield
+
+    return living
+
+
+def _names(address: Address) -> tuple[str, ...]:
+    names = (*_LOOPBACK, *address.allowed_hosts)
+    if address.host in _WILDCARDS:
+        return names
+    return (*names, f"[{address.host}]" if ":" in address.host else address.host)
+
+
+def listen(address: Address) -> socket.socket:
+    """A socket that takes connections; port 0 takes a free one."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    # Named as TCP: asyncio sends without delay (40 ms an answer) only on sockets that say so.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((address.host, address.port))
+        # Listening from now on: a client that is told the address may come before the event loop runs.
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise SystemFault(
+            f"Cannot listen on {address.host}:{address.port}: {error.strerror}.",
+            hint="Choose another port, or 0 for a free one.",
+        ) from error
+    return listener
+
+
+def serve_http(yard: Yard, token: str, address: Address, listener: socket.socket) -> None:
+    app: Any = http_app(yard, token, address)
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        ws="none",
+        http=Connection,
+        timeout_keep_alive=KEPT_SECONDS,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+    _Server(config).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """Ends on SIGTERM and SIGINT by returning: uvicorn would raise the signal again and so skip our own closing."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        former = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in former.items():
+                signal.signal(number, handler)

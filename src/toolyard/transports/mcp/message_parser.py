@@ -1,0 +1,152 @@
+"""Telling messages that are plainly right, whose answer needs no model of the SDK's, from all others.
+
+Plain means that the SDK would certainly accept it and see the same in it: ASCII, no escapes, the members that the
+protocol names, each of its type. Whatever has more to it is left to the SDK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from toolyard.core.json_size import loads_unique
+from toolyard.transports.mcp.server_info import MODERN_VERSION
+
+_META = "io.modelcontextprotocol/"
+_ENVELOPE = frozenset({f"{_META}protocolVersion", f"{_META}clientCapabilities"})
+_IN_META = _ENVELOPE | {f"{_META}clientInfo", "progressToken"}
+_HANDSHAKE = {"protocolVersion", "capabilities", "clientInfo"}
+_IDENTITY = frozenset({"name", "version", "title", "description", "websiteUrl"})
+_NOTIFICATION = "notifications/"
+_ANY, _EACH = "any object", "an object of objects"
+_CAPABILITIES: Mapping[str, object] = {
+    "roots": {"listChanged": bool},
+    "elicitation": {"form": _ANY, "url": _ANY},
+    "sampling": {"context": _ANY, "tools": _ANY},
+    "tasks": {
+        "list": _ANY,
+        "cancel": _ANY,
+        "requests": {"sampling": {"createMessage": _ANY}, "elicitation": {"create": _ANY}},
+    },
+    "experimental": _EACH,
+    "extensions": _EACH,
+}
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    id: int | str
+    method: str
+    params: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A notification."""
+
+    method: str
+    params: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Introduction:
+    """What a client says of itself."""
+
+    name: str | None
+    version: str
+    can_be_asked: bool
+
+
+def plain_message(line: bytes) -> Request | Notice | None:
+    if b"\\u" in line:  # may spell text that is not Unicode
+        return None
+    try:
+        raw = loads_unique(line.decode("ascii"))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(raw, dict):
+        return None
+    message = cast("Json", raw)
+    method, params = message.get("method"), message.get("params", {})
+    if message.get("jsonrpc") != "2.0" or not isinstance(method, str) or not isinstance(params, dict):
+        return None
+    params = cast("Json", params)
+    rest = message.keys() - {"jsonrpc", "method", "params"}
+    if not rest and method.startswith(_NOTIFICATION):
+        return Notice(method, params)
+    request = message.get("id")
+    if rest != {"id"} or type(request) not in {int, str}:
+        return None
+    return Request(cast("int | str", request), method, params)
+
+
+def has_no_parameters(params: Mapping[str, Any]) -> bool:
+    """Nothing but, perhaps, a token to report progress under."""
+    if not params.keys() <= {"_meta"}:
+        return False
+    meta = params.get("_meta", {})
+    if not isinstance(meta, dict):
+        return False
+    said = cast("Json", meta)
+    return said.keys() <= {"progressToken"} and _has_plain_token(said)
+
+
+def is_about_a_page(params: Mapping[str, Any]) -> bool:
+    """Nothing but, perhaps, which page is meant."""
+    return params.keys() <= {"cursor"} and isinstance(params.get("cursor", ""), str)
+
+
+def introduction_in(params: Mapping[str, Any]) -> Introduction | None:
+    """Who shakes hands."""
+    if set(params) != _HANDSHAKE or not isinstance(params["protocolVersion"], str):
+        return None
+    capabilities, client = params["capabilities"], params["clientInfo"]
+    if not _fits(capabilities, _CAPABILITIES) or not _is_identity(client):
+        return None
+    return Introduction(client["name"], params["protocolVersion"], can_be_asked="elicitation" in capabilities)
+
+
+def introduction_in_meta(params: Mapping[str, Any]) -> Introduction | None:
+    """Who sends a request of the 2026-07-28 era, which has its introduction with it and no other parameters here."""
+    if set(params) != {"_meta"} or not isinstance(params["_meta"], dict):
+        return None
+    meta = cast("Json", params["_meta"])
+    if not _ENVELOPE <= meta.keys() <= _IN_META or not _has_plain_token(meta):
+        return None
+    capabilities, client = meta[f"{_META}clientCapabilities"], meta.get(f"{_META}clientInfo")
+    if meta[f"{_META}protocolVersion"] != MODERN_VERSION or not _fits(capabilities, _CAPABILITIES):
+        return None
+    if f"{_META}clientInfo" in meta and not _is_identity(client):
+        return None
+    return Introduction(
+        client["name"] if client else None, MODERN_VERSION, can_be_asked="elicitation" in capabilities
+    )
+
+
+def _has_plain_token(meta: Mapping[str, Any]) -> bool:
+    return "progressToken" not in meta or type(meta["progressToken"]) in {int, str}
+
+
+def _is_identity(client: object) -> bool:
+    if not isinstance(client, dict):
+        return False
+    said = cast("Json", client)
+    return {"name", "version"} <= said.keys() <= _IDENTITY and all(isinstance(item, str) for item in said.values())
+
+
+def _fits(value: object, shape: object) -> bool:
+    """Whether a capability has the form the protocol gives it."""
+    if shape is bool:
+        return isinstance(value, bool)
+    if not isinstance(value, dict):
+        return False
+    items = cast("Json", value).items()
+    if shape is _EACH:
+        return all(isinstance(item, dict) for _, item in items)
+    if not isinstance(shape, dict):
+        return True
+    known = cast("Json", shape)
+    return all(key in known and _fits(item, known[key]) for key, item in items)

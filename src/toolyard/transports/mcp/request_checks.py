@@ -1,0 +1,117 @@
+"""Checks of an HTTP request before it is served: where it was sent, from which page, and how its body is framed.
+
+- `Host` and `Origin` are compared as whole names with a port of digits, so that a web page cannot reach the server by
+  rebinding DNS, and `127.0.0.1:80.evil.example` is another host.
+- A request with both `Content-Length` and `Transfer-Encoding` is refused: a proxy in front may see another end of it.
+- A message to `/mcp` that has a key twice is refused: readers differ in which of the two counts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from toolyard.core.errors import SecurityError, ValidationError
+from toolyard.core.json_size import MOST_PARTS, parts_of, repeated_key
+from toolyard.transports.http.errors import RefusedError
+
+PATH = "/mcp"
+LARGEST_BODY = 32 << 20
+_BAD_REQUEST, _FORBIDDEN, _TOO_LARGE, _MISDIRECTED = 400, 403, 413, 421
+_HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s:/?#@\[\]]+)(?::[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
+_ADDRESS_HINT = "Use the address that the server printed, or allow the name with --allow-host."
+_CLOSE = {"Connection": "close"}
+
+
+class RequestChecks:
+    """ASGI middleware. `names` are the hosts that this server is reached by, IPv6 addresses in brackets."""
+
+    def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
+        self._app = app
+        self._names = frozenset(name.lower() for name in names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        refused = self._refused_headers(Headers(scope=scope))
+        if refused is None and scope["path"] == PATH and scope["method"] == "POST":
+            body = await _read_body(receive)
+            if body[-1]["type"] == "http.disconnect":  # nobody is there to be answered
+                return
+            refused = _refused_body(body)
+            receive = _replayed(body, receive)
+        if refused is None:
+            await self._app(scope, receive, send)
+        else:
+            await _response(scope, refused)(scope, receive, send)
+
+    def _refused_headers(self, headers: Headers) -> RefusedError | None:
+        hosts, origin = headers.getlist("host"), headers.get("origin")
+        if len(hosts) != 1 or not self._is_ours(hosts[0]):
+            return RefusedError(_MISDIRECTED, SecurityError("Invalid Host header.", hint=_ADDRESS_HINT))
+        if origin and not self._is_our_origin(origin):
+            return RefusedError(_FORBIDDEN, SecurityError("Invalid Origin header.", hint=_ADDRESS_HINT))
+        if "content-length" in headers and "transfer-encoding" in headers:
+            why = "was sent together with Content-Length"
+            error = ValidationError.of("Transfer-Encoding", why, hint="Send one of the two.")
+            return RefusedError(_BAD_REQUEST, error, _CLOSE)
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        found = _HOST.fullmatch(host)
+        return found is not None and found["name"].lower() in self._names
+
+    def _is_our_origin(self, origin: str) -> bool:
+        scheme, separator, host = origin.partition("://")
+        return bool(separator) and scheme.lower() in {"http", "https"} and self._is_ours(host)
+
+
+async def _read_body(receive: Receive) -> list[Message]:
+    """The messages of a body up to its end or one over the limit, which is refused further on."""
+    messages: list[Message] = []
+    size = 0
+    while True:
+        message = await receive()
+        messages.append(message)
+        size += len(message.get("body", b""))
+        if not message.get("more_body", False) or size > LARGEST_BODY:
+            return messages
+
+
+def _refused_body(messages: list[Message]) -> RefusedError | None:
+    body = b"".join(message.get("body", b"") for message in messages)
+    if len(body) > LARGEST_BODY:
+        return None
+    if len(body) > MOST_PARTS and parts_of(body) > MOST_PARTS:
+        error = ValidationError.of("body", "has too many parts", hint="Send less in one call.")
+        return RefusedError(_TOO_LARGE, error)
+    key = repeated_key(body)
+    if key is None:
+        return None
+    error = ValidationError.of("body", f"has the key {key[:100]!r} twice in one object", hint="Send each key once.")
+    return RefusedError(_BAD_REQUEST, error)
+
+
+def _replayed(messages: list[Message], receive: Receive) -> Receive:
+    left = list(reversed(messages))
+
+    async def replay() -> Message:
+        return left.pop() if left else await receive()
+
+    return replay
+
+
+def _response(scope: Scope, refused: RefusedError) -> Response:
+    """MCP clients get an error of JSON-RPC, all others the error object of the HTTP door."""
+    if scope["path"] != PATH:
+        return refused.response()
+    error = refused.error
+    said = {"code": error.code, "message": error.message, "data": {"hint": error.hint}}
+    body = json.dumps({"jsonrpc": "2.0", "id": None, "error": said})
+    return Response(body, refused.status, refused.headers, "application/json")

@@ -1,0 +1,138 @@
+"""The SDK's side of one stdio connection: its server, fed with the lines that nobody else took."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp_types.jsonrpc import (
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
+
+from toolyard.app.yard import Yard
+from toolyard.core.calls import Asker
+from toolyard.core.json_size import repeated_key
+from toolyard.transports.mcp.fast_path import Lane
+from toolyard.transports.mcp.handshake import Front
+from toolyard.transports.mcp.line_writer import LineWriter
+from toolyard.transports.mcp.publish_watch import Watches
+from toolyard.transports.mcp.server import YardServer
+from toolyard.transports.mcp.stdio import LineReader
+
+_LISTEN = "subscriptions/listen"
+"""Answered when the client ends it: who leaves meanwhile waits for no answer."""
+
+
+class Session:
+    def __init__(
+        self, yard: Yard, surface: str, lane: Lane, can_ask: Callable[[Asker], None], watches: Watches | None = None
+    ) -> None:
+        """`can_ask` receives the way to ask the client, once the SDK knows the client."""
+        self._server = YardServer(yard, surface, lane, can_ask, watches).build()
+
+    async def run(self, reader: LineReader, writer: LineWriter, front: Front) -> None:
+        """Serve until the client leaves."""
+        reading = _Reading(reader, writer, front)
+        await self._server.run(reading, _Writing(writer, front), self._server.create_initialization_options())
+
+
+class _Stream:
+    """What the SDK expects of either half: an async context manager that closes."""
+
+    async def aclose(self) -> None:
+        """Nothing to close: the descriptors belong to whoever opened them."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+class _Reading(_Stream):
+    """First what was answered before the SDK was there, then every line that is left to it."""
+
+    def __init__(self, lines: LineReader, writer: LineWriter, front: Front) -> None:
+        self._lines = lines
+        self._writer = writer
+        self._front = front
+        self._missed = deque(front.hand_over())
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def receive(self) -> SessionMessage | Exception:
+        if self._missed:
+            return SessionMessage(jsonrpc_message_adapter.validate_python(self._missed.popleft()))
+        while await self._lines.untaken():
+            message = await self._parse(self._lines.next())
+            if message is not None:
+                return message
+        raise anyio.EndOfStream
+
+    async def aclose(self) -> None:
+        self._lines.close()
+
+    async def _parse(self, line: bytes) -> SessionMessage | None:
+        if (key := repeated_key(line)) is not None:
+            await self._lines.refuse_repeated_key(line, key)
+            return None
+        try:
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError:
+            await self._lines.refuse(line)
+            return None
+        if isinstance(message, JSONRPCRequest):
+            if message.method != _LISTEN:
+                self._writer.owe(message.id)
+        elif isinstance(message, JSONRPCNotification):
+            if _has_id(line):  # a request under an id that is none: its sender waits for an answer
+                await self._lines.refuse(line)
+                return None
+            if message.method == "notifications/cancelled":
+                request = (message.params or {}).get("requestId")
+                self._writer.settle(request)
+                self._front.cancel(request)
+        return SessionMessage(message)
+
+
+class _Writing(_Stream):
+    """Sends what the SDK says, but for answers that the client has."""
+
+    def __init__(self, writer: LineWriter, front: Front) -> None:
+        self._writer = writer
+        self._front = front
+
+    async def send(self, item: SessionMessage) -> None:
+        message = item.message
+        answered = message.id if isinstance(message, JSONRPCResponse | JSONRPCError) else None
+        if self._front.is_replayed(answered):
+            return
+        try:
+            await self._writer.send_line(message.model_dump_json(by_alias=True, exclude_unset=True).encode())
+        finally:
+            self._writer.settle(answered)
+
+
+def _has_id(line: bytes) -> bool:
+    return b'"id"' in line and "id" in json.loads(line)

@@ -1,0 +1,274 @@
+"""The stdio transport: JSON-RPC lines on stdin and stdout, read and written without threads.
+
+The SDK's own transport hops through worker threads a dozen times a message; this one uses the event loop's readiness
+and serves several times as many calls. It also answers what the SDK drops in silence: a line that is not JSON-RPC
+or longer than the limit gets an error response, so that no client waits for ever.
+
+While serving, descriptor 0 is the null device and descriptor 1 is stderr, so that nothing that prints can break
+into the stream. At end of file the requests already sent are still answered, for a bounded time; `stop()` ends
+reading at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import time
+from collections import deque
+from collections.abc import Generator
+from typing import Any, Protocol, cast
+
+from toolyard.core.errors import SystemFault
+from toolyard.transports.json_encoding import INVALID_REQUEST, PARSE_ERROR, error_json, line_of
+from toolyard.transports.mcp.line_writer import LineWriter
+
+_CHUNK = 1 << 18
+_LONGEST_LINE = 64 << 20
+_HIGH_WATER = 256  # messages waiting to be taken before we stop reading
+_TURN_SECONDS = 0.05  # of calls run at once, before signals and everybody else get their turn
+_SHOWN_ID_CHARS = 200
+_SHOWN_KEY_CHARS = 100
+_SEND_MESSAGES = "Send one JSON-RPC 2.0 message a line, as UTF-8."
+
+
+class Bypass(Protocol):
+    """Somebody who answers some lines itself."""
+
+    def take(self, line: bytes) -> bool: ...
+
+
+class LineReader:
+    """Reads a line at a time and offers each to `front`; who serves the rest waits for what is `untaken`."""
+
+    def __init__(self, fd: int, writer: LineWriter, front: Bypass) -> None:
+        self._fd = fd
+        self._writer = writer
+        self._front = front
+        self._waiting: deque[bytes] = deque()
+        self._partial = bytearray()
+        self._skipping = False
+        self._too_long = 0
+        self._ended = False
+        self.stopped = asyncio.Event()
+        """Nobody waits for anything any more."""
+        self._turn_ends = 0.0
+        self._wake: asyncio.Future[None] | None = None
+        self._reading = False
+        self._pump: asyncio.Task[None] | None = None
+        writer.on_broken = self.stop  # a client that cannot hear us has left, whatever it still sends
+
+    async def untaken(self) -> bool:
+        """Wait for a line that nobody took; False at the end, when every answer is out."""
+        while True:
+            while self._too_long:
+                self._too_long -= 1
+                await self._answer(None, INVALID_REQUEST, f"a message is longer than {_LONGEST_LINE} bytes")
+            if self._waiting and self._writer.is_behind and not self._ended:
+                await self._room()
+            elif self._waiting:
+                line = self._waiting.popleft()
+                if not self._front.take(line):
+                    if not self.stopped.is_set():
+                        self._waiting.appendleft(line)
+                        return True
+                else:
+                    await asyncio.sleep(0)  # the call may have run at once; who else waits has a turn before the next
+            elif self._ended:
+                if not self.stopped.is_set():
+                    await self._writer.drained()
+                return False
+            else:
+                await self._more()
+
+    def next(self) -> bytes:
+        """The line that `untaken` found."""
+        return self._waiting.popleft()
+
+    def close(self) -> None:
+        self._stop_reading()
+        self._ended = True
+
+    def stop(self) -> None:
+        """End the stream now; what is under way is cancelled, and what still waits is not begun."""
+        self._ended = True
+        self.stopped.set()
+        self._waiting.clear()
+        self._too_long = 0
+        self._writer.forgive()
+        self._stop_reading()
+        self._awake()
+
+    async def refuse(self, line: bytes) -> None:
+        """Say what is wrong with a line, under its own id where it has one."""
+        try:
+            asked = _id_in(line)
+        except (ValueError, RecursionError):
+            await self._answer(None, PARSE_ERROR, "the line is not JSON")
+            return
+        await self._answer(
+            _shown_id(asked), INVALID_REQUEST, "the message is not valid JSON-RPC, or its text is not valid Unicode"
+        )
+
+    async def refuse_repeated_key(self, line: bytes, key: str) -> None:
+        """Refuse a message in which a key stands twice, under its id where it has only one."""
+        asked = None
+        with contextlib.suppress(ValueError):  # a number too long to convert
+            asked = _id_in(line)
+        message = f"the message has the key {key[:_SHOWN_KEY_CHARS]!r} twice in one object"
+        await self._answer(_shown_id(asked), INVALID_REQUEST, message, hint="Send each key once.")
+
+    async def fail(self, line: bytes, fault: SystemFault) -> None:
+        """Answer a line, where it asks for an answer, with what is wrong with us."""
+        with contextlib.suppress(ValueError, RecursionError):
+            asked = _id_in(line)
+            if asked is not None and b'"method"' in line:
+                response = {"jsonrpc": "2.0", "id": asked, "error": error_json(fault)}
+                await self._writer.send_line(line_of(response))
+            return
+        await self.refuse(line)
+
+    async def _answer(
+        self, request: int | str | None, code: int, message: str, *, hint: str = _SEND_MESSAGES
+    ) -> None:
+        error = {"code": code, "message": f"Refused: {message}. {hint}"}
+        await self._writer.send_line(json.dumps({"jsonrpc": "2.0", "id": request, "error": error}).encode())
+
+    async def _more(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._wake = loop.create_future()
+        self._start_reading(loop)
+        try:
+            await self._wake
+        finally:
+            self._wake = None
+
+    async def _room(self) -> None:
+        """Wait until the client has read what it was sent, or for anything else that `receive` has to look at."""
+        loop = asyncio.get_running_loop()
+        self._wake = loop.create_future()
+        # Whoever sent those lines may have been cancelled since: somebody has to see them out.
+        flushing = loop.create_task(self._writer.flush())
+        flushing.add_done_callback(self._flushed)
+        try:
+            await self._wake
+        finally:
+            self._wake = None
+            flushing.cancel()
+
+    def _flushed(self, flushing: asyncio.Task[None]) -> None:
+        if not flushing.cancelled():
+            flushing.exception()  # a broken pipe has stopped us already
+            self._awake()
+
+    def _awake(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    def _start_reading(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._ended:
+            self._awake()
+        if self._reading or self._ended:
+            return
+        self._reading = True
+        try:
+            loop.add_reader(self._fd, self._readable)
+        except PermissionError:  # a regular file or the null device is always ready, and epoll takes neither
+            self._pump = loop.create_task(self._pump_file())
+
+    def _stop_reading(self) -> None:
+        if self._pump is not None:
+            self._pump.cancel()
+            self._pump = None
+        elif self._reading:
+            asyncio.get_running_loop().remove_reader(self._fd)
+        self._reading = False
+
+    async def _pump_file(self) -> None:
+        while self._reading:
+            self._readable()
+            await asyncio.sleep(0)
+
+    def _readable(self) -> None:
+        try:
+            chunk = os.read(self._fd, _CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        if not chunk:
+            self._ended = True
+            if self._partial and not self._skipping:
+                self._waiting.append(bytes(self._partial))
+                self._partial.clear()
+            self._stop_reading()
+        else:
+            self._turn_ends = time.monotonic() + _TURN_SECONDS
+            self._split(chunk)
+            if len(self._waiting) > _HIGH_WATER:
+                self._stop_reading()
+        if self._waiting or self._ended or self._too_long:
+            self._awake()
+
+    def _split(self, chunk: bytes) -> None:
+        *complete, rest = chunk.split(b"\n")
+        for line in complete:
+            if self._skipping:
+                self._skipping = False
+            elif self._partial:
+                self._partial += line
+                self._arrived(bytes(self._partial))
+            else:
+                self._arrived(line)
+            self._partial.clear()
+        if not self._skipping:
+            self._partial += rest
+            if len(self._partial) > _LONGEST_LINE:
+                self._partial.clear()
+                self._skipping = True
+                self._too_long += 1
+
+    def _arrived(self, line: bytes) -> None:
+        # In order: none may overtake a line that still waits.
+        if self._waiting or self._writer.is_behind or self._turn_is_over or not self._front.take(line):
+            self._waiting.append(line)
+
+    @property
+    def _turn_is_over(self) -> bool:
+        return time.monotonic() > self._turn_ends
+
+
+def _id_in(line: bytes) -> object:
+    raw = json.loads(line, object_pairs_hook=_only_id)
+    return cast("dict[str, Any]", raw).get("id") if isinstance(raw, dict) else None
+
+
+def _only_id(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """The `id` of an object that has one, not several."""
+    ids = [value for key, value in pairs if key == "id"]
+    return {"id": ids[0]} if len(ids) == 1 else {}
+
+
+def _shown_id(asked: object) -> int | str | None:
+    if isinstance(asked, str):
+        return asked[:_SHOWN_ID_CHARS]
+    return asked if isinstance(asked, int) and not isinstance(asked, bool) else None
+
+
+@contextlib.contextmanager
+def claimed_stdio() -> Generator[tuple[int, int]]:
+    """The wire's descriptors, moved away from 0 and 1 so that nothing else can read or write them."""
+    wire_in, wire_out = os.dup(0), os.dup(1)
+    blocking = os.get_blocking(wire_out)  # a property of the pipe or terminal, which others hold too
+    null = os.open(os.devnull, os.O_RDONLY)
+    try:
+        os.dup2(null, 0)
+        os.dup2(2, 1)
+        yield wire_in, wire_out
+    finally:
+        os.set_blocking(wire_out, blocking)
+        os.dup2(wire_in, 0)
+        os.dup2(wire_out, 1)
+        for fd in (wire_in, wire_out, null):
+            os.close(fd)

@@ -1,0 +1,185 @@
+"""Where the folders of one agent are: its workspace, and the root whose tool files, skills and memory it uses.
+
+Two cases. *A single folder*: the root is the workspace itself (or, without agents, a folder beside it that holds the
+tool files and skills). *A layout*: the configuration names `toolyard.workspace` and agents; the root holds what they
+share and a folder for each of them, as `workspace/layout.py` draws it.
+
+A Home is names alone: nothing is opened or made by making one. Host code reaches these folders by handles of `root`,
+never through the links that an agent sees beside its files.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from toolyard.config.agents import agent_of
+from toolyard.config.memory_access import rules_of
+from toolyard.core.agent_folder_names import DEFAULT_AGENT, WORKSPACE, agent_folder
+from toolyard.core.errors import ConfigError
+from toolyard.core.paths import is_beneath
+from toolyard.storage.state_folder import state_dir
+from toolyard.workspace.layout import MEMORY, SHARED, SHARING, SKILLS, TASKS, skills_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from toolyard.config.models import Config
+    from toolyard.config.models import Memory as MemoryRules
+    from toolyard.config.settings import Settings
+
+NOBODY = DEFAULT_AGENT
+"""Who acts where no agent is configured or named."""
+_SNAPSHOTS = "snapshots"
+CREATE_FOLDER = "Create it, or name another one."
+"""What to do about a folder that is missing."""
+
+
+@dataclass(frozen=True)
+class Home:
+    root: str
+    """Real path of the folder with `servers`, `tools`, `skills` and `agents`."""
+    workspace: str
+    """Real path of the folder that the agent works in."""
+    agent: str
+    state: str
+    """The state folder that belongs to `root`."""
+    log: str
+    """The state folder with the audit log: the workspace's own, or that of the root, where agents share it."""
+    agents: tuple[str, ...] = ()
+    """Every agent of a layout, as the configuration orders them; none where there is no layout."""
+    rules: Mapping[str, MemoryRules] = field(default_factory=dict[str, "MemoryRules"])
+    """Who may reach whose memory, by agent."""
+    attached: tuple[str, ...] = ()
+    """Folders of skills elsewhere, read-only. Real paths, in the order in which they are looked through."""
+    shared_override: str = ""
+    snapshots_override: str = ""
+
+    @property
+    def has_layout(self) -> bool:
+        return bool(self.agents)
+
+    @property
+    def is_member(self) -> bool:
+        """Whether this is one of the layout's agents; a command for all of them (`sync`, say) is none."""
+        return self.agent in self.agents
+
+    @property
+    def is_elsewhere(self) -> bool:
+        return self.root != self.workspace
+
+    @property
+    def is_own_folder(self) -> bool:
+        """Whether the agent stands in the folder that the layout has for it, where nothing is the user's."""
+        return self.is_member and self.workspace == os.path.join(self.root, agent_folder(self.agent, WORKSPACE))
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        return tuple(agent for agent in self.agents if agent != self.agent)
+
+    @cached_property
+    def skills(self) -> str:
+        return os.path.join(self.root, SKILLS)
+
+    @cached_property
+    def own_skills(self) -> str:
+        return os.path.join(self.root, skills_folder(self.agent))
+
+    @cached_property
+    def memory(self) -> str:
+        return self.memory_of(self.agent)
+
+    def memory_of(self, agent: str) -> str:
+        return os.path.join(self.root, agent_folder(agent, MEMORY))
+
+    @cached_property
+    def tasks(self) -> str:
+        return os.path.join(self.root, agent_folder(self.agent, TASKS))
+
+    @cached_property
+    def shared(self) -> str:
+        """Where agents publish their work; empty where there is nobody to share with."""
+        return (self.shared_override or os.path.join(self.root, SHARED)) if self.has_layout else ""
+
+    @property
+    def authors(self) -> str:
+        """The folder of the record of whose call changed what; empty where no other agent works in the workspace."""
+        return "" if self.is_own_folder else authors_folder(self.state, self.agent)
+
+    @cached_property
+    def snapshots(self) -> str:
+        """The folder of the one snapshot store of the root."""
+        return self.snapshots_override or os.path.join(self.state, _SNAPSHOTS)
+
+
+def authors_folder(state: str, agent: str) -> str:
+    """Where changes of `agent` are recorded; empty for one without a name, which nothing tells from others."""
+    return "" if agent == NOBODY else os.path.join(state, SHARING)
+
+
+def has_layout(config: Config) -> bool:
+    """Whether the configuration speaks of a root that several agents share."""
+    return config.source is not None and "workspace" in config.toolyard.model_fields_set and bool(config.agents)
+
+
+def home_of(config: Config, workspace: str, agent: str | None, settings: Settings, state_home: str = "") -> Home:
+    """The home of an agent that works in `workspace` (a real path)."""
+    chosen = agent_of(config, agent)
+    base = config.folder(workspace)
+
+    def absolute(path: str) -> str:
+        at_home = path == "~" or path.startswith("~/")
+        return os.path.normpath(os.path.join(base, settings.home + path[1:] if at_home else path))
+
+    def override(path: str | None) -> str:
+        return os.path.realpath(absolute(path)) if path else ""
+
+    root = _root(config, workspace)
+    home = Home(
+        root=root,
+        workspace=workspace,
+        agent=agent or (chosen.id if chosen is not None else NOBODY),
+        state=state_dir(state_home or settings.state_home, root),
+        log=state_dir(state_home or settings.state_home, root if has_layout(config) else workspace),
+        agents=tuple(each.id for each in config.agents) if has_layout(config) else (),
+        rules=rules_of(config),
+        attached=tuple(dict.fromkeys(_attached(map(absolute, config.toolyard.skill_folders), workspace))),
+        shared_override=override(config.orchestrator.agent_temporary_workspace),
+        snapshots_override=override(config.orchestrator.snapshot_storage),
+    )
+    if home.snapshots_override and is_beneath(home.snapshots_override, workspace):
+        raise ConfigError(
+            f"the snapshots would lie in {home.snapshots}, inside the workspace, where agents could change them.",
+            where=config.source or "",
+            hint="Choose another `orchestrator.snapshot_storage`, or leave it out.",
+        )
+    return home
+
+
+def _root(config: Config, workspace: str) -> str:
+    if config.source is None or "workspace" not in config.toolyard.model_fields_set:
+        return workspace
+    root = os.path.realpath(os.path.join(config.folder(workspace), config.toolyard.workspace))
+    if (root != workspace or has_layout(config)) and not os.path.isdir(root):
+        raise ConfigError(f"the workspace root {root} is not a folder.", where=config.source, hint=CREATE_FOLDER)
+    return root
+
+
+def _attached(folders: Iterable[str], workspace: str) -> Iterator[str]:
+    """Those that are there. One that lies in the workspace is not to lead out of it: agents could make that link."""
+    for folder in folders:
+        real = os.path.realpath(folder)
+        if os.path.isdir(real) and (is_beneath(real, workspace) or not is_beneath(folder, workspace)):
+            yield real
+
+
+def outside_workspace(state: str, workspace: str) -> str:
+    """The state folder; never inside the workspace, where an agent could write its own policy and history."""
+    if is_beneath(os.path.realpath(state), workspace):
+        raise ConfigError(
+            f"the state folder {state} lies inside the workspace, where agents could change it.",
+            hint="Choose another one with --state DIR.",
+        )
+    return state

@@ -1,8 +1,0 @@
-"""Forks of a snapshot: a folder of one's own in a few milliseconds, whatever its size. See forks.py."""
-
-from __future__ import annotations
-
-from toolyard.workspace.forks.changes import Changed
-from toolyard.workspace.forks.forks import Fork, Forks, How
-
-__all__ = ["Changed", "Fork", "Forks", "How"]

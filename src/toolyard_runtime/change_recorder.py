@@ -1,0 +1,144 @@
+"""The supervisor's record of what one run changes: answers its listener, collects paths, hands them out in batches.
+
+Contract: it owns the listener until `close()`. Every notification is answered with "go on", whatever becomes of the
+record, because the caller waits for it. It lives in the supervisor, which no process inside can signal or inspect: if
+it exited, the kernel would fail the pending calls. What it collects is bounded. Past a number of paths their folders
+are recorded, and past a number of folders the record is marked incomplete: the run may then have changed anything.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from _struct import Struct
+from time import monotonic, time_ns
+
+from toolyard_runtime import protocol
+from toolyard_runtime.changed_paths import Unseen, real_paths, spelled_paths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from toolyard_runtime.messages import Recording
+
+BATCH_SECONDS, AGAIN_SECONDS = 0.05, 1.0
+"""How long a path may wait for others before all are handed out; and one that was handed out before."""
+MOST_PATHS, MOST_BYTES, MOST_FOLDERS = 100_000, 16 * 1024 * 1024, 1_000
+_MOST_REMEMBERED = 256
+"""Folders whose place is remembered, for as long as a batch takes: a caller can spell one in any number of ways."""
+_BATCH_BYTES = 512 * 1024
+
+_RECEIVE, _SEND, _SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082104
+_SYNCHRONOUS_WAKE_UP = 1
+_GO_ON = 1
+_ADDING = frozenset({"opened", "opened-how"})
+"""Calls that take nothing away, so that the caller need not wait until it is known where their paths lead."""
+_NOTIFICATION = Struct("=QIIiIQ6Q")  # struct seccomp_notif: id, pid, flags, then the call's number and arguments
+_RESPONSE = Struct("=QqiI")
+_NONE_YET = bytes(_NOTIFICATION.size)
+
+
+class ChangeRecorder:
+    def __init__(self, listener: int, recording: Recording) -> None:
+        self.listener = listener
+        self.is_complete = True
+        self._calls = recording["calls"]
+        self._roots = tuple(os.fsencode(root.rstrip("/")) + b"/" for root in recording["roots"])
+        self._folders: dict[bytes, bytes] = {}
+        self._forget_at = 0.0
+        self._told_ns: dict[bytes, int] = {}  # paths that were handed out, and when they changed
+        self._bytes = 0
+        self._trees: set[bytes] = set()
+        self._new: dict[bytes, tuple[int, bool]] = {}
+        self._again: dict[bytes, tuple[int, bool]] = {}
+        _wake_up_synchronously(listener)
+
+    @property
+    def patience(self) -> float:
+        """The seconds until what it has should be handed out."""
+        if self._new:
+            return BATCH_SECONDS
+        return AGAIN_SECONDS if self._again else float("inf")
+
+    def answer(self) -> None:
+        """One call that waits."""
+        try:
+            received = fcntl.ioctl(self.listener, _RECEIVE, _NONE_YET)
+        except OSError:  # its process was killed just now
+            return
+        notification = _NOTIFICATION.unpack(received)
+        named = self._calls.get(notification[3])
+        found: list[tuple[bytes, bytes, bool]] = []
+        how = named[0][0] if named else ""
+        try:
+            if named:
+                found = spelled_paths(notification[1], named, notification[6:])
+        except Unseen:
+            self.is_complete = False
+        if how not in _ADDING:  # afterwards what it names may be gone
+            self._record(found, are_moved=how == "moved")
+        try:
+            fcntl.ioctl(self.listener, _SEND, _RESPONSE.pack(notification[0], 0, 0, _GO_ON))
+        except OSError:  # it did not wait: it was killed
+            return
+        if how in _ADDING:
+            self._record(found, are_moved=False)
+
+    def take(self, *, all_of_it: bool = False) -> list[bytes]:
+        """What has not been handed out yet, as bodies of frames. `all_of_it`: the run is over."""
+        self._folders.clear()
+        now = time_ns()
+        for path, touch in tuple(self._again.items()):
+            if all_of_it or now - self._told_ns.get(path, 0) >= AGAIN_SECONDS * 1e9:
+                del self._again[path]
+                self._new[path] = touch
+        bodies: list[bytes] = []
+        body = bytearray()
+        for path, (changed_ns, is_tree) in self._new.items():
+            body += protocol.CHANGED.pack(changed_ns, is_tree, len(path)) + path
+            self._told_ns[path] = changed_ns
+            if len(body) >= _BATCH_BYTES:
+                bodies.append(bytes(body))
+                body.clear()
+        self._new.clear()
+        return [*bodies, bytes(body)] if body else bodies
+
+    def close(self) -> None:
+        os.close(self.listener)
+
+    def _record(self, spelled: list[tuple[bytes, bytes, bool]], *, are_moved: bool) -> None:
+        if len(self._folders) >= _MOST_REMEMBERED or monotonic() >= self._forget_at:
+            self._folders.clear()
+            self._forget_at = monotonic() + BATCH_SECONDS
+        try:
+            for path, is_tree in real_paths(spelled, self._folders, are_moved=are_moved):
+                if path.startswith(self._roots):
+                    self._note(path, is_tree=is_tree)
+        except Exception:  # noqa: BLE001 - whatever it is, the process that made the call waits for an answer
+            self.is_complete = False
+
+    def _note(self, path: bytes, *, is_tree: bool) -> None:
+        touch = (time_ns(), is_tree)
+        if path in self._new:
+            self._new[path] = (touch[0], is_tree or self._new[path][1])
+        elif path in self._told_ns:
+            self._again[path] = touch
+        elif len(self._told_ns) + len(self._new) < MOST_PATHS and self._bytes + len(path) < MOST_BYTES:
+            self._bytes += len(path)
+            self._new[path] = touch
+        else:
+            self._note_folder(path.rpartition(b"/")[0], touch[0])
+
+    def _note_folder(self, path: bytes, changed_ns: int) -> None:
+        if path not in self._trees and len(self._trees) >= MOST_FOLDERS:
+            self.is_complete = False
+            return
+        self._trees.add(path)
+        (self._again if path in self._told_ns else self._new)[path] = (changed_ns, True)
+
+
+def _wake_up_synchronously(listener: int) -> None:
+    """Have callers wake us, and us them, without a detour to another processor."""
+    try:
+        fcntl.ioctl(listener, _SET_FLAGS, _SYNCHRONOUS_WAKE_UP)
+    except OSError:  # before Linux 6.6
+        return

@@ -1,0 +1,196 @@
+"""Which paths a system call of another process is about to change: read from its memory while it waits.
+
+Paths are resolved as the kernel would: from the caller's working folder or descriptor, through every link on
+the way. What cannot be read because the call itself will fail (a bad pointer, a closed descriptor, a folder that is
+not there) changes nothing. The caller may rewrite its memory after it was read, so a hostile
+program can hide its changes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from toolyard_runtime.messages import CallPath
+
+_SHORT, _LONGEST = 256, 4_096
+"""Bytes of a path that are read first, and at most: as many as the kernel takes."""
+_MOST_LINKS = 40
+_LOW = 0xFFFFFFFF
+_WORKING_FOLDER = 0xFFFFFF9C  # AT_FDCWD
+_CHANGING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+_NEW_FILE = os.O_CREAT | os.O_EXCL
+_READ = os.O_RDONLY | os.O_CLOEXEC
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_FLAGS_BYTES = 8  # at the beginning of struct open_how
+_TYPE_OF_FILE, _IS_FOLDER = 0o170000, 0o040000
+_TOO_LONG = 36
+_OUR_TROUBLE = frozenset({12, 23, 24, 36})  # ENOMEM, ENFILE, EMFILE, ENAMETOOLONG: the call itself may succeed
+_OWN_DESCRIPTORS, _OWN_ENTRIES = b"/dev/fd/", (b"/proc/self/", b"/proc/thread-self/")
+
+
+class Unseen(Exception):  # noqa: N818 - what became of a change, not what is wrong
+    """The call may change something that cannot be told."""
+
+
+def spelled_paths(pid: int, named: list[CallPath], arguments: tuple[int, ...]) -> list[tuple[bytes, bytes, bool]]:
+    """The paths as the caller spells them: from which folder, the path, whether a link in its place is followed.
+
+    Only while it waits for the answer. Raises Unseen.
+    """
+    how, _, folder_at, _ = named[0]
+    if how == "unseen":
+        raise Unseen
+    try:
+        if how == "held":
+            return [(_link(b"/proc/%d/fd/%d" % (pid, arguments[folder_at] & _LOW)), b"", False)]
+        memory = os.open(b"/proc/%d/mem" % pid, _READ)
+        try:
+            found = [_spelled(pid, memory, each, arguments) for each in named]
+        finally:
+            os.close(memory)
+    except PermissionError:  # it keeps others out of its memory
+        raise Unseen from None
+    except OSError as error:
+        if error.errno in _OUR_TROUBLE:
+            raise Unseen from None
+        return []
+    except OverflowError:
+        return []
+    return [each for each in found if each is not None]
+
+
+def real_paths(
+    spelled: list[tuple[bytes, bytes, bool]], folders: dict[bytes, bytes], *, are_moved: bool
+) -> list[tuple[bytes, bool]]:
+    """The real paths, each with whether everything beneath it changes too.
+
+    `folders` remembers where folders really lie; the caller empties it now and then.
+    """
+    found: list[bytes] = []
+    for base, path, follows in spelled:
+        real = _real(base, path, folders) if path else base
+        if real is not None and follows:
+            real = _followed(real, folders)
+        if real is not None:
+            found.append(real)
+    is_tree = are_moved and any(map(_is_folder, found))
+    if are_moved:
+        folders.clear()
+    return [(path, is_tree) for path in found]
+
+
+def _spelled(pid: int, memory: int, named: CallPath, arguments: tuple[int, ...]) -> tuple[bytes, bytes, bool] | None:
+    how, path_at, folder_at, flags_at = named
+    follows = how == "target"
+    if flags_at >= 0:
+        flags = arguments[flags_at]
+        if how == "opened-how":
+            flags = int.from_bytes(os.pread(memory, _FLAGS_BYTES, flags), sys.byteorder)
+            if not flags & _CHANGING:
+                return None
+        follows = not flags & os.O_NOFOLLOW and flags & _NEW_FILE != _NEW_FILE
+    path = _text(memory, arguments[path_at])
+    if path is None:
+        return None
+    own = _through_own_entry(path)
+    if own is not None:
+        entry, rest = own
+        # The link itself can be neither made nor removed.
+        return (_link(b"/proc/%d/%b" % (pid, entry)), rest, follows and bool(rest)) if rest or follows else None
+    if path[:1] == b"/":
+        return _link(b"/proc/%d/root" % pid), path, follows
+    if folder_at < 0 or arguments[folder_at] & _LOW == _WORKING_FOLDER:
+        return _link(b"/proc/%d/cwd" % pid), path, follows
+    return _link(b"/proc/%d/fd/%d" % (pid, arguments[folder_at] & _LOW)), path, follows
+
+
+def _through_own_entry(path: bytes) -> tuple[bytes, bytes] | None:
+    """The link in its own folder of /proc that a process names a path through, and the rest: ours is another."""
+    if path.startswith(_OWN_DESCRIPTORS):
+        path = b"/proc/self/fd/" + path[len(_OWN_DESCRIPTORS) :]
+    for prefix in _OWN_ENTRIES:
+        if path.startswith(prefix):
+            entry, _, rest = path[len(prefix) :].partition(b"/")
+            if entry == b"fd":
+                number, _, rest = rest.partition(b"/")
+                return (b"fd/" + number, rest) if number.isdigit() else None
+            return (entry, rest) if entry in {b"cwd", b"root"} else None
+    return None
+
+
+def _text(memory: int, address: int) -> bytes | None:
+    """The text at an address, up to its end; None where it has none, as then the call fails."""
+    for size in (_SHORT, _LONGEST):
+        read = os.pread(memory, size, address)
+        end = read.find(b"\0")
+        if end >= 0:
+            return read[:end]
+        if len(read) < size:  # the memory ends here
+            return None
+    return None
+
+
+def _real(base: bytes, path: bytes, folders: dict[bytes, bytes]) -> bytes | None:
+    """`path` from the folder `base`, with no link on the way to its last name; None where there is no such folder."""
+    path = path.rstrip(b"/")
+    if b"/" not in path and path not in {b"", b".", b".."}:
+        found = b"%b/%b" % (base, path)
+        if found in folders:  # it may be about to become something else
+            folders.clear()
+        return found
+    above, _, name = (b"%b/%b" % (base, path)).rpartition(b"/")
+    if name in {b"", b".", b".."}:
+        return _folder(b"%b/%b" % (above, name), folders)
+    folder = _folder(above or b"/", folders)
+    if folder is None:
+        return None
+    return _real(folder, name, folders)
+
+
+def _folder(path: bytes, folders: dict[bytes, bytes]) -> bytes | None:
+    """Where a folder really lies. Raises Unseen."""
+    found = folders.get(path)
+    if found is None:
+        try:
+            handle = os.open(path, _FOLDER)
+        except OSError as error:
+            if error.errno in _OUR_TROUBLE and (error.errno != _TOO_LONG or len(path) >= _LONGEST):
+                raise Unseen from None  # the caller may get there from where it stands
+            return None
+        try:
+            found = _link(b"/proc/self/fd/%d" % handle)
+        finally:
+            os.close(handle)
+        folders[path] = found
+    return found
+
+
+def _followed(path: bytes, folders: dict[bytes, bytes]) -> bytes | None:
+    """Where the links lead that a file's name may be."""
+    found: bytes | None = path
+    for _ in range(_MOST_LINKS):
+        if found is None:
+            return None
+        try:
+            target = os.readlink(found)
+        except OSError:  # it is no link, or nothing yet
+            return found
+        base = b"" if target[:1] == b"/" else found.rpartition(b"/")[0]
+        found = _real(base, target, folders)
+    return None
+
+
+def _is_folder(path: bytes) -> bool:
+    try:
+        return os.lstat(path).st_mode & _TYPE_OF_FILE == _IS_FOLDER
+    except OSError:
+        return False
+
+
+def _link(path: bytes) -> bytes:
+    """Where it leads; empty for the root, so that a name can follow."""
+    found = os.readlink(path)
+    return b"" if found == b"/" else found

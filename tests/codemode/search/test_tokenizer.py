@@ -1,0 +1,55 @@
+"""Text to the words it is found by."""
+
+import pytest
+
+from toolyard.codemode.search.lexicon import groups, stopwords
+from toolyard.codemode.search.tokenizer import sentences, synonyms, words
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("createPullRequest", ["creat", "pull", "request"]),
+        ("create_pull_request", ["creat", "pull", "request"]),
+        ("HTTPServerError404", ["http", "error", "404"]),
+        ("list-issues v2.json", ["list", "issu", "v", "2", "json"]),
+        ("Please, could you show me the weather?", ["show", "weather"]),
+        ("café naïve", ["cafe", "naiv"]),
+        ("搜索文件", ["搜索", "索文", "文件"]),
+        ("图", ["图"]),
+        ("поиск файлов", ["поиск", "фаилов"]),
+        ("검색", ["검색"]),
+        ("!!! ... ???", []),
+        ("", []),
+    ],
+)
+def test_identifiers_come_apart_and_words_lose_their_endings(text, found):
+    assert words(text) == found
+
+
+def test_forms_of_a_word_are_one():
+    assert len({*words("deploy deploys deployed deploying")}) == 1
+
+
+def test_a_word_of_any_length_is_bounded():
+    assert all(len(word) <= 40 for word in words("x" * 100_000 + " " + "я" * 100_000))
+
+
+def test_half_a_surrogate_pair_is_no_trouble():
+    assert words("read \ud800 file") == ["read", "file"]
+
+
+def test_sentences_end_where_a_reader_would_end_them():
+    assert sentences("Find it. Then send it!\nDone 再见。好") == ["Find it.", "Then send it!", "Done 再见", "好"]
+
+
+def test_synonyms_stand_for_each_other():
+    assert "remov" in synonyms()["delet"]
+    assert "delet" in synonyms()["remov"]
+    assert "搜索" in synonyms()["search"]
+
+
+def test_no_group_of_synonyms_is_made_of_words_that_say_nothing():
+    for group in groups():
+        assert len(set(words(group))) > 1, group
+        assert not set(group.split()) & stopwords(), group

@@ -1,0 +1,148 @@
+"""Two agents that work in one folder: each change is news of the agent whose call made it, and of no other."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from toolyard.snapshots import SnapshotStore
+from toolyard.snapshots.service.change_authors import ChangingCall, Interval
+
+
+@pytest.fixture
+def pair(team):
+    """Agents a and b in one folder outside the layout, as with `cwd: project` in both backends."""
+    folder = team.path / "project"
+    folder.mkdir()
+    team.work = lambda _: folder
+    return team.open("agent_a"), team.open("agent_b")
+
+
+def news(agent):
+    return "\n".join(agent.yard.sharing.news.lines())
+
+
+async def share(*agents):
+    for agent in agents:
+        await agent.share()
+
+
+async def test_what_an_agent_wrote_itself_is_not_news_of_its_peer(pair):
+    a, b = pair
+    await a.write("a.txt", "by a")
+    await b.write("b.txt", "by b")
+    await share(a, b)
+
+    assert news(b) == f"[agent_a changed 1 file: {a.yard.sharing.prefix}/agent_a/a.txt]"
+    assert news(a) == f"[agent_b changed 1 file: {a.yard.sharing.prefix}/agent_b/b.txt]"
+
+
+async def test_what_was_there_before_is_no_news_of_the_agent_that_shares_first(pair, team):
+    a, b = pair
+    (team.path / "project" / "old.txt").write_text("of the user")
+    await a.write("a.txt", "by a")
+    await share(a)
+
+    assert news(b) == f"[agent_a changed 1 file: {a.yard.sharing.prefix}/agent_a/a.txt]"
+
+
+async def test_a_file_that_both_changed_is_news_for_both(pair):
+    a, b = pair
+    await a.write("x.txt", "1")
+    await share(a, b)
+    news(a), news(b)
+    await a.call("Edit", file_path="x.txt", old_string="1", new_string="2")
+    await b.call("Read", file_path="x.txt")
+    await b.call("Edit", file_path="x.txt", old_string="2", new_string="3")
+    await share(a, b)
+
+    assert "agent_a changed 1 file" in news(b)
+    assert "agent_b changed 1 file" in news(a)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+async def test_what_a_command_changed_is_its_agents_whoever_takes_the_snapshot(pair, first):
+    a, b = pair
+    await a.call("Bash", command="echo 1 > made.txt")
+    await b.call("Bash", command="echo 1 > other.txt")
+    await share(pair[first], pair[1 - first])
+
+    assert "agent_a changed 1 file" in (of_a := news(b))
+    assert "made.txt" in of_a
+    assert "agent_b changed 1 file" in (of_b := news(a))
+    assert "other.txt" in of_b
+
+
+@pytest.mark.parametrize(("ended_after", "authors"), [(-1, {"a", "b"}), (1, {"a"})])
+def test_a_command_that_changes_a_file_after_another_agents_write_shares_the_change(tmp_path, ended_after, authors):
+    (tmp_path / "x.txt").write_text("by b")
+    changed_ns = (tmp_path / "x.txt").stat().st_ctime_ns
+    write = ChangingCall("a", "Write", b"x.txt", changed_ns - 10, changed_ns + ended_after)
+    command = ChangingCall("b", "Bash", b"", changed_ns - 20, None)
+
+    assert Interval(str(tmp_path), [write, command], changed_ns + 5).authors_of(b"x.txt") == authors
+
+
+async def test_a_command_in_the_background_owns_what_it_changes_until_it_ends(pair):
+    a, b = pair
+    started = await a.call(
+        "Bash", command="until [ -e go ]; do sleep 0.05; done; echo 1 > late.txt", run_in_background=True
+    )
+    await share(a, b)
+    news(a), news(b)
+    await b.write("go", "")
+    shell = a.yard.sandboxes.shells.get(started.structured["shell_id"])
+    assert await asyncio.to_thread(shell.ended.wait, 30)
+    await share(b, a)
+
+    assert "late.txt" in (of_a := news(b))
+    assert "/go" not in of_a
+    assert "late.txt" not in news(a)
+
+
+async def test_a_change_from_outside_is_nobodys(pair):
+    a, b = pair
+    await a.write("a.txt", "1")
+    await b.write("b.txt", "1")
+    a.yard.snapshots.flush()
+    await share(a, b)
+    news(a), news(b)
+    (a.work / "user.txt").write_text("by the user")
+    a.yard.snapshots.changed("a change from outside")
+    a.yard.snapshots.flush()
+    await share(b)
+
+    assert "user.txt" not in news(a) + news(b)
+
+
+async def test_a_snapshot_that_a_watcher_asked_for_names_the_agent_at_work(pair):
+    a, b = pair
+    await b.write("b.txt", "1")
+    b.yard.snapshots.flush()
+    await a.call("Bash", command="echo 1 > made.txt")
+    b.yard.snapshots.changed("a change from outside")
+    b.yard.snapshots.flush()
+
+    with SnapshotStore(b.yard.home.snapshots) as store:
+        newest = store.list()[0]
+    assert (newest.agent, newest.reason) == ("agent_a", "after Bash")
+
+
+async def test_a_snapshot_after_a_call_of_ones_own_that_holds_a_peers_change_alone_names_the_peer(pair):
+    a, b = pair
+    await a.call("Bash", command="echo 1 > made.txt")
+    await b.write("b.txt", "1")
+    b.yard.snapshots.create()
+    await b.call("Bash", command="echo 1 > other.txt")
+    a.yard.snapshots.flush()
+
+    with SnapshotStore(a.yard.home.snapshots) as store:
+        newest = store.list()[0]
+    assert newest.agent == "agent_b"
+
+
+async def test_an_agent_in_its_own_folder_keeps_no_list_of_authors(a):
+    await a.write("a.txt", "1")
+    await share(a)
+
+    assert not list(Path(a.yard.home.state).glob("sharing/authors*"))
