@@ -15,7 +15,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from toolyard.core.closeable import Closing
@@ -33,6 +33,7 @@ from toolyard.snapshots.archive.walker import Also, Budget, Walk
 from toolyard.snapshots.diff.live_tree import LiveTree, Nowhere
 from toolyard.snapshots.diff.sides import LiveSide, SnapshotSide, differences, held_by, top_of
 from toolyard.snapshots.diff.text_diff import Diff, DiffLimits
+from toolyard.snapshots.diff.tree_diff import Change, compare
 from toolyard.snapshots.restore.plan import make_plan
 from toolyard.snapshots.restore.restorer import May, Restored, Restoring, may_all
 from toolyard.snapshots.restore.temp_cleanup import clear_leftovers
@@ -57,6 +58,10 @@ _MOST_AT_ONCE = 1_000
 """Pages whose looks are read ahead: a few megabytes."""
 
 
+Label = Callable[[Snapshot, Snapshot, Iterable[Change]], Snapshot]
+"""A new snapshot with its agent and reason, from it, the one before, and what differs, which may raise Damaged."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
     ignore: Sequence[str] = DEFAULT_RULES
@@ -65,6 +70,8 @@ class StoreOptions:
     """How long a change waits for another writer of the store."""
     pack_bytes: int = PACK_BYTES
     workers: int = WORKERS
+    label: Label | None = None
+    """Called with each snapshot that differs from the one before, while the store is locked."""
 
 
 class _Memory:
@@ -268,6 +275,10 @@ class SnapshotStore(Closing):
             )
             numbers: list[int] = []
             changed = parent is None or (parent.tree, parent.mode) != (snapshot.tree, snapshot.mode)
+            if parent is not None and changed and self.options.label is not None:
+                with ObjectReader(self.packs, writer.places_of) as reader:
+                    changes = compare(reader, reader, (top_of(parent), top_of(snapshot)))
+                    snapshot = self.options.label(snapshot, parent, changes)
             # A picture that is the same as the one before is no loss when the power goes, or the index.
             record = writer.put_snapshot(snapshot) if changed else None
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.snapshots import SnapshotStore
+from toolyard.snapshots import Damaged, SnapshotStore, snapshot_store
 from toolyard.snapshots.service.change_authors import ChangingCall, Interval
+from toolyard.snapshots.service.format import Listed
 
 
 @pytest.fixture
@@ -141,8 +142,140 @@ async def test_a_snapshot_after_a_call_of_ones_own_that_holds_a_peers_change_alo
     assert newest.agent == "agent_b"
 
 
+def newest_of(agent):
+    with SnapshotStore(agent.yard.home.snapshots) as store:
+        return store.list()[0]
+
+
+async def both_based(pair):
+    """Both have changed something before, and a snapshot holds it."""
+    a, b = pair
+    await a.write("a.txt", "1")
+    await b.write("b.txt", "1")
+    for agent in pair:
+        agent.yard.snapshots.flush()
+    await share(a, b)
+
+
+async def test_the_snapshot_before_a_servers_first_change_names_the_agent_whose_changes_it_holds(pair):
+    a, b = pair
+    await a.write("first.txt", "1")
+    a.yard.snapshots.flush()
+    await a.write("second.txt", "1")
+    await b.write("b.txt", "1")
+
+    with SnapshotStore(b.yard.home.snapshots) as store:
+        baseline = store.list()[0]
+    assert (baseline.agent, baseline.reason) == ("agent_a", "before a change")
+
+
+async def test_a_snapshot_with_changes_of_both_names_both_in_the_order_they_came_to_the_folder(pair):
+    a, b = pair
+    await both_based(pair)
+    await b.call("Bash", command="echo 1 > made.txt")
+    await a.write("more.txt", "1")
+    b.yard.snapshots.changed("Bash")
+    b.yard.snapshots.flush()
+
+    newest = newest_of(b)
+    assert (newest.agent, newest.reason) == ("agent_a, agent_b", "after Bash, Write")
+    listed = (await a.call("snapshot_list")).structured["snapshots"][0]
+    assert (listed["id"], listed["agent"]) == (newest.id, "agent_a, agent_b")
+    assert "agent_a, agent_b: after Bash, Write" in Listed(newest, 2).line()
+
+
+async def test_a_snapshot_on_demand_and_one_before_a_restore_name_the_agent_whose_changes_they_hold(pair):
+    a, b = pair
+    await both_based(pair)
+    old = newest_of(a)
+    await a.write("more.txt", "1")
+    b.yard.snapshots.create()
+    assert (newest_of(b).agent, newest_of(b).reason) == ("agent_a", "on demand")
+
+    await a.write("most.txt", "1")
+    await b.call("snapshot_restore", snapshot=old.id)
+    with SnapshotStore(b.yard.home.snapshots) as store:
+        before = next(each for each in store.list() if each.reason.startswith("before restoring"))
+    assert before.agent == "agent_a"
+
+
+async def test_a_snapshot_with_the_users_changes_alone_names_no_agent(pair):
+    a, b = pair
+    await both_based(pair)
+    (a.work / "user.txt").write_text("by the user")
+    a.yard.snapshots.changed("a change from outside")
+    a.yard.snapshots.flush()
+
+    newest = newest_of(a)
+    assert (newest.agent, newest.reason) == ("", "after a change from outside")
+    assert b.yard.snapshots.create().snapshot == newest
+
+
+async def test_a_change_without_an_author_adds_no_name(pair):
+    a, b = pair
+    await both_based(pair)
+    (a.work / "user.txt").write_text("by the user")
+    await b.write("more.txt", "1")
+    a.yard.snapshots.create()
+
+    assert newest_of(a).agent == "agent_b"
+
+
+async def test_a_snapshot_is_taken_under_the_servers_name_where_the_one_before_is_damaged(pair, monkeypatch):
+    a, b = pair
+    await both_based(pair)
+    await b.write("more.txt", "1")
+
+    def damaged(*_):
+        raise Damaged(b"1", "gone")
+        yield
+
+    monkeypatch.setattr(snapshot_store, "compare", damaged)
+    taken = a.yard.snapshots.create()
+
+    assert (taken.changed, taken.snapshot.agent) == (True, "agent_a")
+
+
+async def test_a_call_that_changed_nothing_is_not_named(pair):
+    a, b = pair
+    await both_based(pair)
+    await a.call("Bash", command="true")
+    await b.write("more.txt", "1")
+    a.yard.snapshots.flush()
+
+    assert newest_of(a).agent == "agent_b"
+
+
+async def test_a_folder_of_the_file_that_an_agent_wrote_in_it_does_not_hide_the_agent(pair):
+    a, b = pair
+    await both_based(pair)
+    await b.write("new/deep/x.txt", "1")
+    a.yard.snapshots.create()
+
+    assert newest_of(a).agent == "agent_b"
+
+
+async def test_only_the_agents_own_snapshots_are_labelled_anew(pair):
+    a, _ = pair
+    await both_based(pair)
+    await a.write("more.txt", "1")
+    taken = a.yard.snapshots.create(agent="", reason="of the user")
+
+    assert (taken.snapshot.agent, taken.snapshot.reason) == ("", "of the user")
+
+
 async def test_an_agent_in_its_own_folder_keeps_no_list_of_authors(a):
     await a.write("a.txt", "1")
     await share(a)
 
     assert not list(Path(a.yard.home.state).glob("sharing/authors*"))
+
+
+async def test_an_agent_in_its_own_folder_is_named_for_what_the_user_changed_as_well(a):
+    await a.write("a.txt", "1")
+    a.yard.snapshots.flush()
+    (a.work / "user.txt").write_text("by the user")
+    a.yard.snapshots.changed("a change from outside")
+    a.yard.snapshots.flush()
+
+    assert newest_of(a).agent == "agent_a"

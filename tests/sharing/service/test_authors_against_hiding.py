@@ -52,6 +52,22 @@ async def test_what_a_session_changes_between_its_runs_is_not_the_work_of_whoeve
     assert await authors_of(pair, b"planted") <= {"agent_a"}
 
 
+async def test_what_a_session_changes_between_its_runs_is_not_in_the_label_of_whoever_runs_then(pair):
+    a, b = pair
+    await b.write("of-b", "1")
+    await a.call("execute_python", code=LATER, session="s")
+    for agent in pair:
+        await agent.share()
+    asyncio.get_running_loop().call_later(0.5, (a.work / "go").touch)
+    await b.call("Bash", command="until [ -e planted ]; do sleep 0.02; done; sleep 0.2")
+    for agent in reversed(pair):
+        await agent.share()
+
+    newest, *_ = b.yard.snapshots.store.list()
+    assert b"planted" in {entry.name for entry in b.yard.snapshots.store.show(newest.id)}
+    assert newest.agent in {"", "agent_a"}
+
+
 async def test_what_a_second_name_changes_is_not_the_work_of_one_without_a_complete_record(pair):
     a, b = pair
     hidden = "until [ -e go ]; do sleep 0.02; done; ln victim second; echo 1 >> second; touch done"

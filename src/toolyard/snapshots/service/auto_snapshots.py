@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as WaitedTooLong
 from dataclasses import dataclass, replace
@@ -24,12 +24,12 @@ from toolyard.core.errors import SystemFault, ToolyardError
 from toolyard.snapshots.service.disk_quota import Room
 from toolyard.snapshots.service.errors import cannot_open, reason_of, refused, store_faults
 from toolyard.snapshots.service.notices import Notices
-from toolyard.snapshots.service.running_calls import RunningCalls
+from toolyard.snapshots.service.running_calls import RunningCalls, reason_after
 from toolyard.snapshots.service.size_limit import Budget, TooLarge
 from toolyard.snapshots.service.worker_thread import Quiet, Stopped, TakingThread
 
 if TYPE_CHECKING:
-    from toolyard.snapshots import SnapshotStore, Taken
+    from toolyard.snapshots import Change, Snapshot, SnapshotStore, Taken
     from toolyard.snapshots.service.watcher import Watcher
 
 _BASELINE_SECONDS = 5.0
@@ -106,6 +106,7 @@ class Keeper(Closing):
         self._recorded = 0
         self._folders = 0
         self._collect_at = 1
+        self._after = ""  # the reason of the automatic snapshot after changes that is being taken
 
     # For calls
 
@@ -243,7 +244,7 @@ class Keeper(Closing):
         """The store, with the rules of now. The lock is held."""
         if self._opened is None:
             self._opened = self._open()
-        self._opened.options = replace(self._opened.options, ignore=self.rules())
+        self._opened.options = replace(self._opened.options, ignore=self.rules(), label=self._label)
         return self._opened
 
     # In the thread
@@ -286,14 +287,15 @@ class Keeper(Closing):
                 raise TooLarge(f"a snapshot took longer than {_LONGEST_AUTOMATIC:g} seconds")
 
         try:
-            agent, reason = self.calls.attribute(tools, self._newest_ns) if tools else (None, BASELINE)
-            self._take(reason, check, budget=budget.spend, agent=agent)
+            self._after = reason_after(tools) if tools else ""
+            self._take(self._after or BASELINE, check, budget=budget.spend)
         except Stopped:
             return False
         except Exception as error:  # noqa: BLE001 - the thread's edge: without it the next snapshot would never come
             self._failed(error)
             return False
         finally:
+            self._after = ""
             self._based_until = max(time.monotonic() + _FRESH_SECONDS, self._not_before)
             self._has_baseline = True
         self._fault = None
@@ -336,11 +338,13 @@ class Keeper(Closing):
         self.notices.taken(taken)
         return taken
 
-    def _newest_ns(self) -> int:
-        """When the newest snapshot of the folder was taken, by any agent."""
-        with self._lock:
-            store = self._ready()
-        return max((each.time_ns for each in store.list(self.place.root)), default=0)
+    def _label(self, snapshot: Snapshot, parent: Snapshot, changes: Iterable[Change]) -> Snapshot:
+        """The snapshot with the names of the agents that made its changes, if that can be found out."""
+        try:
+            return self.calls.label(snapshot, parent, changes, self._after)
+        except store_faults() as error:  # better under this agent's name than not at all
+            self._tell(f"Whose changes snapshot {snapshot.id} holds is unknown: {error}")
+            return snapshot
 
     def _saw_change(self) -> None:
         for tool in self.calls.makers_of_watched():

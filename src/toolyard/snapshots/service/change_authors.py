@@ -17,10 +17,12 @@ import threading
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolyard.core.closeable import Closing
 from toolyard.core.limits import MIB
+from toolyard.snapshots.service.format import worth_telling
 from toolyard.storage.sqlite import make_private, write_ahead
 from toolyard.storage.state_folder import ensure_state_dir
 
@@ -49,6 +51,8 @@ CREATE TABLE IF NOT EXISTS sessions (
 _MOST_CHANGED, _MOST_BYTES = 1_000_000, 512 * MIB
 """Paths of all commands that are remembered, and the bytes they may take. Those whose paths were dropped count as
 not recorded."""
+_MOST_LABELLED = 100_000
+"""Changes of one snapshot whose authors are looked for."""
 _SINCE = (
     "SELECT agent, tool, path, began_ns, ended_ns, complete.call IS NOT NULL, number FROM calls "
     "LEFT JOIN complete ON complete.call = number WHERE root = ? AND (ended_ns IS NULL OR ended_ns >= ?)"
@@ -157,6 +161,14 @@ class Authors(Closing):
         with self._using, contextlib.suppress(sqlite3.Error):
             return self._db.execute(statement, (os.fsencode(root), agent)).fetchone() is not None
         return False
+
+    def in_order(self, root: str, agents: Iterable[str]) -> list[str]:
+        """These agents, in the order in which they began to work in `root`; those that are not recorded come last."""
+        statement = "SELECT agent FROM calls WHERE root = ? GROUP BY agent ORDER BY min(number)"
+        order: list[str] = []
+        with self._using, contextlib.suppress(sqlite3.Error):
+            order = [agent for (agent,) in self._db.execute(statement, (os.fsencode(root),))]
+        return sorted(agents, key=lambda agent: (order.index(agent) if agent in order else len(order), agent))
 
     def since(self, root: str, time_ns: int) -> list[ChangingCall]:
         """Calls that had not ended by then."""
@@ -280,6 +292,17 @@ class Interval:
             return os.stat(os.path.join(os.fsencode(self.root), path), follow_symlinks=False).st_ctime_ns
         except OSError:
             return 0
+
+
+def authors_of_any(changes: Iterable[Change], interval: Interval) -> set[str]:
+    """The agents that made any of these changes. A folder that came or went counts with what was in it."""
+    at_work = {call.agent for call in interval.calls}
+    authors: set[str] = set()
+    for change in worth_telling(list(islice(changes, _MOST_LABELLED))) if at_work else ():
+        authors |= interval.authors_of(change.path)
+        if authors == at_work:
+            break
+    return authors
 
 
 def changes_by_author(found: Diff, interval: Interval) -> dict[str, Diff]:

@@ -17,7 +17,7 @@ _KINDS = {Kind.FOLDER: "folder", Kind.LINK: "link", Kind.SKIPPED: "not held"}
 MARKS = {What.ADDED: "A", What.REMOVED: "D", What.CHANGED: "M", What.MODE: "m", What.RENAMED: "R"}
 _LEFT_SHOWN = 3
 _BY_HAND = "by hand"
-"""Of a snapshot that the user had taken, and no agent."""
+"""Of a snapshot that the user had taken, or that holds changes of no known agent."""
 _NS = 1_000_000_000
 _SLASH = ord("/")
 
@@ -79,7 +79,7 @@ def snapshot_fields(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def about(snapshot: Snapshot) -> str:
-    """Who took it, and why."""
+    """Whose changes it holds, or who took it, and why."""
     return f"{snapshot.agent or _BY_HAND}: {snapshot.reason}"
 
 

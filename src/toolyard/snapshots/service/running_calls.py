@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from toolyard.core.closeable import Closing
@@ -14,11 +15,14 @@ from toolyard.core.paths import is_beneath
 
 if TYPE_CHECKING:
     from toolyard.sandbox.spec import ChangedPath
+    from toolyard.snapshots import Change, Snapshot
     from toolyard.snapshots.service.change_authors import Authors, Interval
 
 WATCHED = "a change from outside"
 """In place of a tool: somebody else changed something."""
 _SHOWN_TOOLS = 3
+_SEPARATOR = ", "
+"""Between the agents of one snapshot."""
 
 
 class RunningCalls(Closing):
@@ -119,16 +123,30 @@ class RunningCalls(Closing):
             return None
         return authors.interval(self._root, since_ns, until_ns)
 
-    def attribute(self, tools: Collection[str], newest_ns: Callable[[], int]) -> tuple[str, str]:
-        """The agent and the reason of a snapshot after changes by `tools`. `newest_ns`: when the last one was taken.
+    def label(self, snapshot: Snapshot, parent: Snapshot, changes: Iterable[Change], after: str = "") -> Snapshot:
+        """The snapshot with the names of the agents that made its changes since `parent`; with none if none is known.
 
-        It is the work of another agent if that one alone was at work since then.
+        A reason equal to `after` then names the tools of these agents. Unchanged where no other agent works in this
+        folder, and where somebody else than this agent asked for the snapshot.
         """
-        agent, names = self._agent, sorted({*tools} - {WATCHED})
-        if (authors := self._authors()) is not None and authors.has_others(self._root, agent):
-            calls = authors.since(self._root, newest_ns())
-            if len(at_work := {call.agent for call in calls}) == 1 and agent not in at_work:
-                agent, names = at_work.pop(), sorted({call.tool for call in calls})
-        names = names or sorted(tools)
-        more = ", ..." if len(names) > _SHOWN_TOOLS else ""
-        return agent, f"after {', '.join(names[:_SHOWN_TOOLS])}{more}"
+        if (snapshot.root, snapshot.agent) != (self._root, self._agent):
+            return snapshot
+        interval = self.interval(parent.time_ns, snapshot.time_ns)
+        authors = self._authors()
+        if interval is None or authors is None:
+            return snapshot
+        from toolyard.snapshots.service.change_authors import authors_of_any
+
+        agents = authors_of_any(changes, interval)
+        reason = snapshot.reason
+        if after and reason == after and agents - {self._agent}:
+            reason = reason_after(call.tool for call in interval.calls if call.agent in agents)
+        return replace(snapshot, agent=_SEPARATOR.join(authors.in_order(self._root, agents)), reason=reason)
+
+
+def reason_after(tools: Iterable[str]) -> str:
+    """The reason of a snapshot after changes by `tools`."""
+    every = {*tools}
+    names = sorted(every - {WATCHED}) or sorted(every)
+    more = ", ..." if len(names) > _SHOWN_TOOLS else ""
+    return f"after {', '.join(names[:_SHOWN_TOOLS])}{more}"
